@@ -12,7 +12,8 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 /**
- * `text` with what stands between the two marks of `name` replaced: `<!-- name -->` and `<!-- /name -->`.
+ * `text` with what stands between the two marks of `name` replaced: `<!-- name -->` and `<!-- /name
+ * -->`.
  *
  * @throws Error where the marks are not there.
  */

@@ -7,7 +7,10 @@ import type { RunResult } from '../src/protocol/events.ts';
 /** Seconds for one run: ten times the longest on two cores without a GPU. */
 const TIMEOUT_S = 30 * 60;
 
-/** Trains in `tabs` headless tabs. What the environment says of ranks is not for benchmarks. @throws (rejects) as `train`. */
+/**
+ * Trains in `tabs` headless tabs. What the environment says of ranks is not for benchmarks. @throws
+ * (rejects) as `train`.
+ */
 export function trainInTabs(tabs: number, job: JobOptions, io: Io): Promise<RunResult> {
   return train({ ...job, tabs, backend: 'webgpu', gpu: 'auto', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});
 }

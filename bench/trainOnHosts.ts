@@ -23,7 +23,8 @@ interface TrainOnHostsOptions {
 /**
  * Tab i, on the i-th host, is rank i at first.
  *
- * @param onevent hears what tab `i` tells; the run is over once it returns true, or with its last step.
+ * @param onevent hears what tab `i` tells; the run is over once it returns true, or with its last
+ *   step.
  * @throws (rejects) PeergradError where a tab fails.
  */
 export async function trainOnHosts(

@@ -1,6 +1,7 @@
 // Collective communication of PyTorch's "Writing Distributed Applications",
-// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#collective-communication: ones, summed over a group of two.
-// Look for: data 2 on ranks 0 and 1; with `--tabs 3`, rank 2 is no member and keeps its 1.
+// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#collective-communication: ones,
+// summed over a group of two. Look for: data 2 on ranks 0 and 1; with `--tabs 3`, rank 2 is no
+// member and keeps its 1.
 import { ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 2;

@@ -1,4 +1,6 @@
-/** The examples there are. Each is loaded when it is asked for, so that listing them costs nothing. */
+/**
+ * The examples there are. Each is loaded when it is asked for, so that listing them costs nothing.
+ */
 import type { ProcessGroup } from '../src/index.ts';
 
 /** What an example's file exports. */

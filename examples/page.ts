@@ -1,6 +1,7 @@
 /**
- * The examples' page. `#` lists them; `#sampler` opens a room for the example's world size (`#sampler?tabs=3` for another)
- * and runs it once all tabs are there; `#sampler?room=K7F3QX` joins that room.
+ * The examples' page. `#` lists them; `#sampler` opens a room for the example's world size
+ * (`#sampler?tabs=3` for another) and runs it once all tabs are there; `#sampler?room=K7F3QX` joins
+ * that room.
  */
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';

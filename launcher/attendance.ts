@@ -1,4 +1,7 @@
-/** Tabs that are kept in somebody else's room: opened, followed, and opened anew where they are lost. */
+/**
+ * Tabs that are kept in somebody else's room: opened, followed, and opened anew where they are
+ * lost.
+ */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import { isChosenByTabs } from '../src/spec/job.ts';
@@ -43,7 +46,8 @@ interface TabSlot {
 }
 
 /**
- * Keeps the tabs in their room until its last word; a tab that is just on its way back then is not waited for.
+ * Keeps the tabs in their room until its last word; a tab that is just on its way back then is not
+ * waited for.
  *
  * @returns what tabs heard, in their order.
  * @throws (rejects) PeergradError where no browser starts; TimeoutError; the reason of `io.signal`.
@@ -121,7 +125,10 @@ class Fleet {
     await Promise.all(this.#slots.map(({ browser }) => closeBrowser(browser)));
   }
 
-  /** Opens a tab, in a new browser if its own has ended. @throws (rejects) PeergradError where the room does not let it in. */
+  /**
+   * Opens a tab, in a new browser if its own has ended. @throws (rejects) PeergradError where the
+   * room does not let it in.
+   */
   async open(i: number): Promise<Stay> {
     const { tabs, stays } = this.#options;
     const { name, url } = tabs[i]!;

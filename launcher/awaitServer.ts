@@ -5,14 +5,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../src/util/clock.ts';
 import { TimeoutError } from '../src/util/errors.ts';
 
-/** Milliseconds before the second try, doubled each time up to the most: machines are started within seconds or minutes. */
+/**
+ * Milliseconds before the second try, doubled each time up to the most: machines are started within
+ * seconds or minutes.
+ */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 /** Milliseconds for one answer. */
 const ANSWER_MS = 5_000;
 
 /**
- * Resolves once the server at `url` (`https://host:port`) answers. Its certificate is taken as it is.
+ * Resolves once the server at `url` (`https://host:port`) answers. Its certificate is taken as it
+ * is.
  *
  * @throws (rejects) TimeoutError after `timeoutMs`; the reason of `signal`.
  */

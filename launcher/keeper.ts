@@ -1,4 +1,7 @@
-/** Writes what a run's tabs give away: checkpoints as it goes, and its model at the end. A file is there whole, or as it was before. */
+/**
+ * Writes what a run's tabs give away: checkpoints as it goes, and its model at the end. A file is
+ * there whole, or as it was before.
+ */
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
@@ -6,7 +9,9 @@ import { deferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { messageOf, PeergradError, TimeoutError } from '../src/util/errors.ts';
 
-/** Milliseconds for a tab to give its model: a large one is read from a GPU that others use, too. */
+/**
+ * Milliseconds for a tab to give its model: a large one is read from a GPU that others use, too.
+ */
 const ANSWER_MS = 60_000;
 /** Milliseconds for the last checkpoint after Ctrl-C, when the process has five seconds to end. */
 const HURRIED_MS = 3_000;
@@ -80,7 +85,10 @@ export class Keeper {
     cancel();
   }
 
-  /** The model of a run that has ended, from a tab that saw it. @throws (rejects) PeergradError where it cannot be saved. */
+  /**
+   * The model of a run that has ended, from a tab that saw it. @throws (rejects) PeergradError
+   * where it cannot be saved.
+   */
   async saveModel(tab: string): Promise<void> {
     await this.#work;
     const { out, note } = this.#options;

@@ -9,10 +9,16 @@ const SIGNAL_EXITS = [
   ['SIGTERM', 143],
   ['SIGHUP', 129],
 ] as const;
-/** Milliseconds for closing browsers and server after a signal; then the process ends, and they with it. */
+/**
+ * Milliseconds for closing browsers and server after a signal; then the process ends, and they with
+ * it.
+ */
 const CLOSE_MS = 5_000;
 
-/** Milliseconds within which a signal is the one before: the terminal sends it to all, and tsx passes its own on. */
+/**
+ * Milliseconds within which a signal is the one before: the terminal sends it to all, and tsx
+ * passes its own on.
+ */
 const SAME_SIGNAL_MS = 500;
 
 /** Runs `main` on this process's arguments, and ends the process with the code it resolves with. */

@@ -18,7 +18,9 @@ export interface Stay {
 }
 
 interface ReturnOptions {
-  /** Resolves once the room has let the tab in. Rejects with why not, and leaves nothing open then. */
+  /**
+   * Resolves once the room has let the tab in. Rejects with why not, and leaves nothing open then.
+   */
   enter: () => Promise<Stay>;
   door: Door;
   clock: Clock;

@@ -25,7 +25,10 @@ interface SessionOptions extends LaunchOptions {
   origin: Origin | null;
 }
 
-/** Share of the steps after which the screenshot is taken: charts have something to show, and the ring still moves. */
+/**
+ * Share of the steps after which the screenshot is taken: charts have something to show, and the
+ * ring still moves.
+ */
 const SCREENSHOT_AT = 0.55;
 
 /**

@@ -1,10 +1,16 @@
-/** Follows the events of several tabs to the end of their run: all finished, one failed, or time is up. */
+/**
+ * Follows the events of several tabs to the end of their run: all finished, one failed, or time is
+ * up.
+ */
 import type { EngineEvent, RankState, RunResult } from '../src/protocol/events.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 
-/** Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in software. */
+/**
+ * Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in
+ * software.
+ */
 export const STALL_MS = 120_000;
 
 interface WatchOptions {
@@ -14,7 +20,9 @@ interface WatchOptions {
   timeoutMs: number;
   /** Milliseconds without any news. */
   stallMs: number;
-  /** Whether silence counts while a tab waits for its room to start: not where a person starts it. */
+  /**
+   * Whether silence counts while a tab waits for its room to start: not where a person starts it.
+   */
   stallsWhileWaiting: boolean;
   /** Whether the others go on without a tab that is lost. */
   mayLoseTabs: boolean;
@@ -52,7 +60,8 @@ export class RunWatch {
   /**
    * Every tab's result, in the tabs' order; without those that were lost where that may be.
    *
-   * @throws PeergradError naming the tab that first (or, of those that may be lost, last) failed before it had finished; TimeoutError saying what each tab was doing.
+   * @throws PeergradError naming the tab that first (or, of those that may be lost, last) failed
+   *   before it had finished; TimeoutError saying what each tab was doing.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
@@ -83,7 +92,10 @@ export class RunWatch {
     this.#done.resolve(results);
   }
 
-  /** A tab is lost: so is the run, unless the tab has finished. What comes after, such as a server gone, cannot undo it. */
+  /**
+   * A tab is lost: so is the run, unless the tab has finished. What comes after, such as a server
+   * gone, cannot undo it.
+   */
   fail(name: string, message: string): void {
     const tab = this.#tabs.get(name);
     if (tab === undefined || tab.result !== null) return;

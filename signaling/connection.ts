@@ -1,6 +1,7 @@
 /**
- * One tab's WebSocket: checks every message, holds the sender to the limits, and speaks to its room for it. Never
- * throws into the server, whatever arrives; logs never carry what members told each other, nor addresses.
+ * One tab's WebSocket: checks every message, holds the sender to the limits, and speaks to its room
+ * for it. Never throws into the server, whatever arrives; logs never carry what members told each
+ * other, nor addresses.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -100,10 +101,12 @@ export class Connection implements Peer {
     socket.on('pong', () => this.#isTooFast());
     socket.on('close', (code) => {
       server.log.info({ member: this.member, code }, 'closed');
-      // Going away (1001) is what a browser says for a page that is closed, or has crashed: nobody will come back.
+      // Going away (1001) is what a browser says for a page that is closed, or has crashed: nobody
+      // will come back.
       this.#leave(code === CLOSE_GOING_AWAY ? 'left' : null);
     });
-    // Without a listener an oversize frame or a reset connection would end the process; `close` follows it.
+    // Without a listener an oversize frame or a reset connection would end the process; `close`
+    // follows it.
     socket.on('error', () => server.log.info({ member: this.member }, 'socket error'));
   }
 
@@ -246,7 +249,10 @@ export class Connection implements Peer {
     this.#room.owner.dispatch(this.#room.code, this, message);
   }
 
-  /** Enters a room, which has to be found first. What the tab says meanwhile waits, most of it in its socket. */
+  /**
+   * Enters a room, which has to be found first. What the tab says meanwhile waits, most of it in
+   * its socket.
+   */
   async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>): Promise<void> {
     const early = (this.#early = []) as ClientMessage[];
     // Finding a room has deadlines of its own.
@@ -280,8 +286,8 @@ export class Connection implements Peer {
     const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
     const owner = await rooms.find(room, 'newcomer');
-    // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
-    // room guesses nothing: one child's wrong codes must not stop a school.)
+    // Right codes are refused as well while an address is blocked: else guessing would go on until
+    // one fits. (Opening a room guesses nothing: one child's wrong codes must not stop a school.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (owner === null) {
       wrongCodes.add(this.#address, room);
@@ -297,20 +303,23 @@ export class Connection implements Peer {
     const isProven = credentials.isToken(token, room, member);
     let owner = await rooms.find(room, 'member');
     if (!isProven && owner?.awaits(room, member) !== true) {
-      // It may be a guess at the room's code. Once too many were wrong, right and wrong ones have the same answer.
+      // It may be a guess at the room's code. Once too many were wrong, right and wrong ones have
+      // the same answer.
       const guesses = credentials.areLasting ? wrongCodes : revivals;
       if (guesses.isBlocked(this.#address)) {
         return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_REVIVALS);
       }
       if (owner === null) guesses.add(this.#address, room);
-      // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
+      // A server that keeps no secret over a restart has to take members at their word, as it does
+      // their room's code.
       if (owner !== null || credentials.areLasting) {
         return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
       }
     }
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    // No key opens a lock from before the restart where keys do not outlast it: it would keep out the host itself.
+    // No key opens a lock from before the restart where keys do not outlast it: it would keep out
+    // the host itself.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (owner === null && !this.#over) owner = await rooms.restore(room, known);
@@ -324,7 +333,10 @@ export class Connection implements Peer {
     return hostKey !== undefined && this.#server.credentials.isHostKey(hostKey, room);
   }
 
-  /** Lets the room decide; it answers through {@link admit} or {@link send}. Nobody enters once the connection is over. */
+  /**
+   * Lets the room decide; it answers through {@link admit} or {@link send}. Nobody enters once the
+   * connection is over.
+   */
   #enter(code: string, owner: RoomOwner, entry: Entry): boolean {
     if (this.#over) return false;
     this.#holdsKey = entry.holdsKey;
@@ -350,7 +362,10 @@ export class Connection implements Peer {
     this.#cancelTimer = clock.after(rest, () => this.#watchSilence());
   }
 
-  /** @param reason `null`: the connection is gone without a word; its member may come back over another. */
+  /**
+   * @param reason `null`: the connection is gone without a word; its member may come back over
+   *   another.
+   */
   #leave(reason: LeaveReason | null): void {
     this.#over = true;
     this.#cancelTimer();

@@ -1,4 +1,7 @@
-/** Who may open a WebSocket: decided before it exists, from the request alone and what its address has open. */
+/**
+ * Who may open a WebSocket: decided before it exists, from the request alone and what its address
+ * has open.
+ */
 import type { IncomingMessage } from 'node:http';
 import { SIGNALING_PATH } from '../src/protocol/control.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -12,7 +15,10 @@ export class ConnectionLimiter {
   /** WebSockets that are open, by address. */
   readonly #open = new Map<string, number>();
 
-  /** @param origins whose pages may connect, besides the server's own. @throws UsageError for one that is none. */
+  /**
+   * @param origins whose pages may connect, besides the server's own. @throws UsageError for one
+   *   that is none.
+   */
   constructor(clock: Clock, limits: Limits, origins: readonly string[]) {
     this.#limits = limits;
     this.#origins = new Set(origins.map(checkedOrigin));
@@ -38,8 +44,8 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Browsers always send Origin: another site's page must not join rooms with its visitors' browsers. (A reverse proxy has
-   * to pass on the Host header, or its origin has to be named.)
+   * Browsers always send Origin: another site's page must not join rooms with its visitors'
+   * browsers. (A reverse proxy has to pass on the Host header, or its origin has to be named.)
    */
   #isOwnPage({ headers: { origin, host } }: IncomingMessage): boolean {
     if (origin === undefined) return true;

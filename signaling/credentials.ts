@@ -1,11 +1,15 @@
 /**
- * What members show to prove who they are: a token for their place in the room, a key for its host. HMACs (RFC 2104) over room
- * and member with an expiry, so that the server keeps none of them, and one that has restarted with the same secret knows them.
+ * What members show to prove who they are: a token for their place in the room, a key for its host.
+ * HMACs (RFC 2104) over room and member with an expiry, so that the server keeps none of them, and
+ * one that has restarted with the same secret knows them.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { UsageError } from '../src/util/errors.ts';
 
-/** Seconds a token or key is good for: a day without the server, which renews them half-way while the member is there. */
+/**
+ * Seconds a token or key is good for: a day without the server, which renews them half-way while
+ * the member is there.
+ */
 const LIFETIME_S = 24 * 60 * 60;
 const SECRET_BYTES = 32;
 /** Shortest secret that is not guessed. */
@@ -58,7 +62,10 @@ export class Credentials {
     return isSame(seal, this.#hmac(`removed ${room} ${members.join(' ')}`));
   }
 
-  /** Whether half of a credential's time is over: one renewed from then on is good for as long as the server may be away. */
+  /**
+   * Whether half of a credential's time is over: one renewed from then on is good for as long as
+   * the server may be away.
+   */
   isHalfOver(credential: string): boolean {
     return expiryOf(credential) - this.#now() / 1000 <= LIFETIME_S / 2;
   }

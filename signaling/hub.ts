@@ -1,6 +1,6 @@
 /**
- * All rooms of the server: feeds each room's state machine and carries out its effects. Knows members as {@link Peer},
- * not as sockets.
+ * All rooms of the server: feeds each room's state machine and carries out its effects. Knows
+ * members as {@link Peer}, not as sockets.
  */
 import { randomInt } from 'node:crypto';
 import {
@@ -26,7 +26,10 @@ import {
   type RoomState,
 } from './room/index.ts';
 
-/** One member's connection. What it is told must not call back into the hub at once, but for `left` of its own. */
+/**
+ * One member's connection. What it is told must not call back into the hub at once, but for `left`
+ * of its own.
+ */
 export interface Peer {
   readonly member: string;
   /** The room has taken this member: tell it so. */
@@ -34,7 +37,9 @@ export interface Peer {
   send(message: ServerMessage): void;
   /** The member is out of the room: tell it why and hang up. */
   expel(code: Refusal, message: string): void;
-  /** The room is no longer here, and goes on elsewhere: hang up, so that the member looks for it. */
+  /**
+   * The room is no longer here, and goes on elsewhere: hang up, so that the member looks for it.
+   */
   release(): void;
 }
 
@@ -48,7 +53,9 @@ export type EntryOutcome = 'entered' | 'refused' | 'gone';
 export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' }>;
 
 export interface NewRoom extends RoomOpening {
-  /** Lasts as long as the server does; any other is forgotten some time after its last member left. */
+  /**
+   * Lasts as long as the server does; any other is forgotten some time after its last member left.
+   */
   isPermanent: boolean;
   /** One that no room has; by default a random one. */
   code?: string | undefined;
@@ -90,7 +97,10 @@ export class Hub {
   readonly #listener: HubListener;
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
-  /** Rooms to be forgotten unless somebody joins, in the order in which they became empty; what stops their clocks. */
+  /**
+   * Rooms to be forgotten unless somebody joins, in the order in which they became empty; what
+   * stops their clocks.
+   */
   readonly #expiring = new Map<string, () => void>();
 
   constructor({ clock, limits, listener, hasRelay, seal }: HubOptions) {
@@ -126,8 +136,8 @@ export class Hub {
   }
 
   /**
-   * Whether a room waits for a member of which only others have told. One that has been here was given a token, and has to show
-   * it: it is among the room's peers, also while it is away.
+   * Whether a room waits for a member of which only others have told. One that has been here was
+   * given a token, and has to show it: it is among the room's peers, also while it is away.
    */
   awaits(code: string, member: string): boolean {
     const room = this.#rooms.get(code);

@@ -16,7 +16,9 @@ export interface IceOptions {
 
 export const NO_ICE: IceOptions = { stun: [], turn: [], turnSecret: null, relayOnly: false };
 
-/** Seconds a TURN password is good for: coturn checks it when an allocation is made and refreshed. */
+/**
+ * Seconds a TURN password is good for: coturn checks it when an allocation is made and refreshed.
+ */
 const TURN_TTL_S = 2 * 60 * 60;
 
 /** @throws UsageError naming the first thing that cannot work. */
@@ -34,15 +36,17 @@ export function checkIceOptions({ stun, turn, turnSecret, relayOnly }: IceOption
 }
 
 /**
- * Milliseconds after which a member needs {@link iceServersFor} anew, or `null` where nothing expires: at half the password's
- * time, so that one told late, or used long after it was told, is still good.
+ * Milliseconds after which a member needs {@link iceServersFor} anew, or `null` where nothing
+ * expires: at half the password's time, so that one told late, or used long after it was told, is
+ * still good.
  */
 export function renewIceAfterMs({ turn }: IceOptions): number | null {
   return turn.length === 0 ? null : (TURN_TTL_S * 1000) / 2;
 }
 
 /**
- * A member's ICE servers, with a TURN password of its own that expires by itself (coturn's `use-auth-secret`).
+ * A member's ICE servers, with a TURN password of its own that expires by itself (coturn's
+ * `use-auth-secret`).
  *
  * @param nowMs Unix time, milliseconds.
  */

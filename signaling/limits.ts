@@ -1,33 +1,59 @@
-/** Every number that bounds what strangers can make the server do, and the counters that hold them to it. */
+/**
+ * Every number that bounds what strangers can make the server do, and the counters that hold them
+ * to it.
+ */
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {
-  /** Milliseconds a new connection has for its first message: who connects and says nothing holds a socket. */
+  /**
+   * Milliseconds a new connection has for its first message: who connects and says nothing holds a
+   * socket.
+   */
   firstMessageMs: number;
-  /** Milliseconds between a member's heartbeats; its worker sends them, so a hidden tab keeps the pace. */
+  /**
+   * Milliseconds between a member's heartbeats; its worker sends them, so a hidden tab keeps the
+   * pace.
+   */
   heartbeatMs: number;
-  /** Milliseconds of silence after which a member is gone: six heartbeats, longer than a Wi-Fi handover. */
+  /**
+   * Milliseconds of silence after which a member is gone: six heartbeats, longer than a Wi-Fi
+   * handover.
+   */
   silentMs: number;
   /** Messages a second a connection may send for long. */
   messagesPerSecond: number;
-  /** Messages a connection may send at once: ICE candidates come in bursts, for two neighbours and retries. */
+  /**
+   * Messages a connection may send at once: ICE candidates come in bursts, for two neighbours and
+   * retries.
+   */
   messageBurst: number;
-  /** Bytes waiting for a slow reader before it is cut off: no honest tab is a thousand messages behind. */
+  /**
+   * Bytes waiting for a slow reader before it is cut off: no honest tab is a thousand messages
+   * behind.
+   */
   maxUnsentBytes: number;
-  /** Different wrong codes a minute from one address (of IPv6, one /64). A class shares one address: right codes do not count. */
+  /**
+   * Different wrong codes a minute from one address (of IPv6, one /64). A class shares one address:
+   * right codes do not count.
+   */
   wrongCodesPerMinute: number;
   /**
-   * Rooms a minute that members of one address bring back without a proof, to a server that has restarted and kept no secret: as
-   * many as they may open at once. Any code may be the one of such a room, so this, too, is a limit on guesses.
+   * Rooms a minute that members of one address bring back without a proof, to a server that has
+   * restarted and kept no secret: as many as they may open at once. Any code may be the one of such
+   * a room, so this, too, is a limit on guesses.
    */
   revivalsPerMinute: number;
   /** WebSockets from one address (of IPv6, one /64): four full rooms in one school. */
   socketsPerAddress: number;
-  /** New WebSockets a second from one address for long: tabs that reload and return, not a program. */
+  /**
+   * New WebSockets a second from one address for long: tabs that reload and return, not a program.
+   */
   connectionsPerSecond: number;
-  /** New WebSockets from one address at once: as many as it may have, when the server has been away. */
+  /**
+   * New WebSockets from one address at once: as many as it may have, when the server has been away.
+   */
   connectionBurst: number;
   /** Rooms a minute that tabs of one address may open for long. */
   roomsPerMinute: number;
@@ -43,7 +69,10 @@ export interface Limits {
   updatesPerSecond: number;
   /** Digests at once: a run that ends does not wait for its second. */
   updateBurst: number;
-  /** Milliseconds a room that a tab made outlasts its last member: one who reloads the page finds it again. */
+  /**
+   * Milliseconds a room that a tab made outlasts its last member: one who reloads the page finds it
+   * again.
+   */
   emptyRoomMs: number;
   /** Milliseconds that members have to close their side when the server stops. */
   closeGraceMs: number;
@@ -124,14 +153,21 @@ export class AddressBuckets {
   }
 }
 
-/** Networks' worth of failures that one site may have: whoever owns an IPv6 /48 chooses among 65 536 networks. */
+/**
+ * Networks' worth of failures that one site may have: whoever owns an IPv6 /48 chooses among 65 536
+ * networks.
+ */
 export const SITE_NETWORKS = 5;
-/** Networks' worth of failures after which the server lets nobody go on who has failed in that minute. */
+/**
+ * Networks' worth of failures after which the server lets nobody go on who has failed in that
+ * minute.
+ */
 export const SERVER_NETWORKS = 50;
 
 /**
- * Counts different failures, minute by minute: of each address, of its site and of all addresses together. A failure that is
- * repeated counts once: it guesses nothing, and a class that waits behind one address repeats the same.
+ * Counts different failures, minute by minute: of each address, of its site and of all addresses
+ * together. A failure that is repeated counts once: it guesses nothing, and a class that waits
+ * behind one address repeats the same.
  */
 export class FailureCounter {
   readonly #perMinute: number;

@@ -1,8 +1,9 @@
 /**
- * What goes out over one tab's WebSocket, in order. A `room` message says all that the one before it said, and every change
- * sends one to every member: n who join at once would be told n * n times. So it waits until the event loop has handled what
- * has arrived and until the reader has taken what was sent before, and a newer one takes its place. Whatever else is sent
- * meanwhile goes behind it, as if it had not waited.
+ * What goes out over one tab's WebSocket, in order. A `room` message says all that the one before
+ * it said, and every change sends one to every member: n who join at once would be told n * n
+ * times. So it waits until the event loop has handled what has arrived and until the reader has
+ * taken what was sent before, and a newer one takes its place. Whatever else is sent meanwhile goes
+ * behind it, as if it had not waited.
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';

@@ -1,6 +1,6 @@
 /**
- * The signaling server: one port for the page and the WebSocket that introduces tabs to each other. It never sees a
- * gradient, and running rings go on without it.
+ * The signaling server: one port for the page and the WebSocket that introduces tabs to each other.
+ * It never sees a gradient, and running rings go on without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
@@ -39,11 +39,19 @@ export interface SignalingOptions {
   /** Folder of a job's files, or one file, to serve under `/data/`. */
   data?: string | null;
   ice?: IceOptions;
-  /** Signs members' tokens. With the same one after a restart, and in all processes, members prove who they are. */
+  /**
+   * Signs members' tokens. With the same one after a restart, and in all processes, members prove
+   * who they are.
+   */
   secret?: string | null;
-  /** A Redis through which several processes serve the same rooms, `redis://host:port`; `null`: this one serves alone. */
+  /**
+   * A Redis through which several processes serve the same rooms, `redis://host:port`; `null`: this
+   * one serves alone.
+   */
   redisUrl?: string | null;
-  /** Origins, besides the server's own, whose pages may connect, such as `https://class.example`. */
+  /**
+   * Origins, besides the server's own, whose pages may connect, such as `https://class.example`.
+   */
   origins?: readonly string[];
   /** A reverse proxy passes everything on: addresses are what it says in X-Forwarded-For. */
   trustProxy?: boolean;
@@ -55,21 +63,27 @@ export interface SignalingOptions {
 }
 
 export interface SignalingServer {
-  /** Where to reach it, e.g. `http://127.0.0.1:8080`; of several addresses the one most likely to work for others. */
+  /**
+   * Where to reach it, e.g. `http://127.0.0.1:8080`; of several addresses the one most likely to
+   * work for others.
+   */
   readonly url: string;
   readonly urls: readonly string[];
   readonly port: number;
   /**
-   * Opens a room for tabs to come, under `code` or a random one; the first to join is its host. It lasts as long as the
-   * server, also when all have left.
+   * Opens a room for tabs to come, under `code` or a random one; the first to join is its host. It
+   * lasts as long as the server, also when all have left.
    *
-   * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is a room of that code, or other
-   * processes have to be asked (`redisUrl`).
+   * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is
+   *   a room of that code, or other processes have to be asked (`redisUrl`).
    */
   createRoom(room: RoomToCome): string;
   /** {@link createRoom} on any server. */
   openRoom(room: RoomToCome): Promise<string>;
-  /** Tells everyone, closes every connection, and resolves when the port is free. Never hangs. Idempotent. */
+  /**
+   * Tells everyone, closes every connection, and resolves when the port is free. Never hangs.
+   * Idempotent.
+   */
   close(): Promise<void>;
 }
 
@@ -80,16 +94,28 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
 
 /** Pieces of one message: browsers send it whole. */
 const MAX_FRAGMENTS = 16;
-/** Chunks of one message that wait for the rest: the longest comes in some 120 of the smallest packets in use. */
+/**
+ * Chunks of one message that wait for the rest: the longest comes in some 120 of the smallest
+ * packets in use.
+ */
 const MAX_BUFFERED_CHUNKS = 1024;
-/** Milliseconds in which a client has to answer a closing handshake, finish TLS's, or send a request's headers. */
+/**
+ * Milliseconds in which a client has to answer a closing handshake, finish TLS's, or send a
+ * request's headers.
+ */
 const CLOSE_TIMEOUT_MS = 5_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const HEADERS_TIMEOUT_MS = 10_000;
-/** Connections the system keeps until they are taken: of more, all tabs coming back at once, some would try again after seconds. */
+/**
+ * Connections the system keeps until they are taken: of more, all tabs coming back at once, some
+ * would try again after seconds.
+ */
 const BACKLOG = 2048;
 
-/** @throws (rejects) PeergradError where it cannot listen, SignalingError where Redis does not answer, UsageError for options that cannot work. */
+/**
+ * @throws (rejects) PeergradError where it cannot listen, SignalingError where Redis does not
+ *   answer, UsageError for options that cannot work.
+ */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
   checkIceOptions(ice);
@@ -142,7 +168,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
-      // Upgraded sockets are out of the http server's hands: one left half-open would keep it from ever closing.
+      // Upgraded sockets are out of the http server's hands: one left half-open would keep it from
+      // ever closing.
       socket.once('finish', () => socket.destroy());
       socket.end(`HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
       return;
@@ -168,7 +195,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   async function close(): Promise<void> {
     isClosing = true;
-    // Rooms first: nobody may be told that the others have left, for a running ring goes on without the server.
+    // Rooms first: nobody may be told that the others have left, for a running ring goes on without
+    // the server.
     hub.close();
     const parted = shared?.close();
     for (const connection of connections) {
@@ -178,7 +206,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       for (const connection of connections) connection.terminate();
       http.closeAllConnections();
     });
-    // Until then it answers: who comes back at once, and whoever sends tabs here, hears that it is not ready.
+    // Until then it answers: who comes back at once, and whoever sends tabs here, hears that it is
+    // not ready.
     if (connections.size > 0) await emptied.promise;
     await parted;
     http.closeIdleConnections();

@@ -1,4 +1,7 @@
-/** What the documentation refers to is there: files, headings, npm scripts, and in the guides options of the command line. */
+/**
+ * What the documentation refers to is there: files, headings, npm scripts, and in the guides
+ * options of the command line.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';

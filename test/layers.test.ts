@@ -1,4 +1,7 @@
-/** The direction of imports (docs/ARCHITECTURE.md): a layer uses those named for it and nothing else of the project. */
+/**
+ * The direction of imports (docs/ARCHITECTURE.md): a layer uses those named for it and nothing else
+ * of the project.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -50,9 +53,10 @@ const ALLOWED: Record<string, string[]> = {
 };
 
 /**
- * Narrower than a folder: the app draws the ring plan, where the cost model takes it for what a codec sends, starts the engine, shows
- * what this browser keeps, plays the lesson alone by the lesson's rules, draws with the pen that digits are drawn with, and knows the rates of a range test; the launcher
- * knows the examples' names and what their page tells.
+ * Narrower than a folder: the app draws the ring plan, where the cost model takes it for what a
+ * codec sends, starts the engine, shows what this browser keeps, plays the lesson alone by the
+ * lesson's rules, draws with the pen that digits are drawn with, and knows the rates of a range
+ * test; the launcher knows the examples' names and what their page tells.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [

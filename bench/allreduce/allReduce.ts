@@ -24,7 +24,8 @@ const PERIOD = 17;
 export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Promise<AllReduceResult> {
   const { bytes, ops, isInPlace } = args;
   const { rank, worldSize } = group;
-  // Whole numbers, so that sums are exact. In place they grow with each op by the world size, which is exact as far as it is a power of two.
+  // Whole numbers, so that sums are exact. In place they grow with each op by the world size, which
+  // is exact as far as it is a power of two.
   const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT);
   for (let i = 0; i < input.length; i++) input[i] = (i % PERIOD) + rank;
   let output = input;

@@ -1,6 +1,7 @@
 /**
- * On a rank's page: the same bytes round the same ring over bare channels, without sums, frames and worker. In 2(n-1) steps every rank
- * sends a chunk to its right, and a message goes on as soon as it has come.
+ * On a rank's page: the same bytes round the same ring over bare channels, without sums, frames and
+ * worker. In 2(n-1) steps every rank sends a chunk to its right, and a message goes on as soon as
+ * it has come.
  */
 import { neighboursOf, push, type Share } from '../world/push.ts';
 import type { PageRank } from '../world/rank.ts';

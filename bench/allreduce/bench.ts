@@ -1,6 +1,6 @@
 /**
- * `bench allreduce`: an all-reduce in real tabs against bare data channels that push the same bytes round the same ring, in turn in
- * the same tabs. Sizes and columns are those of nccl-tests.
+ * `bench allreduce`: an all-reduce in real tabs against bare data channels that push the same bytes
+ * round the same ring, in turn in the same tabs. Sizes and columns are those of nccl-tests.
  */
 import { cpus } from 'node:os';
 import type { Io } from '../../launcher/io.ts';
@@ -24,13 +24,22 @@ export interface AllReduceBenchResult {
 const KIB = 1024;
 /** nccl-tests' `-b 1K -e 16M -f 4`. */
 const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
-/** Milliseconds for a size of the sweep, and for one that is asked for alone, of ours and bare ones each. */
+/**
+ * Milliseconds for a size of the sweep, and for one that is asked for alone, of ours and bare ones
+ * each.
+ */
 const SWEEP_MS = 4_000;
 const SINGLE_MS = 45_000;
-/** All-reduces of a size, of each kind, that warm links up: browsers compile, and SCTP finds out what the line bears. */
+/**
+ * All-reduces of a size, of each kind, that warm links up: browsers compile, and SCTP finds out
+ * what the line bears.
+ */
 const WARM_UP_OPS = 2;
 
-/** @throws (rejects) UsageError for a size that is no float32 tensor's, PeergradError where a tab fails. */
+/**
+ * @throws (rejects) UsageError for a size that is no float32 tensor's, PeergradError where a tab
+ *   fails.
+ */
 export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
   if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
     throw new UsageError(`${bytes} bytes are no tensor of float32: give a multiple of 4.`);
@@ -55,7 +64,10 @@ export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduce
 
 type OursResult = { ms: number[]; wrong: number; bytesSent: number };
 
-/** Bare and ours in turn, each first in every second round, after turns that warm up and tell how much fits in. */
+/**
+ * Bare and ours in turn, each first in every second round, after turns that warm up and tell how
+ * much fits in.
+ */
 async function measure(
   world: World,
   bytes: number,

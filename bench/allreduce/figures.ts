@@ -12,7 +12,10 @@ export interface AllReduceRow {
   rawMedianMs: number;
   /** rawMedianMs / medianMs. */
   ratio: number;
-  /** nccl-tests' algorithm and bus bandwidth: bytes a second, and those times 2(n-1)/n, which is what each rank's line carries. */
+  /**
+   * nccl-tests' algorithm and bus bandwidth: bytes a second, and those times 2(n-1)/n, which is
+   * what each rank's line carries.
+   */
   algorithmMBps: number;
   busMBps: number;
   /** Of the rank that sends most, headers included. */
@@ -22,8 +25,8 @@ export interface AllReduceRow {
 }
 
 /**
- * All-reduces of `opMs` each that follow one another, and how often ours and the bare ones take turns, to spend about `budgetMs` on each;
- * more where fewer than {@link MIN_ROUNDS} fit in.
+ * All-reduces of `opMs` each that follow one another, and how often ours and the bare ones take
+ * turns, to spend about `budgetMs` on each; more where fewer than {@link MIN_ROUNDS} fit in.
  */
 export function scheduleOf(opMs: number, budgetMs: number): { ops: number; rounds: number } {
   const fitting = budgetMs / opMs;

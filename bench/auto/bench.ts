@@ -1,6 +1,7 @@
 /**
- * `bench auto`: how much sooner a run learns whose ranks choose their codec, where lines are slow. Two runs in real tabs, each on a host of
- * its own, over lines on which fp32 communication takes four times as long as a step without it.
+ * `bench auto`: how much sooner a run learns whose ranks choose their codec, where lines are slow.
+ * Two runs in real tabs, each on a host of its own, over lines on which fp32 communication takes
+ * four times as long as a step without it.
  */
 import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';

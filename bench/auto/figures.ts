@@ -3,15 +3,19 @@ import type { CodecChoice } from '../../src/protocol/events.ts';
 
 export interface Learned {
   codec: string;
-  /** Milliseconds since the first step began until held-out accuracy had reached the goal; `null` if it did not. */
+  /**
+   * Milliseconds since the first step began until held-out accuracy had reached the goal; `null` if
+   * it did not.
+   */
   reachedMs: number | null;
   /** Steps until then. */
   steps: number;
   /** At the last test. */
   accuracy: number;
   /**
-   * Medians of steps by the last codec, milliseconds: of whole ones; of what the slowest rank does by itself; of what the rank waits for
-   * that waits least, as the others wait for slower ones, too.
+   * Medians of steps by the last codec, milliseconds: of whole ones; of what the slowest rank does
+   * by itself; of what the rank waits for that waits least, as the others wait for slower ones,
+   * too.
    */
   stepMs: number;
   ownMs: number;
@@ -23,7 +27,10 @@ export interface Learned {
 
 export interface AutoResult {
   tabs: number;
-  /** What a step took by itself on lines without a cap, and what each host received then at most, kilobits per second. */
+  /**
+   * What a step took by itself on lines without a cap, and what each host received then at most,
+   * kilobits per second.
+   */
   ownMs: number;
   rateKbit: number;
   /** In turn. */
@@ -42,7 +49,10 @@ export function rateFor(gradientBytes: number, n: number, ownMs: number): number
   return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
 }
 
-/** @returns how many times as long as `auto` `fp32` took, all rounds together; `null` where a run did not get there. */
+/**
+ * @returns how many times as long as `auto` `fp32` took, all rounds together; `null` where a run
+ *   did not get there.
+ */
 export function soonerOf({ fp32, auto }: Pick<AutoResult, 'fp32' | 'auto'>): number | null {
   const [plain, chosen] = [msOf(fp32), msOf(auto)];
   return plain === null || chosen === null ? null : plain / chosen;

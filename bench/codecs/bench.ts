@@ -1,6 +1,7 @@
 /**
- * `bench codecs`: how much sooner an all-reduce ends that is encoded, in real tabs, and on lines of a given speed where there are any;
- * and what a model learns whose gradients travel so, in Node. Fails where a codec is less accurate, or sends more, than it may.
+ * `bench codecs`: how much sooner an all-reduce ends that is encoded, in real tabs, and on lines of
+ * a given speed where there are any; and what a model learns whose gradients travel so, in Node.
+ * Fails where a codec is less accurate, or sends more, than it may.
  */
 import type { Io } from '../../launcher/io.ts';
 import { median } from '../../src/util/statistics.ts';
@@ -33,10 +34,15 @@ const CODECS = ['fp32', 'fp16', 'int8'] as const;
 const HIDDEN = 256;
 /** Trained at once: as many as cores that tests of this project count on. */
 const PROCESSES = 2;
-/** One exchange of statistics at the end: hashes of every twentieth step are not what is measured. */
+/**
+ * One exchange of statistics at the end: hashes of every twentieth step are not what is measured.
+ */
 const HASH_EVERY = 1_000_000;
 
-/** @throws (rejects) PeergradError where ranks' sums differ, a tab fails, or a codec falls short of what it must reach. */
+/**
+ * @throws (rejects) PeergradError where ranks' sums differ, a tab fails, or a codec falls short of
+ *   what it must reach.
+ */
 export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
   io.err(`${tabs} tabs add up ${bytes} bytes, ${options.rounds} times by each codec ...`);

@@ -6,7 +6,10 @@ import type { WorkerRank } from '../world/rank.ts';
 
 interface EncodedArgs {
   bytes: number;
-  /** Each has all codecs, so that all meet the same machine. The first is not measured: links and compilers warm up. */
+  /**
+   * Each has all codecs, so that all meet the same machine. The first is not measured: links and
+   * compilers warm up.
+   */
   rounds: number;
   codecs: readonly CodecName[];
 }
@@ -19,7 +22,10 @@ export interface EncodedResult {
   bytesSent: number;
   /** Digest of the last sum: the same on all ranks. */
   hash: string;
-  /** How far the last sum is from that of fp32, the first codec's: root of the mean square, as a share of the sum's own. */
+  /**
+   * How far the last sum is from that of fp32, the first codec's: root of the mean square, as a
+   * share of the sum's own.
+   */
   error: number;
 }
 

@@ -1,7 +1,8 @@
 /**
- * A training run of a benchmark in a process of its own: all ranks in it, over memory links, on TensorFlow.js's WebAssembly backend.
- * The arithmetic is that of tabs, gradients' encoding included, and takes a tenth of the time that tabs without a GPU take. Orders come as
- * messages, each is answered by its result.
+ * A training run of a benchmark in a process of its own: all ranks in it, over memory links, on
+ * TensorFlow.js's WebAssembly backend. The arithmetic is that of tabs, gradients' encoding
+ * included, and takes a tenth of the time that tabs without a GPU take. Orders come as messages,
+ * each is answered by its result.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
@@ -39,7 +40,10 @@ setWasmPaths(`${path.dirname(backend)}/`);
 await tf.setBackend('wasm');
 multiplyUntransposed();
 
-/** Has the backend transpose by itself what it multiplies transposed, as gradients do: its own way takes ten times as long. */
+/**
+ * Has the backend transpose by itself what it multiplies transposed, as gradients do: its own way
+ * takes ten times as long.
+ */
 function multiplyUntransposed(): void {
   const multiply = tf.getKernel('BatchMatMul', 'wasm');
   const transpose = tf.getKernel('Transpose', 'wasm');

@@ -6,7 +6,9 @@ interface Variant {
   name: string;
   /** Of the job; the others are every variant's. */
   fields: Readonly<Record<string, unknown>>;
-  /** Points of accuracy that the mean over all seeds may lie below that of fp32; `null`: shown only. */
+  /**
+   * Points of accuracy that the mean over all seeds may lie below that of fp32; `null`: shown only.
+   */
   points: number | null;
   /** Times fewer bytes than fp32, at least. */
   fewer: number;

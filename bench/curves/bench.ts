@@ -31,10 +31,15 @@ const BATCH = 32;
 const WHOLE_BATCH = RANKS * BATCH;
 /** Long enough for differences to grow, were there any but of rounding. */
 const SYNCHRONOUS_STEPS = 50;
-/** Relative; float32 sums in another order differ by some 1e-7 a step, and training amplifies it. */
+/**
+ * Relative; float32 sums in another order differ by some 1e-7 a step, and training amplifies it.
+ */
 const LOSS_TOLERANCE = 1e-4;
 const MNIST_EPOCHS = 5;
-/** Points of accuracy that strategies which are not exact may lose to the ring: 2000 test images tell 1 apart. */
+/**
+ * Points of accuracy that strategies which are not exact may lose to the ring: 2000 test images
+ * tell 1 apart.
+ */
 const ACCURACY_TOLERANCE = 0.02;
 /** Steps that a drawn point is the mean of: a single batch's loss says little. */
 const SMOOTHING = 15;
@@ -54,7 +59,10 @@ const COLOURS: Record<StrategyName, string> = {
 };
 const ONE_TAB_COLOUR = '#b9c2cf';
 
-/** @throws (rejects) UsageError for a folder without data; PeergradError where a promise is broken, once all is written. */
+/**
+ * @throws (rejects) UsageError for a folder without data; PeergradError where a promise is broken,
+ *   once all is written.
+ */
 export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
   await checkDataFolder(data);
   const digits = { job: 'digits', steps: SYNCHRONOUS_STEPS };

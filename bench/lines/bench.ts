@@ -1,5 +1,6 @@
 /**
- * `bench lines`: an all-reduce over lines of a known rate, a browser on each of several test hosts (`world/hosts.ts`).
+ * `bench lines`: an all-reduce over lines of a known rate, a browser on each of several test hosts
+ * (`world/hosts.ts`).
  */
 import type { Io } from '../../launcher/io.ts';
 import { rowOf, theoryBytes } from '../allreduce/figures.ts';
@@ -16,7 +17,10 @@ export interface LinesBenchOptions {
   json?: true;
 }
 
-/** Turns of ours and bare ones, after as many all-reduces as SCTP needs to find out what the line bears. */
+/**
+ * Turns of ours and bare ones, after as many all-reduces as SCTP needs to find out what the line
+ * bears.
+ */
 const ROUNDS = 5;
 const WARM_UPS = 2;
 

@@ -1,4 +1,7 @@
-/** `bench link`: what one link carries, and how long a frame takes there and back, on every level: each is measured in turn. */
+/**
+ * `bench link`: what one link carries, and how long a frame takes there and back, on every level:
+ * each is measured in turn.
+ */
 import type { Io } from '../../launcher/io.ts';
 import { World } from '../world/world.ts';
 import { summaryOf, tableOf, type LinkKind, type LinkTurns } from './figures.ts';

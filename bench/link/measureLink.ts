@@ -1,4 +1,6 @@
-/** One link between ranks 0 and 1: how much it carries, and how long a frame takes there and back. */
+/**
+ * One link between ranks 0 and 1: how much it carries, and how long a frame takes there and back.
+ */
 import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
@@ -18,7 +20,10 @@ export interface LinkFigures {
   roundTripMs: number;
 }
 
-/** What sends and gets messages of these sizes: a link, or a bare channel. `send` resolves when more may come. */
+/**
+ * What sends and gets messages of these sizes: a link, or a bare channel. `send` resolves when more
+ * may come.
+ */
 export interface Sender {
   send(frame: ArrayBuffer): Promise<void>;
   onframe: Link['onframe'];

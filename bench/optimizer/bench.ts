@@ -1,6 +1,7 @@
 /**
- * `bench optimizer`: what a step does on the CPU beside the network. In Node, whose V8 is a browser's: all kinds in turn, again
- * and again, beside a copy of the same arrays, which is as fast as memory lets anything be.
+ * `bench optimizer`: what a step does on the CPU beside the network. In Node, whose V8 is a
+ * browser's: all kinds in turn, again and again, beside a copy of the same arrays, which is as fast
+ * as memory lets anything be.
  */
 import type { Io } from '../../launcher/io.ts';
 import { createOptimizer } from '../../src/optim/index.ts';

@@ -1,6 +1,7 @@
 /**
- * `bench order`: what it saves that ranks whose link holds up the ring are parted. One run in real tabs, each on a host of its own; what
- * goes between two neighbours is slower than the rest, until ranks have found that out and the room has chosen another order.
+ * `bench order`: what it saves that ranks whose link holds up the ring are parted. One run in real
+ * tabs, each on a host of its own; what goes between two neighbours is slower than the rest, until
+ * ranks have found that out and the room has chosen another order.
  */
 import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
@@ -24,7 +25,9 @@ const PAIR = [1, 2] as const;
 /** Megabits a second: far below what a machine's tabs move together, and a fifth of that. */
 const RATE = { rest: 20, between: 4 };
 const PLAN = { job: 'mnist', model: 'mlp', batchSize: 32, epochs: 100, hashEvery: 5, maxSteps: 120 };
-/** Steps in the new order that are enough, and those left out of each order: links get up to speed. */
+/**
+ * Steps in the new order that are enough, and those left out of each order: links get up to speed.
+ */
 const ENOUGH = 20;
 const WARM_UP = 2;
 

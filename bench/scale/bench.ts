@@ -1,6 +1,7 @@
 /**
- * `bench scale`: what an all-reduce costs as the world grows. The cost model is fitted from rings of 2 to 8 tabs here and held
- * against sizes that it was not fitted on; with what a machine costs known, larger worlds on other lines are simulated.
+ * `bench scale`: what an all-reduce costs as the world grows. The cost model is fitted from rings
+ * of 2 to 8 tabs here and held against sizes that it was not fitted on; with what a machine costs
+ * known, larger worlds on other lines are simulated.
  */
 import type { Io } from '../../launcher/io.ts';
 import { drawPanels } from '../plot.ts';

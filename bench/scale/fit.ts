@@ -35,8 +35,8 @@ export function predict(n: number, bytes: number, costs: Costs): number {
 }
 
 /**
- * Least squares of relative errors, no constant below 0. Since the model has two cases for a round, the constants decide which
- * apply, and are fitted anew until they stay.
+ * Least squares of relative errors, no constant below 0. Since the model has two cases for a round,
+ * the constants decide which apply, and are fitted anew until they stay.
  *
  * @param combineMsPerByte measured by itself: too little to be seen in these times.
  */
@@ -52,7 +52,10 @@ export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): 
   return best;
 }
 
-/** Samples of each size but the smallest and the largest, predicted by a fit of all other sizes: nothing is extrapolated. */
+/**
+ * Samples of each size but the smallest and the largest, predicted by a fit of all other sizes:
+ * nothing is extrapolated.
+ */
 export function crossValidate(samples: readonly Sample[], combineMsPerByte: number): Prediction[] {
   const sizes = samples.map(({ bytes }) => bytes);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
@@ -81,7 +84,10 @@ function squares(samples: readonly Sample[], costs: Costs): number {
   return samples.reduce((sum, { n, bytes, ms }) => sum + (predict(n, bytes, costs) / ms - 1) ** 2, 0);
 }
 
-/** What each constant counts for in a sample's time, as parts of it; in the end what the others leave: 1, without combining. */
+/**
+ * What each constant counts for in a sample's time, as parts of it; in the end what the others
+ * leave: 1, without combining.
+ */
 function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
   const at = predict(n, bytes, costs);
   const slopes = FITTED.map((name) => {
@@ -93,7 +99,8 @@ function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
 }
 
 /**
- * Least squares without negative numbers, by trying which of them are 0: of so few that is quick and exact.
+ * Least squares without negative numbers, by trying which of them are 0: of so few that is quick
+ * and exact.
  *
  * @param rows coefficients, and the value they should give.
  */

@@ -1,4 +1,7 @@
-/** How long an all-reduce takes by each algorithm as the world grows, on networks that nobody has here: simulated. */
+/**
+ * How long an all-reduce takes by each algorithm as the world grows, on networks that nobody has
+ * here: simulated.
+ */
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
 import {
   halvingDoubling,
@@ -43,12 +46,15 @@ const FLOAT_BYTES = 4;
 /** In the largest worlds one gradient is enough: a ring of 1024 ranks moves two million chunks. */
 const LARGE_WORLD = 256;
 const LARGE_WORLD_BYTES = [4_000_000];
-/** Doubling moves the whole tensor log2(n) times: of more bytes than this it is far behind, and takes minutes to simulate. */
+/**
+ * Doubling moves the whole tensor log2(n) times: of more bytes than this it is far behind, and
+ * takes minutes to simulate.
+ */
 const MOST_DOUBLED = 4_000_000;
 
 /**
- * A network of machines like the one that `costs` were fitted on, with a tab each: where the line is faster than that machine, the
- * machine is what counts.
+ * A network of machines like the one that `costs` were fitted on, with a tab each: where the line
+ * is faster than that machine, the machine is what counts.
  */
 function networkOf(name: NetworkName, n: number, costs: Costs): Network {
   const own = { ...costs, crowdMsPerByte: 0 };

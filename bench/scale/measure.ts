@@ -8,7 +8,10 @@ interface Measured {
   combineMsPerByte: number;
 }
 
-/** Milliseconds to spend on each size and world, in rounds, so that each size meets the same weather. */
+/**
+ * Milliseconds to spend on each size and world, in rounds, so that each size meets the same
+ * weather.
+ */
 const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };

@@ -1,6 +1,7 @@
 /**
- * `bench signaling`: what a connection costs the server, how long it takes to pass a signal on while thousands are connected, and
- * how it takes a crowd that joins at once. Server and crowd are processes of their own, and share this machine's cores.
+ * `bench signaling`: what a connection costs the server, how long it takes to pass a signal on
+ * while thousands are connected, and how it takes a crowd that joins at once. Server and crowd are
+ * processes of their own, and share this machine's cores.
  */
 import type { Io } from '../../launcher/io.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
@@ -17,7 +18,10 @@ export interface SignalingBenchOptions {
   json?: true;
 }
 
-/** Bytes of a signal, an SDP offer for a data channel with some candidates, and how many are timed: p99 has 20 beyond it. */
+/**
+ * Bytes of a signal, an SDP offer for a data channel with some candidates, and how many are timed:
+ * p99 has 20 beyond it.
+ */
 const SIGNAL_BYTES = 2048;
 const SIGNALS = 2000;
 /** Clients on their way in while the crowd gathers: that part is not measured. */
@@ -27,12 +31,16 @@ const STORM_MS = 5_000;
 /** Open files of a process beside its clients' sockets. */
 const OTHER_FILES = 100;
 
-/** @throws (rejects) PeergradError where some of a crowd did not get in, or not in time, once all is printed. */
+/**
+ * @throws (rejects) PeergradError where some of a crowd did not get in, or not in time, once all is
+ *   printed.
+ */
 export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
-  // All of them have this machine's one address. Nobody is ready, so only the pair that is timed ever starts.
+  // All of them have this machine's one address. Nobody is ready, so only the pair that is timed
+  // ever starts.
   const many = Number.MAX_SAFE_INTEGER;
   const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
   const order: ServerOrder = {

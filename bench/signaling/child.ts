@@ -1,4 +1,7 @@
-/** Processes that measure and are measured: started with TypeScript and a garbage collector to call, asked one thing at a time. */
+/**
+ * Processes that measure and are measured: started with TypeScript and a garbage collector to call,
+ * asked one thing at a time.
+ */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,7 @@
 /**
- * Thousands of members in one process: opens WebSockets, joins rooms, sends heartbeats at the server's pace, and reads whatever
- * comes. Each message to it opens more of them, and is answered once they are in.
+ * Thousands of members in one process: opens WebSockets, joins rooms, sends heartbeats at the
+ * server's pace, and reads whatever comes. Each message to it opens more of them, and is answered
+ * once they are in.
  */
 import { WebSocket } from 'ws';
 import { type ClientMessage, PROTOCOL_VERSION, SIGNALING_PATH } from '../../src/protocol/control.ts';

@@ -53,7 +53,10 @@ class Member {
   }
 }
 
-/** Milliseconds from `send` to the other member's message handler, of `signals` signals one after the other, sorted. */
+/**
+ * Milliseconds from `send` to the other member's message handler, of `signals` signals one after
+ * the other, sorted.
+ */
 export async function relayTimes(url: string, room: string, signals: number, bytes: number): Promise<number[]> {
   const pair = [await Member.connect(url), await Member.connect(url)] as const;
   const [a, b] = pair;

@@ -1,6 +1,7 @@
 /**
- * A signaling server in a process of its own, so that its memory and its time are its own. What it is to do comes as JSON in the
- * first argument; it says where it is, and answers each message by its memory after a garbage collection.
+ * A signaling server in a process of its own, so that its memory and its time are its own. What it
+ * is to do comes as JSON in the first argument; it says where it is, and answers each message by
+ * its memory after a garbage collection.
  */
 import type { Nodes } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';

@@ -1,4 +1,7 @@
-/** On a rank's page: bytes of rank 0 down the ring to all others over bare channels, without frames, digests and worker. */
+/**
+ * On a rank's page: bytes of rank 0 down the ring to all others over bare channels, without frames,
+ * digests and worker.
+ */
 import { shareOf } from '../allreduce/bareRing.ts';
 import { neighboursOf, push } from '../world/push.ts';
 import type { PageRank } from '../world/rank.ts';

@@ -1,6 +1,7 @@
 /**
- * `bench spread`: a file that rank 0 has, handed on to all tabs, against bare data channels that carry as many bytes, in turn in the
- * same tabs: round the ring, as an all-reduce does, and down the same way as the file.
+ * `bench spread`: a file that rank 0 has, handed on to all tabs, against bare data channels that
+ * carry as many bytes, in turn in the same tabs: round the ring, as an all-reduce does, and down
+ * the same way as the file.
  */
 import type { Io } from '../../launcher/io.ts';
 import { PeergradError } from '../../src/util/errors.ts';
@@ -15,7 +16,9 @@ export interface SpreadBenchOptions {
 
 const ROUNDS = 5;
 
-/** @throws (rejects) PeergradError where a tab fails, or a file is not that of rank 0 in the end. */
+/**
+ * @throws (rejects) PeergradError where a tab fails, or a file is not that of rank 0 in the end.
+ */
 export async function benchSpread({ tabs, bytes, json }: SpreadBenchOptions, io: Io): Promise<void> {
   const world = await World.open(tabs);
   let row: SpreadRow;
@@ -28,7 +31,10 @@ export async function benchSpread({ tabs, bytes, json }: SpreadBenchOptions, io:
   if (row.wrong > 0) throw new PeergradError(`${row.wrong} files were not that of rank 0.`);
 }
 
-/** Each kind first in turn, after a round that warms up: browsers compile, and SCTP finds out what the line bears. */
+/**
+ * Each kind first in turn, after a round that warms up: browsers compile, and SCTP finds out what
+ * the line bears.
+ */
 async function measure(world: World, bytes: number, io: Io): Promise<SpreadRow> {
   const rounds = { ours: [], ring: [], chain: [] } as { [Kind in keyof SpreadRounds]: SpreadRounds[Kind][number][] };
   const turns = [

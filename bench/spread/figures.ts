@@ -7,7 +7,10 @@ import type { SpreadResult } from './spreadFile.ts';
 export interface SpreadRow {
   n: number;
   bytes: number;
-  /** Until all ranks had the file; until every rank had sent as many bytes round a bare ring; until bare channels had it at the last rank. */
+  /**
+   * Until all ranks had the file; until every rank had sent as many bytes round a bare ring; until
+   * bare channels had it at the last rank.
+   */
   medianMs: number;
   ringMs: number;
   chainMs: number;

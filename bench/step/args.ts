@@ -19,7 +19,10 @@ export interface StepArgs {
   steps: number;
 }
 
-/** When a bucket was read, and when all ranks' sum of it was here; milliseconds since its step began. */
+/**
+ * When a bucket was read, and when all ranks' sum of it was here; milliseconds since its step
+ * began.
+ */
 export interface BucketTimes {
   readyMs: number;
   doneMs: number;

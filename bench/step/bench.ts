@@ -1,6 +1,6 @@
 /**
- * `bench step`: where a step's time goes. A world of one against a plain TensorFlow.js loop, and several ranks, over capped lines
- * if there are any, with buckets of several sizes.
+ * `bench step`: where a step's time goes. A world of one against a plain TensorFlow.js loop, and
+ * several ranks, over capped lines if there are any, with buckets of several sizes.
  */
 import type { Io } from '../../launcher/io.ts';
 import { FIRST_BUCKET_BYTES, BUCKET_CAP_BYTES } from '../../src/parallel/ddp/buckets.ts';
@@ -15,7 +15,10 @@ import { aloneOf, cutsOf, type Alone, type StepBenchResult, type Together } from
 export interface StepBenchOptions {
   tabs: number;
   hosts?: string;
-  /** Of the hosts' lines, megabits a second; by default one by which communication takes as long as compute. */
+  /**
+   * Of the hosts' lines, megabits a second; by default one by which communication takes as long as
+   * compute.
+   */
   rate?: number;
   picture?: string;
   json?: true;
@@ -28,7 +31,10 @@ const ALONE = { turns: 5, steps: 4 };
 const TOGETHER = { turns: 3, steps: 2 };
 /** To find out how long compute takes. */
 const UNCAPPED = { turns: 2, steps: 2 };
-/** What a line carries beside the bytes of frames: headers of SCTP, DTLS, UDP and IP on packets of 1191 bytes. */
+/**
+ * What a line carries beside the bytes of frames: headers of SCTP, DTLS, UDP and IP on packets of
+ * 1191 bytes.
+ */
 const PACKET_OVERHEAD = 1.08;
 const KIB = 1024;
 /** No model here is larger. */
@@ -93,7 +99,10 @@ async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promi
   }
 }
 
-/** Caps lines at a rate, by default one that carries a step's gradient in the time that computing it takes. */
+/**
+ * Caps lines at a rate, by default one that carries a step's gradient in the time that computing it
+ * takes.
+ */
 async function capped(world: World, model: StepModel, { limit, rate }: Lines): Promise<Together['line']> {
   const [taken] = await world.run('takeSteps', { ...UNCAPPED, model, batch: BATCHES[model], kinds: [kindOf(null)] });
   const { bucketBytes, ms } = cutsOf([null], taken!, null)[0]!;

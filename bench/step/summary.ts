@@ -32,7 +32,10 @@ export interface Together {
   model: StepModel;
   parameters: number;
   batch: number;
-  /** Lines of so many megabits a second, and what they need for a step's bytes; `null` where they were not capped. */
+  /**
+   * Lines of so many megabits a second, and what they need for a step's bytes; `null` where they
+   * were not capped.
+   */
   line: { rateMbit: number; ms: number } | null;
   cuts: Cut[];
 }
@@ -44,8 +47,8 @@ export interface StepBenchResult {
 }
 
 /**
- * Of communication, the share that would stay exposed if a line carried one bucket after the other without a gap, each from when it
- * is ready on, and all of them in `lineMs`.
+ * Of communication, the share that would stay exposed if a line carried one bucket after the other
+ * without a gap, each from when it is ready on, and all of them in `lineMs`.
  */
 export function leastExposed(readyMs: readonly number[], bytes: readonly number[], lineMs: number): number {
   const total = bytes.reduce((sum, one) => sum + one, 0);
@@ -60,7 +63,8 @@ export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: 
 
 /**
  * @param caps by kind; the last one has everything in one bucket.
- * @param lineMs what lines need for all bytes, or `null` where that is not known but by how long it took in one piece.
+ * @param lineMs what lines need for all bytes, or `null` where that is not known but by how long it
+ *   took in one piece.
  */
 export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult, lineMs: number | null): Cut[] {
   const wholeMs = mediansOf(kinds.at(-1)!.steps).communicate;

@@ -1,4 +1,7 @@
-/** In a rank's worker: steps of a model, by a plain TensorFlow.js loop and by DistributedDataParallel, in turns. */
+/**
+ * In a rank's worker: steps of a model, by a plain TensorFlow.js loop and by
+ * DistributedDataParallel, in turns.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { openDevice, type OpenedDevice } from '../../src/engine/device/device.ts';
 import { lossSum } from '../../src/jobs/index.ts';

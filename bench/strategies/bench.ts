@@ -1,4 +1,6 @@
-/** `bench strategies`: how many bytes each strategy moves in real tabs, against what it must move. */
+/**
+ * `bench strategies`: how many bytes each strategy moves in real tabs, against what it must move.
+ */
 import { TABS_PER_SOFTWARE_GPU } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
 import { MAX_REPLICAS, type StrategyName } from '../../src/spec/job.ts';
@@ -19,7 +21,10 @@ const STEPS = 2 * SYNC_EVERY;
 /** Samples per rank and step. They do not change bytes, and cost time where there is no GPU. */
 const BATCH = 4;
 
-/** @throws (rejects) PeergradError where ring or parameter-server contradict theory, once all is printed. */
+/**
+ * @throws (rejects) PeergradError where ring or parameter-server contradict theory, once all is
+ *   printed.
+ */
 export async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
   const rows: StrategyRow[] = [];
   const skipped: { strategy: StrategyName; n: number; reason: string }[] = [];

@@ -2,11 +2,16 @@
 import type { RunResult } from '../../src/protocol/events.ts';
 import type { StrategyName } from '../../src/spec/job.ts';
 
-/** Those whose bytes all pass rank 0, which sends as much as it receives: in and out are counted together. */
+/**
+ * Those whose bytes all pass rank 0, which sends as much as it receives: in and out are counted
+ * together.
+ */
 const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);
 /** Those that exchange once in a period, not once a step. */
 const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);
-/** Those whose bytes leave nothing to chance: measured and theory may differ by {@link TOLERANCE}. */
+/**
+ * Those whose bytes leave nothing to chance: measured and theory may differ by {@link TOLERANCE}.
+ */
 const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
 /** Frames' headers take less. */
 const TOLERANCE = 0.01;
@@ -22,7 +27,10 @@ export interface StrategyRow {
   /** Of the busiest rank, which is the one that sends and receives most. */
   sentPerStep: number;
   receivedPerStep: number;
-  /** What `theory` is about: of a server what it sends and receives, of others what they send (they receive as much). */
+  /**
+   * What `theory` is about: of a server what it sends and receives, of others what they send (they
+   * receive as much).
+   */
   busiestBytesPerStep: number;
   theory: number;
   ratio: number;
@@ -30,7 +38,9 @@ export interface StrategyRow {
   stepMs: number;
 }
 
-/** Bytes per step of the busiest rank; K bytes an exchange among n ranks, every `syncEvery` steps. */
+/**
+ * Bytes per step of the busiest rank; K bytes an exchange among n ranks, every `syncEvery` steps.
+ */
 export function theoryOf(strategy: StrategyName, n: number, K: number, syncEvery: number): number {
   if (SERVERS.has(strategy)) return 2 * K * (n - 1);
   return (2 * K * (n - 1)) / (n * syncEvery);

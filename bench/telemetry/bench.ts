@@ -1,6 +1,7 @@
 /**
- * `bench telemetry`: what it costs a step that ranks tell each other how they spend it. One run in real tabs, in which stretches of
- * steps with all telemetry alternate with stretches that tell the steps only (the plan's `quietStretch`): both meet the same machine.
+ * `bench telemetry`: what it costs a step that ranks tell each other how they spend it. One run in
+ * real tabs, in which stretches of steps with all telemetry alternate with stretches that tell the
+ * steps only (the plan's `quietStretch`): both meet the same machine.
  */
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { closeBrowser, launchBrowsers } from '../../launcher/browser/browser.ts';

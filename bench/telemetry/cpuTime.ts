@@ -1,4 +1,7 @@
-/** What processes have computed so far, by Linux' own count: unlike the clock, it does not go on while others compute. */
+/**
+ * What processes have computed so far, by Linux' own count: unlike the clock, it does not go on
+ * while others compute.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** Linux counts in hundredths of a second, wherever Node runs (USER_HZ). */
@@ -9,7 +12,10 @@ const SHADER_THREAD = 'Thread<';
 /** Milliseconds. */
 export interface CpuTime {
   total: number;
-  /** All but shaders, of which telemetry has none and whose time no two steps have in common to a few percent. */
+  /**
+   * All but shaders, of which telemetry has none and whose time no two steps have in common to a
+   * few percent.
+   */
   besideShaders: number;
 }
 
@@ -19,7 +25,9 @@ interface Stat {
   ms: number;
 }
 
-/** What all processes that descend from this one have computed, or `null` where there is no /proc. */
+/**
+ * What all processes that descend from this one have computed, or `null` where there is no /proc.
+ */
 export function cpuTimeOfDescendants(): CpuTime | null {
   const processes = new Map(numbersIn('/proc').map((id) => [id, statOf(`/proc/${id}`)]));
   if (processes.size === 0) return null;
@@ -51,7 +59,8 @@ function numbersIn(folder: string): number[] {
 function statOf(folder: string): Stat | null {
   try {
     const text = readFileSync(`${folder}/stat`, 'utf8');
-    // The name, in parentheses, may have spaces: what follows it is counted from the third field on.
+    // The name, in parentheses, may have spaces: what follows it is counted from the third field
+    // on.
     const end = text.lastIndexOf(')');
     const fields = text.slice(end + 2).split(' ');
     const [parent, user, system] = [fields[1], fields[11], fields[12]].map(Number) as [number, number, number];

@@ -9,7 +9,9 @@ export interface TelemetryResult extends Comparison {
   cpu: CpuComparison | null;
 }
 
-/** Steps of a stretch: as many as between two exchanges, so that every stretch that tells has one. */
+/**
+ * Steps of a stretch: as many as between two exchanges, so that every stretch that tells has one.
+ */
 export const STRETCH = 20;
 
 export function telemetryTable({ cpu, ...clock }: TelemetryResult): string {

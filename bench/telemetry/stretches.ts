@@ -16,26 +16,37 @@ export interface Comparison {
   quietMs: number;
   /** What an exchange takes, once a stretch. */
   exchangeMs: number;
-  /** How much longer a step takes with all telemetry, its share of an exchange included, as a share of a quiet one. */
+  /**
+   * How much longer a step takes with all telemetry, its share of an exchange included, as a share
+   * of a quiet one.
+   */
   overhead: number;
-  /** Where it lies with 95 % confidence, by the bootstrap (Efron, 1979): medians of pairs drawn anew, with repetition. */
+  /**
+   * Where it lies with 95 % confidence, by the bootstrap (Efron, 1979): medians of pairs drawn
+   * anew, with repetition.
+   */
   interval: [number, number];
   /** The middle half of what pairs of neighbouring stretches say of it. */
   quartiles: [number, number];
   /** How many pairs. */
   pairs: number;
-  /** The same share by the quickest quarter of all steps: what else the machine does only ever adds. */
+  /**
+   * The same share by the quickest quarter of all steps: what else the machine does only ever adds.
+   */
   quickOverhead: number;
 }
 
-/** By what the browsers' processes have computed: the medians all of it, the share without shaders, but of all. */
+/**
+ * By what the browsers' processes have computed: the medians all of it, the share without shaders,
+ * but of all.
+ */
 export interface CpuComparison extends Pick<Comparison, 'toldMs' | 'quietMs' | 'overhead' | 'interval' | 'pairs'> {}
 
 const RESAMPLES = 2000;
 
 /**
- * @param tested steps after which held-out samples were tested, which are left out; as is the first stretch, in which browsers
- *   still compile.
+ * @param tested steps after which held-out samples were tested, which are left out; as is the first
+ *   stretch, in which browsers still compile.
  * @param length of a stretch, steps; the first one tells, and after each the ranks are compared.
  */
 export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<number>, length: number): Comparison {
@@ -86,7 +97,10 @@ export function compareCpu(times: readonly CpuTime[], tested: ReadonlySet<number
   return { toldMs, quietMs, overhead: median(pairs), interval: bootstrap(pairs), pairs: pairs.length };
 }
 
-/** What `more` says of each stretch that tells beside a quiet neighbour; some stretches may be missing. */
+/**
+ * What `more` says of each stretch that tells beside a quiet neighbour; some stretches may be
+ * missing.
+ */
 function pairsOf<Stretch>(
   stretches: readonly (Stretch | undefined)[],
   more: (told: Stretch, quiet: Stretch) => number,

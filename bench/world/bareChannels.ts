@@ -1,4 +1,6 @@
-/** Data channels without simple-peer and without frames of ours: what links are measured against. */
+/**
+ * Data channels without simple-peer and without frames of ours: what links are measured against.
+ */
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import type { PageSignal } from './signals.ts';
 

@@ -1,4 +1,7 @@
-/** Test hosts on this machine, joined by a switch, each uplink as fast as one says: by the tool `hosts`, which needs root. */
+/**
+ * Test hosts on this machine, joined by a switch, each uplink as fast as one says: by the tool
+ * `hosts`, which needs root.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,17 +12,23 @@ import type { Hosts } from './world.ts';
 /** Where the hosts reach this machine. */
 const ADDRESS = '10.77.0.254';
 
-/** A host that was removed leaves its end of a cable behind for a moment, under the name that a new one needs. */
+/**
+ * A host that was removed leaves its end of a cable behind for a moment, under the name that a new
+ * one needs.
+ */
 const TRIES = 10;
 const AGAIN_MS = 500;
-/** Asks for the address that a host gives itself, once it is known that no other has it: a browser drops what it loads by then. */
+/**
+ * Asks for the address that a host gives itself, once it is known that no other has it: a browser
+ * drops what it loads by then.
+ */
 const SETTLED = ['ip', '-6', 'address', 'show', 'dev', 'e0', 'scope', 'link', '-tentative'];
 
 const run = promisify(execFile);
 
 /**
- * Has what goes between two hosts, counted from 0, carried at another rate than the rest, both ways: at this machine's ends of their
- * cables, which `hosts` calls thv1, thv2, ..
+ * Has what goes between two hosts, counted from 0, carried at another rate than the rest, both
+ * ways: at this machine's ends of their cables, which `hosts` calls thv1, thv2, ..
  *
  * @param rates as tc writes them (`4mbit`).
  * @throws (rejects) PeergradError where tc cannot.
@@ -73,8 +82,10 @@ const UNCAPPED = '1gbit';
  * Runs `main` with `count` hosts; removes them again.
  *
  * @param tool path of `hosts`.
- * @param main `limit` caps all lines at a rate, as tc writes it (`8mbit`): best once pages are loaded, which come over them too.
- * @throws (rejects) UsageError where there is no such tool or nobody may run it, PeergradError where it fails; what `main` rejects with.
+ * @param main `limit` caps all lines at a rate, as tc writes it (`8mbit`): best once pages are
+ *   loaded, which come over them too.
+ * @throws (rejects) UsageError where there is no such tool or nobody may run it, PeergradError
+ *   where it fails; what `main` rejects with.
  */
 export async function withHosts<T>(
   { tool, count }: { tool: string; count: number },

@@ -9,12 +9,18 @@ import type { RankSetup } from './rank.ts';
 
 /** There is one world, and it does not change. */
 const GENERATION = 1;
-/** Of frames that a benchmark sends past the process group: another generation's, as if one followed. */
+/**
+ * Of frames that a benchmark sends past the process group: another generation's, as if one
+ * followed.
+ */
 export const LINK_GENERATION = 2;
 
 export interface RankLinks {
   readonly links: GenerationLinks;
-  /** A link over the connection to a rank, beside the one that the process group has; the same one from then on. */
+  /**
+   * A link over the connection to a rank, beside the one that the process group has; the same one
+   * from then on.
+   */
   readonly spareLinkTo: (peer: number) => Link;
   /** A signal of another rank has come. */
   hear(from: number, attempt: number, signal: LinkSignal): void;

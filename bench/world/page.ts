@@ -1,4 +1,6 @@
-/** A rank's page: owns the connections, as the engine's page does, and runs what needs no worker. */
+/**
+ * A rank's page: owns the connections, as the engine's page does, and runs what needs no worker.
+ */
 import { PeerHost } from '../../src/engine/membership/peerRelay.ts';
 import { askForPort } from '../../src/transport/broker.ts';
 import { openPeerConnection } from '../../src/transport/peerLink.ts';

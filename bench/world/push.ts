@@ -1,4 +1,7 @@
-/** On a rank's page: bytes from the left neighbour to the right one over bare channels, without frames and worker. */
+/**
+ * On a rank's page: bytes from the left neighbour to the right one over bare channels, without
+ * frames and worker.
+ */
 import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
@@ -16,7 +19,10 @@ export interface Share {
 
 /** As large as a frame of ours. */
 const MESSAGE_BYTES = 64 * 1024;
-/** Handed to a channel before messages wait here, and when to go on: the best of those tried, from 256 KiB to 8 MiB. */
+/**
+ * Handed to a channel before messages wait here, and when to go on: the best of those tried, from
+ * 256 KiB to 8 MiB.
+ */
 const HIGH_BYTES = 1024 * 1024;
 const LOW_BYTES = 0;
 

@@ -11,7 +11,10 @@ export interface WorkerRank {
   readonly rank: number;
   readonly worldSize: number;
   readonly group: ProcessGroup;
-  /** A link over the connection to a neighbour, beside the group's; frames on it are of LINK_GENERATION. */
+  /**
+   * A link over the connection to a neighbour, beside the group's; frames on it are of
+   * LINK_GENERATION.
+   */
   readonly spareLinkTo: (peer: number) => Link;
 }
 
@@ -19,7 +22,10 @@ export interface WorkerRank {
 export interface PageRank {
   readonly rank: number;
   readonly worldSize: number;
-  /** The bare data channel to another rank: opened when both have asked for it, the same from then on. */
+  /**
+   * The bare data channel to another rank: opened when both have asked for it, the same from then
+   * on.
+   */
   channelTo(peer: number): Promise<BareChannel>;
   /** A simple-peer link to another rank that ends on the page: as above. */
   linkTo(peer: number): Promise<Link>;

@@ -1,6 +1,7 @@
 /**
- * Ranks in real tabs without the app and without a server of ours: each tab has connections on its page and a process group in its
- * worker, exactly as in a training run. Experiments run on all ranks at once; `experiments.ts` lists them.
+ * Ranks in real tabs without the app and without a server of ours: each tab has connections on its
+ * page and a process group in its worker, exactly as in a training run. Experiments run on all
+ * ranks at once; `experiments.ts` lists them.
  */
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
@@ -30,7 +31,10 @@ export interface Hosts {
   address: string;
 }
 
-/** Milliseconds for a page's modules, which the first page has compiled, and its packages bundled, on cores that others use too. */
+/**
+ * Milliseconds for a page's modules, which the first page has compiled, and its packages bundled,
+ * on cores that others use too.
+ */
 const LOAD_MS = 120_000;
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -46,9 +50,11 @@ export class World {
   }
 
   /**
-   * Opens a world of `tabs` ranks, linked to their neighbours: in one browser, or each in one of its own on `hosts`.
+   * Opens a world of `tabs` ranks, linked to their neighbours: in one browser, or each in one of
+   * its own on `hosts`.
    *
-   * @throws (rejects) PeergradError where a browser or a page does not come up; none is left running then.
+   * @throws (rejects) PeergradError where a browser or a page does not come up; none is left
+   *   running then.
    */
   static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';

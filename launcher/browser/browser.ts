@@ -1,4 +1,6 @@
-/** Starting the browser with WebGPU on, on a real GPU or in software, or without it, and closing it. */
+/**
+ * Starting the browser with WebGPU on, on a real GPU or in software, or without it, and closing it.
+ */
 import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
@@ -12,7 +14,10 @@ export const GPU_MODES = ['auto', 'software', 'hardware'] as const;
 export type GpuMode = (typeof GPU_MODES)[number];
 
 export const BACKEND_MODES = ['auto', 'webgpu', 'wasm'] as const;
-/** `auto`: WebGPU on a GPU, else WebAssembly, which is faster on a processor than WebGPU in software (docs/SERVERS.md). */
+/**
+ * `auto`: WebGPU on a GPU, else WebAssembly, which is faster on a processor than WebGPU in software
+ * (docs/SERVERS.md).
+ */
 export type BackendMode = (typeof BACKEND_MODES)[number];
 
 export interface LaunchOptions {
@@ -23,13 +28,16 @@ export interface LaunchOptions {
   /** What WebGPU runs on. Default: `auto`, a GPU where there is one. */
   gpu?: GpuMode;
   headed?: boolean;
-  /** A page of the server to try WebGPU out on: only a secure context has it. Without it, `auto` believes in any device file. */
+  /**
+   * A page of the server to try WebGPU out on: only a secure context has it. Without it, `auto`
+   * believes in any device file.
+   */
   probeUrl?: string;
   /** Takes the server's certificate as it is: nobody is there to be asked. */
   anyCertificate?: boolean;
   /**
-   * Set for somebody else's server. Else the pages are one's own, and may connect over the loopback too, so that a machine
-   * without a network can train.
+   * Set for somebody else's server. Else the pages are one's own, and may connect over the loopback
+   * too, so that a machine without a network can train.
    */
   remote?: boolean;
 }
@@ -37,11 +45,15 @@ export interface LaunchOptions {
 const SOFTWARE = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
-  // Memory of workgroups that begins as zeros takes SwiftShader four fifths of the time that it compiles, 15 s for four tabs on two
-  // cores. TensorFlow.js's kernels write theirs before they read it: losses of both models stay as they were, bit for bit.
+  // Memory of workgroups that begins as zeros takes SwiftShader four fifths of the time that it
+  // compiles, 15 s for four tabs on two cores. TensorFlow.js's kernels write theirs before they
+  // read it: losses of both models stay as they were, bit for bit.
   '--enable-dawn-features=disable_workgroup_init',
 ];
-/** Chromium on Linux uses a GPU for WebGPU only through Vulkan, and headless only without Vulkan's own surface. */
+/**
+ * Chromium on Linux uses a GPU for WebGPU only through Vulkan, and headless only without Vulkan's
+ * own surface.
+ */
 const HARDWARE_LINUX = [
   '--use-angle=vulkan',
   '--enable-features=Vulkan',
@@ -52,8 +64,9 @@ const HARDWARE_LINUX = [
 /** Pages find no adapter then, not even of a GPU that is there, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * What Playwright switches off, and two more: for each window the browser makes ready pages of its own behind the address bar, each in
- * a process, which takes a quarter of the time that a tab takes to open and train a few steps. Chromium obeys the last list only.
+ * What Playwright switches off, and two more: for each window the browser makes ready pages of its
+ * own behind the address bar, each in a process, which takes a quarter of the time that a tab takes
+ * to open and train a few steps. Chromium obeys the last list only.
  */
 const FEATURES_OFF = [
   ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
@@ -69,8 +82,9 @@ const FEATURES_OFF = [
   ...['msEdgeUpdateLaunchServicesPreferredVersion', 'WebUIOmniboxPopup', 'WebUIOmniboxAimPopup'],
 ];
 /**
- * Tabs of one browser where WebGPU is in software. SwiftShader keeps a stack for every thread group in flight: some 7000 memory
- * mappings a device, of the 65530 that Linux allows a process (vm.max_map_count). With 8 devices the GPU process dies.
+ * Tabs of one browser where WebGPU is in software. SwiftShader keeps a stack for every thread group
+ * in flight: some 7000 memory mappings a device, of the 65530 that Linux allows a process
+ * (vm.max_map_count). With 8 devices the GPU process dies.
  */
 export const TABS_PER_SOFTWARE_GPU = 4;
 /** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never answers. */
@@ -78,13 +92,17 @@ const ADAPTER_MS = 15_000;
 /** Milliseconds a browser has to close. */
 const CLOSE_MS = 10_000;
 
-/** Starts a browser. @throws (rejects) PeergradError where it does not start, UsageError where options contradict each other. */
+/**
+ * Starts a browser. @throws (rejects) PeergradError where it does not start, UsageError where
+ * options contradict each other.
+ */
 export async function launchBrowser(options: LaunchOptions = {}): Promise<Browser> {
   return (await launch(options)).browser;
 }
 
 /**
- * Starts as many browsers as `tabs` tabs need: one, and with WebGPU in software one for every {@link TABS_PER_SOFTWARE_GPU}.
+ * Starts as many browsers as `tabs` tabs need: one, and with WebGPU in software one for every
+ * {@link TABS_PER_SOFTWARE_GPU}.
  *
  * @throws (rejects) as {@link launchBrowser}; none is left running then.
  */
@@ -125,7 +143,10 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
 
 const closesLate = (): Error => new TimeoutError(`The browser did not close within ${CLOSE_MS / 1000} s.`);
 
-/** Closes a browser. One whose GPU process hangs may never close: it is killed, so that its tabs leave their room. */
+/**
+ * Closes a browser. One whose GPU process hangs may never close: it is killed, so that its tabs
+ * leave their room.
+ */
 export async function closeBrowser(browser: Browser): Promise<void> {
   try {
     await within(systemClock, CLOSE_MS, browser.close(), closesLate);
@@ -135,7 +156,10 @@ export async function closeBrowser(browser: Browser): Promise<void> {
   }
 }
 
-/** Ends a browser and all its tabs at once, by the signal that no process can catch: none of them does anything about it. */
+/**
+ * Ends a browser and all its tabs at once, by the signal that no process can catch: none of them
+ * does anything about it.
+ */
 export async function killBrowser(browser: Browser): Promise<void> {
   if (!browser.isConnected()) return;
   const ended = deferred();

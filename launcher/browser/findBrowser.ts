@@ -26,9 +26,11 @@ const WINDOWS_APPS = [
 ];
 
 /**
- * The browser to use: `--browser`, PEERGRAD_BROWSER, one that is installed, or one that this installs.
+ * The browser to use: `--browser`, PEERGRAD_BROWSER, one that is installed, or one that this
+ * installs.
  *
- * @throws UsageError where the path given is not a program, PeergradError where there is no browser to be had.
+ * @throws UsageError where the path given is not a program, PeergradError where there is no browser
+ *   to be had.
  */
 export async function ensureBrowser(requested: string | undefined, say: Say): Promise<string> {
   const fromEnv = process.env['PEERGRAD_BROWSER'];

@@ -38,14 +38,18 @@ const PLAY_MS = 2_500;
 const LOAD_MS = 120_000;
 
 /**
- * The app calls `peergradReport` with every engine event. Traces and segments stay in the page: they are for its pictures, and a
- * message to this process for every hop of every bucket would slow the run that is being measured.
+ * The app calls `peergradReport` with every engine event. Traces and segments stay in the page:
+ * they are for its pictures, and a message to this process for every hop of every bucket would slow
+ * the run that is being measured.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
   if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});
 };`;
 
-/** Deals the tabs out to the browsers, as many to each. @throws (rejects) PeergradError where a page cannot be loaded. */
+/**
+ * Deals the tabs out to the browsers, as many to each. @throws (rejects) PeergradError where a page
+ * cannot be loaded.
+ */
 export async function openTabs<Event>(browsers: readonly Browser[], options: TabsOptions<Event>): Promise<Tabs> {
   const pages = new Map<string, Page>();
   const share = Math.ceil(options.tabs.length / browsers.length);

@@ -1,4 +1,7 @@
-/** One tab's visit to a room: from its page's first word to the room's last, or to the moment that the tab is lost. */
+/**
+ * One tab's visit to a room: from its page's first word to the room's last, or to the moment that
+ * the tab is lost.
+ */
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -42,7 +45,9 @@ export class Visit {
     for (const { promise } of [this.#admitted, this.#over]) promise.catch(() => {});
   }
 
-  /** Resolves once the room has let the tab in. @throws (rejects) PeergradError that says why not. */
+  /**
+   * Resolves once the room has let the tab in. @throws (rejects) PeergradError that says why not.
+   */
   get admitted(): Promise<void> {
     return this.#admitted.promise;
   }

@@ -1,4 +1,6 @@
-/** `peergrad example`: one of `examples/` in headless tabs, from nothing to its ranks' last lines. */
+/**
+ * `peergrad example`: one of `examples/` in headless tabs, from nothing to its ranks' last lines.
+ */
 import type { Browser } from 'playwright-core';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';
@@ -48,9 +50,11 @@ export async function example(name: string | undefined, options: ExampleOptions,
 }
 
 /**
- * As a person does it: the first tab opens a room, and tells its code and for how many tabs it is; the others join.
+ * As a person does it: the first tab opens a room, and tells its code and for how many tabs it is;
+ * the others join.
  *
- * @throws (rejects) PeergradError in the words of the first tab that fails, TimeoutError naming the tabs that are not done.
+ * @throws (rejects) PeergradError in the words of the first tab that fails, TimeoutError naming the
+ *   tabs that are not done.
  */
 export async function runInTabs(
   browser: Browser,

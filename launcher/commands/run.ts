@@ -1,4 +1,7 @@
-/** `peergrad run`: headless tabs on this machine, as a world or as this machine's share of one, from nothing to the result. */
+/**
+ * `peergrad run`: headless tabs on this machine, as a world or as this machine's share of one, from
+ * nothing to the result.
+ */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -41,7 +44,10 @@ interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceF
   /** Seconds, beside the minutes of training. */
   timeout: number;
   screenshot?: string;
-  /** Files: the model in the end; checkpoints as it goes; a checkpoint to go on from; weights to begin with. */
+  /**
+   * Files: the model in the end; checkpoints as it goes; a checkpoint to go on from; weights to
+   * begin with.
+   */
   out?: string;
   checkpoint?: string;
   resume?: string;
@@ -72,7 +78,10 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
   io.out(JSON.stringify(result));
 }
 
-/** Trains in tabs of this machine; says on `io.err` how far it is. @throws (rejects) UsageError, PeergradError. */
+/**
+ * Trains in tabs of this machine; says on `io.err` how far it is. @throws (rejects) UsageError,
+ * PeergradError.
+ */
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
@@ -132,7 +141,10 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   }
 }
 
-/** What the run goes on from or begins with, and for a checkpoint its job. @throws (rejects) UsageError, DataError. */
+/**
+ * What the run goes on from or begins with, and for a checkpoint its job. @throws (rejects)
+ * UsageError, DataError.
+ */
 async function readOrigin(
   options: TrainOptions,
   firstRank: number,
@@ -172,7 +184,10 @@ function checkFolder(option: string, file: string | undefined): void {
   throw new UsageError(`There is no folder for ${file}: make it, or choose another path for --${option}.`);
 }
 
-/** @throws UsageError where the run cannot be gone on with, or begun with a file, or leaves nothing to keep. */
+/**
+ * @throws UsageError where the run cannot be gone on with, or begun with a file, or leaves nothing
+ *   to keep.
+ */
 function checkKeeps({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
@@ -194,7 +209,10 @@ function outOf({ out }: TrainOptions): Kept['out'] {
   throw new UsageError(`The format of ${out} is not known by its name: choose one that ends in ${endings}.`);
 }
 
-/** The process with rank 0 serves: to other machines over https, for their pages must be secure to have WebGPU. */
+/**
+ * The process with rank 0 serves: to other machines over https, for their pages must be secure to
+ * have WebGPU.
+ */
 async function meetHere(
   { worldSize, elastic, tabs, master }: Placement,
   { rdzvId }: TrainOptions,
@@ -242,8 +260,9 @@ function urlOf(host: string, port: number): string {
 }
 
 /**
- * Makes `attempt` until it succeeds, has failed `maxRestarts` times more than once, or time is up. A wrong call and Ctrl-C
- * are no failures. It gets the milliseconds that are left, and how often it was made before.
+ * Makes `attempt` until it succeeds, has failed `maxRestarts` times more than once, or time is up.
+ * A wrong call and Ctrl-C are no failures. It gets the milliseconds that are left, and how often it
+ * was made before.
  */
 async function withRestarts<Result>(
   { maxRestarts, timeout, minutes = 0 }: TrainOptions,

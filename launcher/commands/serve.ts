@@ -34,7 +34,8 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const ice = iceOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || saysJob(options) ? await resolveJob(options, options) : null;
-  // A room for the page is open to who comes and goes; programs of one's own count on a world that stays.
+  // A room for the page is open to who comes and goes; programs of one's own count on a world that
+  // stays.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes = range ?? (saysJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
   const served = room === null ? await servedData(options.data) : room.served;

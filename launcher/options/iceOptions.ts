@@ -1,4 +1,7 @@
-/** The options that say how tabs in different networks reach each other, shared by `serve` and `run`. */
+/**
+ * The options that say how tabs in different networks reach each other, shared by `serve` and
+ * `run`.
+ */
 import { type Command, Option } from 'commander';
 import { checkIceOptions, type IceOptions } from '../../signaling/index.ts';
 
@@ -27,7 +30,10 @@ export function iceOf({ stun = [], turn = [], turnSecret, relayOnly }: IceFlags)
   return ice;
 }
 
-/** What was said, as it stands in the command line. The secret may be the environment's, for all commands. */
+/**
+ * What was said, as it stands in the command line. The secret may be the environment's, for all
+ * commands.
+ */
 export function saidOfIce({ stun = [], turn = [], relayOnly }: IceFlags): string[] {
   return [
     ...(stun.length > 0 ? ['--stun'] : []),

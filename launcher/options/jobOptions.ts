@@ -162,7 +162,10 @@ export function jobArguments(options: JobOptions): string[] {
   });
 }
 
-/** What was said about the job and its data, as it stands in the command line: for a process that nobody asks for it. */
+/**
+ * What was said about the job and its data, as it stands in the command line: for a process that
+ * nobody asks for it.
+ */
 export function saidOfJob(options: JobOptions & LengthOptions): string[] {
   const { file } = options;
   const named = [...JOB_OPTION_NAMES, 'data' as const, 'minutes' as const].filter(
@@ -198,7 +201,10 @@ export async function resolveJob(
   return { job: parseJob(asked), served };
 }
 
-/** What a job file says. @throws (rejects) UsageError where it cannot be read, DataError where it is none. */
+/**
+ * What a job file says. @throws (rejects) UsageError where it cannot be read, DataError where it is
+ * none.
+ */
 async function readSaid(file: string): Promise<Record<string, unknown>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
@@ -219,7 +225,10 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError where it is said of these. */
+/**
+ * What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError
+ * where it is said of these.
+ */
 function gptFields(
   job: string | undefined,
   options: JobOptions,
@@ -272,7 +281,10 @@ function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }
 
-/** @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job does. */
+/**
+ * @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job
+ *   does.
+ */
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
   if (job === 'images' || job === 'table') {

@@ -1,6 +1,7 @@
 /**
- * Which ranks this process is, and where it meets the others: from torchrun's options and the environment that
- * torch.distributed's `env://` reads (https://docs.pytorch.org/docs/stable/elastic/run.html,
+ * Which ranks this process is, and where it meets the others: from torchrun's options and the
+ * environment that torch.distributed's `env://` reads
+ * (https://docs.pytorch.org/docs/stable/elastic/run.html,
  * https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
  */
 import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
@@ -19,7 +20,9 @@ export interface PlacementOptions {
 }
 
 export interface Placement {
-  /** Ranks of all processes together; where they may come and go, those that the run starts with. */
+  /**
+   * Ranks of all processes together; where they may come and go, those that the run starts with.
+   */
   worldSize: number;
   /** Fewest and most ranks of the run; `null`: it needs all of them, as they are numbered. */
   elastic: Nodes | null;
@@ -36,7 +39,9 @@ const DEFAULT_MASTER_PORT = 29500;
 const DEFAULT_TABS = 4;
 const LOOPBACK = '127.0.0.1';
 
-/** @throws UsageError where options and environment contradict each other, or name what cannot be. */
+/**
+ * @throws UsageError where options and environment contradict each other, or name what cannot be.
+ */
 export function placementOf(options: PlacementOptions, env: Environment): Placement {
   const nodes = options.nnodes === undefined && isSet(env['RANK']) ? oneRank(options, env) : nodesOf(options, env);
   const { worldSize, nodeRank, tabs, elastic } = nodes;

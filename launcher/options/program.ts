@@ -1,4 +1,7 @@
-/** What a command line of ours is, whichever commands it has: how it speaks, and which exit code answers. */
+/**
+ * What a command line of ours is, whichever commands it has: how it speaks, and which exit code
+ * answers.
+ */
 import { Command, CommanderError } from 'commander';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import type { Io } from '../io.ts';
@@ -21,7 +24,10 @@ export function createProgram(name: string, description: string, io: Io): Comman
     });
 }
 
-/** Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code is not 0. */
+/**
+ * Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code
+ * is not 0.
+ */
 export async function runProgram(program: Command, argv: readonly string[], io: Io): Promise<number> {
   const name = program.name();
   try {

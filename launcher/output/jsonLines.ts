@@ -1,4 +1,7 @@
-/** stderr as JSON lines, for programs that collect logs: an event a line, with the fields that the server's log has. */
+/**
+ * stderr as JSON lines, for programs that collect logs: an event a line, with the fields that the
+ * server's log has.
+ */
 import { pino } from 'pino';
 import type { Io } from '../io.ts';
 

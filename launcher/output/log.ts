@@ -1,4 +1,6 @@
-/** What tabs live through, told as they go on: to people as progress, to programs an event a line. */
+/**
+ * What tabs live through, told as they go on: to people as progress, to programs an event a line.
+ */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io, Tell } from '../io.ts';

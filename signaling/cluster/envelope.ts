@@ -1,7 +1,8 @@
 /**
- * What processes that serve the same rooms tell each other: JSON over Redis' channels, one for each process. The one that has a
- * room is its owner; one that passes on what a connection of its own says to a room elsewhere relays. Checked like everything
- * that comes from outside: the other process may be of another version.
+ * What processes that serve the same rooms tell each other: JSON over Redis' channels, one for each
+ * process. The one that has a room is its owner; one that passes on what a connection of its own
+ * says to a room elsewhere relays. Checked like everything that comes from outside: the other
+ * process may be of another version.
  */
 import * as v from 'valibot';
 import {
@@ -17,7 +18,10 @@ import {
 } from '../../src/protocol/control.ts';
 import type { MemberMessage } from '../hub.ts';
 
-/** Longest text of an envelope: the longest list of members, should all their names be of characters that JSON escapes. */
+/**
+ * Longest text of an envelope: the longest list of members, should all their names be of characters
+ * that JSON escapes.
+ */
 const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
 
 /** A process, and which of its connections to Redis this is: `<id>.<number>`. */

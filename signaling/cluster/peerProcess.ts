@@ -1,7 +1,8 @@
 /**
- * Another process that serves the same rooms, as this one knows it: members here whose rooms it has, and members there whose
- * rooms are here. Both ends tell each other that they live; where one falls silent, or cannot be reached, all that was between
- * them is over on both, and members come back as after a restart.
+ * Another process that serves the same rooms, as this one knows it: members here whose rooms it
+ * has, and members there whose rooms are here. Both ends tell each other that they live; where one
+ * falls silent, or cannot be reached, all that was between them is over on both, and members come
+ * back as after a restart.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
@@ -11,7 +12,10 @@ import type { LeaveReason } from '../room/index.ts';
 import type { RoomOwner } from '../roomDirectory.ts';
 import type { Envelope, Letter } from './envelope.ts';
 
-/** Milliseconds between two signs of life, and without any until the other is gone: as long as its rooms are its own. */
+/**
+ * Milliseconds between two signs of life, and without any until the other is gone: as long as its
+ * rooms are its own.
+ */
 const ALIVE_MS = 2_000;
 const SILENT_MS = 6_000;
 
@@ -153,7 +157,8 @@ export class PeerProcess implements RoomOwner {
     if (outcome === 'entered') return;
     this.dismiss(connection);
     if (outcome === 'refused') return;
-    // The room was forgotten or given up a moment ago. A returning member looks for it again, and may open it again.
+    // The room was forgotten or given up a moment ago. A returning member looks for it again, and
+    // may open it again.
     if (entry.type === 'reconnect') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }
@@ -168,7 +173,9 @@ export class PeerProcess implements RoomOwner {
     this.#numbers.delete(peer);
   }
 
-  /** Sends, with what else is said in this turn of the event loop: what many are told is sent once. */
+  /**
+   * Sends, with what else is said in this turn of the event loop: what many are told is sent once.
+   */
   post(letter: Letter): void {
     if (this.#isOver) return;
     const last = this.#unsent.at(-1);
@@ -201,7 +208,10 @@ export class PeerProcess implements RoomOwner {
     this.end();
   }
 
-  /** Everything between the two is over: members here look for their rooms anew, members there may come back. Idempotent. */
+  /**
+   * Everything between the two is over: members here look for their rooms anew, members there may
+   * come back. Idempotent.
+   */
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -1,6 +1,7 @@
 /**
- * One connection to Redis, from its opening to its end. Its channel lives as long as it does: who publishes there is heard
- * completely and in order, or learns that nobody listens. So a lost connection never hides a lost message.
+ * One connection to Redis, from its opening to its end. Its channel lives as long as it does: who
+ * publishes there is heard completely and in order, or learns that nobody listens. So a lost
+ * connection never hides a lost message.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
@@ -8,7 +9,10 @@ import { SignalingError, TimeoutError, UsageError } from '../../src/util/errors.
 
 /** Milliseconds for TCP, TLS and the first answer. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Milliseconds a room stays its owner's after the last renewal: short, as nobody is let in meanwhile where the owner has died. */
+/**
+ * Milliseconds a room stays its owner's after the last renewal: short, as nobody is let in
+ * meanwhile where the owner has died.
+ */
 export const LEASE_MS = 6_000;
 
 /** Takes or renews what is free or the process's own already: 1, else 0, of each room. */
@@ -72,7 +76,8 @@ export class RedisLink {
   /**
    * @param count of this process's connections so far: each has an address of its own.
    * @param onlost called once, when a connection that was made is gone, also by {@link close}.
-   * @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers there.
+   * @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers
+   *   there.
    */
   static async connect(
     { url, clock, processId, count }: { url: string; clock: Clock; processId: string; count: number },
@@ -108,7 +113,10 @@ export class RedisLink {
     }
   }
 
-  /** Makes this process the owner of rooms that nobody else has, for {@link LEASE_MS} from now: of which it is. */
+  /**
+   * Makes this process the owner of rooms that nobody else has, for {@link LEASE_MS} from now: of
+   * which it is.
+   */
   async hold(codes: readonly string[]): Promise<boolean[]> {
     const keys = codes.map(keyOf);
     const held = await this.#ask(

@@ -1,7 +1,8 @@
 /**
- * Rooms that several processes serve. Each room has one owner: the process that opened or restored it has a lease on it in Redis,
- * and the room's state in its memory. The others pass on to it what their members say. Where an owner dies its leases run out,
- * its members come back to any process with what they remember, and the first makes that one the owner.
+ * Rooms that several processes serve. Each room has one owner: the process that opened or restored
+ * it has a lease on it in Redis, and the room's state in its memory. The others pass on to it what
+ * their members say. Where an owner dies its leases run out, its members come back to any process
+ * with what they remember, and the first makes that one the owner.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -20,10 +21,15 @@ import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
 /** Milliseconds between renewals: two may be lost before a lease is. */
 const RENEW_MS = 2_000;
-/** First and longest wait before a lost connection to Redis is made anew; each further one doubles. */
+/**
+ * First and longest wait before a lost connection to Redis is made anew; each further one doubles.
+ */
 const RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 2_000;
-/** Milliseconds between looks at a room whose owner nobody hears: it may be back before its lease is over. */
+/**
+ * Milliseconds between looks at a room whose owner nobody hears: it may be back before its lease is
+ * over.
+ */
 const LOOK_MS = 500;
 
 /** Milliseconds for Redis to take what is said last. */
@@ -64,7 +70,10 @@ export class SharedRooms implements RoomDirectory {
     this.#options = options;
   }
 
-  /** @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers there. */
+  /**
+   * @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers
+   *   there.
+   */
   static async start(options: SharedRoomsOptions): Promise<SharedRooms> {
     const shared = new SharedRooms(options);
     await shared.#connect();
@@ -76,7 +85,10 @@ export class SharedRooms implements RoomDirectory {
     return this.#link !== null;
   }
 
-  /** The secret that all processes share: the first has made it up. Asked for again whenever Redis may have forgotten it. */
+  /**
+   * The secret that all processes share: the first has made it up. Asked for again whenever Redis
+   * may have forgotten it.
+   */
   async shareSecret(): Promise<string> {
     const mine = this.#secret ?? randomBytes(32).toString('base64url');
     const shared = await this.#there().agreeOnSecret(mine);
@@ -181,7 +193,10 @@ export class SharedRooms implements RoomDirectory {
     });
   }
 
-  /** Renews all leases, and again after {@link RENEW_MS}. A Redis that has not answered by then is away. */
+  /**
+   * Renews all leases, and again after {@link RENEW_MS}. A Redis that has not answered by then is
+   * away.
+   */
   #renew(link: RedisLink): void {
     if (this.#isRenewing) return link.close();
     this.#isRenewing = true;
@@ -253,7 +268,8 @@ export class SharedRooms implements RoomDirectory {
     const envelope = parseEnvelope(text);
     if (envelope === null)
       return log.warn({ length: text.length }, 'what came from another process was not understood');
-    // An answer of Redis that came before it has been heard by then: it may have made this process a room's owner.
+    // An answer of Redis that came before it has been heard by then: it may have made this process
+    // a room's owner.
     setImmediate(() => {
       if (link !== this.#link) return;
       if (envelope.type !== 'enter' && !this.#peers.has(envelope.from)) return;

@@ -3,7 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import { isIP, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
-/** IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and nobody types them.) */
+/**
+ * IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and nobody
+ * types them.)
+ */
 export function localAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return all.filter((a) => a.family === 'IPv4' && !a.internal).map((a) => a.address);
@@ -24,8 +27,9 @@ export function reachableHosts(host: string): string[] {
 }
 
 /**
- * Whom a request came from. Behind a reverse proxy (`trustProxy`) it is the last of X-Forwarded-For, the one address there that
- * the proxy has seen itself; who sent the request could have made up the others.
+ * Whom a request came from. Behind a reverse proxy (`trustProxy`) it is the last of
+ * X-Forwarded-For, the one address there that the proxy has seen itself; who sent the request could
+ * have made up the others.
  */
 export function clientAddress(req: IncomingMessage, trustProxy: boolean): string {
   const forwarded = trustProxy ? String(req.headers['x-forwarded-for'] ?? '') : '';
@@ -38,8 +42,9 @@ const GROUPS = 8;
 const NETWORK_GROUPS = 4;
 
 /**
- * What limits per address count by: an IPv4 address, or an IPv6 address's /64, whose other half its owner may choose
- * anew for every connection. `address` is as the operating system writes it: lower case, no leading zeros.
+ * What limits per address count by: an IPv4 address, or an IPv6 address's /64, whose other half its
+ * owner may choose anew for every connection. `address` is as the operating system writes it: lower
+ * case, no leading zeros.
  */
 export function networkOf(address: string): string {
   const ip = address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/, '');
@@ -50,7 +55,10 @@ export function networkOf(address: string): string {
   return `${groups.slice(0, NETWORK_GROUPS).join(':')}::/64`;
 }
 
-/** The site that a network of {@link networkOf} belongs to: of IPv6 its /48, which is what providers give to one customer. */
+/**
+ * The site that a network of {@link networkOf} belongs to: of IPv6 its /48, which is what providers
+ * give to one customer.
+ */
 export function siteOf(network: string): string {
   return network.replace(/:[\da-f]*::\/64$/, '::/48');
 }

@@ -1,7 +1,7 @@
 /**
- * A job's files, read-only under `/data/`, with `/data/index.json` naming what is there: one file, or of a folder its IDX files and the
- * pictures in folders below, or, where it has neither, its texts. Only files that are listed can be asked for: no path is ever built from
- * a request.
+ * A job's files, read-only under `/data/`, with `/data/index.json` naming what is there: one file,
+ * or of a folder its IDX files and the pictures in folders below, or, where it has neither, its
+ * texts. Only files that are listed can be asked for: no path is ever built from a request.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
@@ -20,7 +20,10 @@ const TEXT = /^[^.].*\.txt$/i;
 /** Folders above a picture: `train/cats/1.png`. */
 const MAX_DEPTH = 3;
 
-/** Names of the files that are served of `root`, a folder or a file: sorted, with slashes. @throws where it cannot be read. */
+/**
+ * Names of the files that are served of `root`, a folder or a file: sorted, with slashes. @throws
+ * where it cannot be read.
+ */
 export async function listDataFiles(root: string): Promise<string[]> {
   if ((await stat(root)).isFile()) return [path.basename(root)];
   const images = [...(await filesIn(root, IDX_FILE)), ...(await picturesIn(root, '', 0))];
@@ -65,7 +68,8 @@ export class DataFiles {
     if (name === null || !names.includes(name)) return false;
     const isFile = name === path.basename(this.#root) && (await stat(this.#root)).isFile();
     const file = isFile ? this.#root : path.join(this.#root, name);
-    // No content-encoding: the page gets the .gz as it lies there, and can tell when it is truncated.
+    // No content-encoding: the page gets the .gz as it lies there, and can tell when it is
+    // truncated.
     res.setHeader('content-type', 'application/octet-stream');
     res.setHeader('content-length', (await stat(file)).size);
     if (req.method === 'HEAD') res.end();

@@ -1,4 +1,7 @@
-/** What the server answers to plain HTTP: the built page, the data folder, its health and metrics. GET and HEAD only. */
+/**
+ * What the server answers to plain HTTP: the built page, the data folder, its health and metrics.
+ * GET and HEAD only.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -44,8 +47,8 @@ export function createHttpHandler(options: HttpOptions) {
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     res.setHeaders(new Headers(pageHeaders(req, isTls)));
     if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');
-    // A response behind others on its connection has no socket yet: it would never hear that the client has gone, and its
-    // file would stay open.
+    // A response behind others on its connection has no socket yet: it would never hear that the
+    // client has gone, and its file would stay open.
     if (res.socket === null) await once(res, 'socket');
     const pathname = req.url?.split('?', 1)[0] ?? '/';
     if (pathname === '/healthz') {
@@ -79,7 +82,10 @@ export function createHttpHandler(options: HttpOptions) {
   };
 }
 
-/** The built page. Looks at the disk on every request: a page rebuilt under a running server is served, never half-known. */
+/**
+ * The built page. Looks at the disk on every request: a page rebuilt under a running server is
+ * served, never half-known.
+ */
 function serveApp(dist: string, pathname: string, req: IncomingMessage, res: ServerResponse): void {
   // Nothing here is large enough to need ranges.
   send(req, pathname, { root: dist, acceptRanges: false, cacheControl: false })
@@ -106,13 +112,19 @@ function nothingHere(res: ServerResponse): void {
   plain(res, 404, 'There is nothing here.');
 }
 
-/** The client went away, or a file did: there may be nobody to tell, or it may be too late for a status. */
+/**
+ * The client went away, or a file did: there may be nobody to tell, or it may be too late for a
+ * status.
+ */
 function unreadable(res: ServerResponse): void {
   if (res.headersSent) res.destroy();
   else plain(res, 500, 'The server could not read that.');
 }
 
-/** A status and a sentence; what was meant to describe a file (its length, how long to keep it) is overruled. */
+/**
+ * A status and a sentence; what was meant to describe a file (its length, how long to keep it) is
+ * overruled.
+ */
 function plain(res: ServerResponse, status: number, text: string): void {
   const body = `${text}\n`;
   res.writeHead(status, {

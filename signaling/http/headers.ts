@@ -1,21 +1,28 @@
-/** Headers that tell a browser what the server's pages may do: what the app needs, and nothing else. */
+/**
+ * Headers that tell a browser what the server's pages may do: what the app needs, and nothing else.
+ */
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from './address.ts';
 
-/** What may stand in a policy: a name or IPv4 address, and a port. (An IPv6 address has no place in its grammar.) */
+/**
+ * What may stand in a policy: a name or IPv4 address, and a port. (An IPv6 address has no place in
+ * its grammar.)
+ */
 const HOST = /^[\w.-]+(:\d+)?$/;
 
 /**
- * There is no Strict-Transport-Security here: it would bind every port of the host, for months, and this server has no
- * unencrypted twin to be lured to. Who has one on the host, a reverse proxy, sends it.
+ * There is no Strict-Transport-Security here: it would bind every port of the host, for months, and
+ * this server has no unencrypted twin to be lured to. Who has one on the host, a reverse proxy,
+ * sends it.
  */
 export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string, string> {
   const host = HOST.test(req.headers.host ?? '') ? req.headers.host! : null;
   return {
     'content-security-policy': contentSecurityPolicy(host, isTls),
     'referrer-policy': 'no-referrer',
-    // The microphone is never asked for, but whom people let use it, Chromium lets connect over every network interface: the
-    // launcher's tabs need that on machines without a network. The display stays awake during a run.
+    // The microphone is never asked for, but whom people let use it, Chromium lets connect over
+    // every network interface: the launcher's tabs need that on machines without a network. The
+    // display stays awake during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
     // Elsewhere browsers ignore it, and say so as an error.

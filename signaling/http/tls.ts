@@ -1,6 +1,7 @@
 /**
- * Certificates for https, which browsers ask for before a page of another machine may use WebGPU: files the user has, or
- * a self-signed one, kept so that the exception a browser was told to make survives a restart.
+ * Certificates for https, which browsers ask for before a page of another machine may use WebGPU:
+ * files the user has, or a self-signed one, kept so that the exception a browser was told to make
+ * survives a restart.
  */
 import { createHash, X509Certificate } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -49,8 +50,9 @@ function certificateCache(): string {
 }
 
 /**
- * A certificate for localhost and this machine's name and addresses; the same one every time until the addresses
- * change or it nears its end. Where `cache` is not writable it lives as long as the process.
+ * A certificate for localhost and this machine's name and addresses; the same one every time until
+ * the addresses change or it nears its end. Where `cache` is not writable it lives as long as the
+ * process.
  */
 export async function selfSignedCertificate(cache = certificateCache()): Promise<Certificate> {
   const names = ['localhost', hostname(), `${hostname()}.local`];

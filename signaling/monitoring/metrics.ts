@@ -1,4 +1,7 @@
-/** What the server counts, for Prometheus. In a registry of its own: a process may have metrics of other parts. */
+/**
+ * What the server counts, for Prometheus. In a registry of its own: a process may have metrics of
+ * other parts.
+ */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
 
@@ -10,7 +13,9 @@ interface Counts {
   members: number;
 }
 
-/** Seconds: handling a message takes tens of microseconds; above a millisecond something is wrong. */
+/**
+ * Seconds: handling a message takes tens of microseconds; above a millisecond something is wrong.
+ */
 const HANDLING_BUCKETS = [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.05, 0.25];
 
 export class Metrics {

@@ -1,12 +1,16 @@
 /**
- * What the log and the metrics say of rooms. A room's code is what lets people in, so logs have a name in its place that
- * nobody can turn back: codes are few enough to try them all, so a hash alone would not do.
+ * What the log and the metrics say of rooms. A room's code is what lets people in, so logs have a
+ * name in its place that nobody can turn back: codes are few enough to try them all, so a hash
+ * alone would not do.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Metrics } from './metrics.ts';
 
-/** Bytes of the key that only this process knows, and hexadecimal digits of a room's name: of 1000 rooms none collide. */
+/**
+ * Bytes of the key that only this process knows, and hexadecimal digits of a room's name: of 1000
+ * rooms none collide.
+ */
 const KEY_BYTES = 32;
 const NAME_DIGITS = 12;
 

@@ -1,4 +1,7 @@
-/** What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop, lock and clear it. */
+/**
+ * What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop,
+ * lock and clear it.
+ */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
 import { demandsOf } from '../../src/spec/preview.ts';
@@ -26,7 +29,8 @@ export function ready(state: RoomState, { member, device, holds }: Extract<RoomE
   const before = state.members.find((m) => m.member === member)?.device;
   const known = change(state, member, { holds });
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
-  // What changes nothing is told to nobody: the roster that all would get is a hundred times as long as this message.
+  // What changes nothing is told to nobody: the roster that all would get is a hundred times as
+  // long as this message.
   if (isKnown && state.hidden.get(member)?.holds === holds) return stay(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
@@ -41,7 +45,8 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
   if (isRunOn(state)) {
     return refuse(state, member, 'not-now', 'The job cannot change during a run: wait until it has ended.');
   }
-  // Other data has to be there first: each tab says `ready` again once it has what the new job needs.
+  // Other data has to be there first: each tab says `ready` again once it has what the new job
+  // needs.
   const isReadyStill = needsOf(job) === needsOf(state.job);
   const next = { ...state, job };
   return tellRoom(isReadyStill ? next : unready(next, () => true));

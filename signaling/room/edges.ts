@@ -1,7 +1,8 @@
 /**
- * Links that break, or are slow. Only the server sees both ends, so it judges: a link's first break is bad luck, and it is made anew; at
- * the second the two are no longer neighbours, or connect over a relay; where that cannot be, one of them has to go. Two with a slow
- * link are no longer neighbours where that can be.
+ * Links that break, or are slow. Only the server sees both ends, so it judges: a link's first break
+ * is bad luck, and it is made anew; at the second the two are no longer neighbours, or connect over
+ * a relay; where that cannot be, one of them has to go. Two with a slow link are no longer
+ * neighbours where that can be.
  */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
@@ -36,10 +37,11 @@ export interface Order {
 export type Pairs = readonly (readonly [string, string])[];
 
 /**
- * An order of `members`, as near to theirs as can be, in which no two are neighbours whose link has broken twice; where there is
- * none, those pairs go over a relay, if there is one and it has not failed too; else who has most bad links goes, of two alike
- * the one that comes later in `members`. Pairs that are `parted` are neighbours only where it cannot be helped,
- * those that are in it twice least of all.
+ * An order of `members`, as near to theirs as can be, in which no two are neighbours whose link has
+ * broken twice; where there is none, those pairs go over a relay, if there is one and it has not
+ * failed too; else who has most bad links goes, of two alike the one that comes later in `members`.
+ * Pairs that are `parted` are neighbours only where it cannot be helped, those that are in it twice
+ * least of all.
  */
 export function orderAround(
   members: readonly RosterEntry[],
@@ -79,7 +81,10 @@ export function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
   return pairs.some((pair) => pair.includes(a.member) && pair.includes(b.member));
 }
 
-/** Whether a member could not link to two others: it connects to everybody over the relay, as the next link may well fail too. */
+/**
+ * Whether a member could not link to two others: it connects to everybody over the relay, as the
+ * next link may well fail too.
+ */
 export function needsRelay(unlinked: Pairs, member: string): boolean {
   return unlinked.filter((pair) => pair.includes(member)).length > 1;
 }

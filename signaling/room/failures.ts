@@ -1,4 +1,7 @@
-/** Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them goes, and what follows. */
+/**
+ * Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them
+ * goes, and what follows.
+ */
 import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
 import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import {
@@ -32,7 +35,10 @@ import {
 } from './state.ts';
 import { suspend } from './suspensions.ts';
 
-/** Milliseconds that others have to report what they saw of a failure: both ends of a link, or all who waited for a rank. */
+/**
+ * Milliseconds that others have to report what they saw of a failure: both ends of a link, or all
+ * who waited for a rank.
+ */
 export const GATHER_MS = 1_500;
 
 type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
@@ -40,7 +46,8 @@ type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, generation, message, scope } = event;
   const rank = rankOf(state, member);
-  // A rank that cannot go on, as its GPU is lost, can do so in no other generation that has begun meanwhile.
+  // A rank that cannot go on, as its GPU is lost, can do so in no other generation that has begun
+  // meanwhile.
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return stay(state);
@@ -103,7 +110,10 @@ function isAllSaid({ ring, members, complaints, reports }: RoomState): boolean {
   return named.length > 0 && named.every((peer) => !members.some(({ member }) => member === peer));
 }
 
-/** The generation has failed: puts on record why, and begins another, without those that hold up the others. */
+/**
+ * The generation has failed: puts on record why, and begins another, without those that hold up the
+ * others.
+ */
 function judge(state: RoomState, isDeadline: boolean): Step {
   const findings = findingsOf(state, isDeadline);
   const { ring, complaints, reports, generation } = state;
@@ -132,7 +142,10 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   return withEffects(andThen(suspended, again), ...remembers);
 }
 
-/** The pairs that connect over the relay from now on, as the links `down` did not come about. At most three for each member. */
+/**
+ * The pairs that connect over the relay from now on, as the links `down` did not come about. At
+ * most three for each member.
+ */
 function unlinkedAfter({ unlinked, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
@@ -161,7 +174,10 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   return first ?? 'the generation failed.';
 }
 
-/** Suspends ranks that have not begun to compare states: their last generation's work does not end. The others go on without them. */
+/**
+ * Suspends ranks that have not begun to compare states: their last generation's work does not end.
+ * The others go on without them.
+ */
 export function onEntering(state: RoomState, generation: number, ms: number): Step {
   if (state.phase !== 'SYNCING' || state.generation !== generation) return stay(state);
   const { ring, begun, members } = state;
@@ -184,8 +200,8 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
 }
 
 /**
- * A link holds up the ring: its ends are parted, in a ring where they can be. Once for each member: if its next link is slow as well,
- * its own line is, and no order helps.
+ * A link holds up the ring: its ends are parted, in a ring where they can be. Once for each member:
+ * if its next link is slow as well, its own line is, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
   const { phase, ring, parted, isDoubtful } = state;

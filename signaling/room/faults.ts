@@ -1,6 +1,7 @@
 /**
- * What ranks report against each other, and what follows from it. A report is one side's word, so it is weighed: who else reports
- * the same rank, whether the reporter could link to anybody itself, and in how many generations. docs/adr/0016 has the rule.
+ * What ranks report against each other, and what follows from it. A report is one side's word, so
+ * it is weighed: who else reports the same rank, whether the reporter could link to anybody itself,
+ * and in how many generations. docs/adr/0016 has the rule.
  */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
@@ -9,7 +10,9 @@ import type { RoomState } from './state.ts';
 
 /** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
 const CUT_OFF_GENERATIONS = 2;
-/** Members that report one before it goes: two of them, so that no one member can suspend another. */
+/**
+ * Members that report one before it goes: two of them, so that no one member can suspend another.
+ */
 export const MIN_ACCUSERS = 2;
 /** Members whose links to one broke after which that one goes, though it links to some. */
 const UNSTABLE_ACCUSERS = 4;
@@ -29,7 +32,9 @@ export interface Findings {
   readonly down: Pairs;
 }
 
-/** Reads a generation's reports. `isDeadline`: ranks that have not reported by now are not linked. */
+/**
+ * Reads a generation's reports. `isDeadline`: ranks that have not reported by now are not linked.
+ */
 export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
   return state.phase === 'LINKING' ? linkingFindings(state, isDeadline) : trainingFindings(state);
 }
@@ -104,8 +109,9 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * The rank that ended the generation, where no other has noticed anything. Ranks that only heard of its end name nobody: they bear out no
- * report, but for that of ranks that were late and noticed nothing themselves.
+ * The rank that ended the generation, where no other has noticed anything. Ranks that only heard of
+ * its end name nobody: they bear out no report, but for that of ranks that were late and noticed
+ * nothing themselves.
  */
 function loneFaults(
   { complaints, generation, ring, reports, members, phase }: RoomState,
@@ -137,7 +143,10 @@ export function aged(faults: Faults): Faults {
   return faults.map((fault) => ({ ...fault, age: fault.age + 1 })).filter(({ age }) => age < FORGOTTEN);
 }
 
-/** How often the links between members have just broken, or did not come about where one end could link to others. */
+/**
+ * How often the links between members have just broken, or did not come about where one end could
+ * link to others.
+ */
 export function breaksOf(faults: Faults): Breaks {
   const generations = new Map<string, Set<number>>();
   for (const { kind, generation, by, about, isCredible, age } of faults) {
@@ -170,7 +179,10 @@ export function suspectsOf(faults: Faults): ReadonlySet<string> {
   return new Set(faults.flatMap(({ kind, about }) => (kind === 'cutOff' ? [about] : [])));
 }
 
-/** Whether enough speaks against a member to suspend it for its links: two others' word, both ends' of a link, or its own. */
+/**
+ * Whether enough speaks against a member to suspend it for its links: two others' word, both ends'
+ * of a link, or its own.
+ */
 export function isProven(faults: Faults, member: string): boolean {
   const accusers = accusersOf(faults, new Set([member]));
   const accused = new Set(linkFaults(faults).flatMap(({ by, about }) => (by === member ? [about] : [])));
@@ -187,7 +199,10 @@ function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
   return new Set(about.map(({ by }) => by));
 }
 
-/** Ranks that have to go, and why, now that `generation` has failed. The worst is found first: the others may be fine without it. */
+/**
+ * Ranks that have to go, and why, now that `generation` has failed. The worst is found first: the
+ * others may be fine without it.
+ */
 export function whoGoes(ring: readonly RosterEntry[], record: Faults, generation: number): ReadonlyMap<string, Reason> {
   const going = new Map<string, Reason>();
   for (let faults = record; ; faults = withoutMembers(faults, going)) {

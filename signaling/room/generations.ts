@@ -1,4 +1,7 @@
-/** A run's generations: how one begins, what its members report, and what follows when somebody is missing. */
+/**
+ * A run's generations: how one begins, what its members report, and what follows when somebody is
+ * missing.
+ */
 import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/seating.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
@@ -29,23 +32,36 @@ import {
   type Step,
 } from './state.ts';
 
-/** Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people after less. */
+/**
+ * Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people
+ * after less.
+ */
 export const LINKING_MS = 15_000;
-/** Milliseconds all members have to build the model, share parameters and report: shaders compile for seconds. */
+/**
+ * Milliseconds all members have to build the model, share parameters and report: shaders compile
+ * for seconds.
+ */
 export const SYNCING_MS = 120_000;
 /**
- * Milliseconds that a rank may take to end what it did in the generation before and begin to compare states: a little longer than a
- * collective may take; less where others have waited for it once before, or more than once.
+ * Milliseconds that a rank may take to end what it did in the generation before and begin to
+ * compare states: a little longer than a collective may take; less where others have waited for it
+ * once before, or more than once.
  */
 export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
-/** Milliseconds between a generation's first step and the next newcomers: each growth costs all ranks a moment. */
+/**
+ * Milliseconds between a generation's first step and the next newcomers: each growth costs all
+ * ranks a moment.
+ */
 export const COOLING_MS = 3_000;
 /**
- * Milliseconds after which faults are a little older. They are remembered for four to five times as long, which is longer than an
- * generation can take to fail by a collective's deadline.
+ * Milliseconds after which faults are a little older. They are remembered for four to five times as
+ * long, which is longer than an generation can take to fail by a collective's deadline.
  */
 export const FORGIVE_MS = 60_000;
-/** Milliseconds a run waits for a member that has its state: all may have lost the network for a moment. */
+/**
+ * Milliseconds a run waits for a member that has its state: all may have lost the network for a
+ * moment.
+ */
 export const ABANDONED_MS = 60_000;
 /** Generations tried in a row with the same members before the run is given up. */
 export const MAX_RETRIES = 5;
@@ -56,7 +72,9 @@ const GENERATION_OVER: readonly RoomEffect[] = (['deadline', 'gathered', 'enteri
 }));
 const NO_TIMERS: readonly RoomEffect[] = [...GENERATION_OVER, { type: 'clearTimer', key: 'abandoned' }];
 
-/** A room as it has become: starts, grows or goes on by itself where it can, else everybody is told. */
+/**
+ * A room as it has become: starts, grows or goes on by itself where it can, else everybody is told.
+ */
 export function settle(state: RoomState): Step {
   // Others may be training: what this room believes it could do, it must not do beside them.
   if (state.isDoubtful && state.ring.length === 0) return tellRoom(state);
@@ -82,8 +100,8 @@ export function settle(state: RoomState): Step {
 }
 
 /**
- * The members that may begin a run, the best choice first: others need not wait while those who were suspended are tried.
- * Each choice has all members of the one before.
+ * The members that may begin a run, the best choice first: others need not wait while those who
+ * were suspended are tried. Each choice has all members of the one before.
  */
 export function choicesOf(state: RoomState): RosterEntry[][] {
   const ready = readyMembers(state);
@@ -92,13 +110,19 @@ export function choicesOf(state: RoomState): RosterEntry[][] {
   return [known, ready, [...ready, ...suspended]];
 }
 
-/** The ring of a new run. Who asked for a rank has it, the others come in the order given, as many as may be. */
+/**
+ * The ring of a new run. Who asked for a rank has it, the others come in the order given, as many
+ * as may be.
+ */
 export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
   const ring = seats(members).filter((m) => m !== null);
   return ring.slice(0, nodesOf(state)?.max);
 }
 
-/** A new run with a ring of members that are ready and fit together. Who is left out stays in the room and waits. */
+/**
+ * A new run with a ring of members that are ready and fit together. Who is left out stays in the
+ * room and waits.
+ */
 export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
   const run = Math.max(state.run + 1, state.numbersFrom);
   const fresh = {
@@ -115,9 +139,10 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 }
 
 /**
- * Somebody came, went, or cannot be reached: another generation of all that are ready, ranks of the last one first; or a pause, where
- * they are too few or the host holds the run. `later`: newcomers that need not come in now. So are those who were suspended before, unless this is
- * for newcomers: while these are tried the others train.
+ * Somebody came, went, or cannot be reached: another generation of all that are ready, ranks of the
+ * last one first; or a pause, where they are too few or the host holds the run. `later`: newcomers
+ * that need not come in now. So are those who were suspended before, unless this is for newcomers:
+ * while these are tried the others train.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -126,7 +151,8 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   const hasLatest = ({ member }: RosterEntry): boolean => holders.has(member) && hidden.get(member)?.holds === run;
   const mayHaveLatest = (one: RosterEntry): boolean =>
     hasLatest(one) || (holders.has(one.member) && hidden.get(one.member)?.holds === undefined);
-  // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is waited for by nobody.
+  // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is
+  // waited for by nobody.
   const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
   const before = state.phase === 'PAUSED' ? waiting : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
@@ -148,8 +174,8 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
 }
 
 /**
- * An order for these members, after what is known of their links. Only members against whom enough is proven have to go; where
- * there is no order without a broken link, the ring tries it again.
+ * An order for these members, after what is known of their links. Only members against whom enough
+ * is proven have to go; where there is no order without a broken link, the ring tries it again.
  */
 export function orderOf(state: RoomState, members: readonly RosterEntry[], parted = state.parted): Order {
   const { faults, hasRelay, unlinked } = state;
@@ -226,8 +252,8 @@ function latestGeneration({ generation, heardOf }: RoomState): number {
 }
 
 /**
- * How long a rank may take to begin to compare states: the least time only where two others said twice that it was late. Of two ranks there
- * is one other.
+ * How long a rank may take to begin to compare states: the least time only where two others said
+ * twice that it was late. Of two ranks there is one other.
  */
 export function enteringMs({ faults, ring }: RoomState, member: string): number {
   const accusers = Math.min(MIN_ACCUSERS, ring.length - 1);
@@ -375,7 +401,10 @@ function advance(state: RoomState): Step {
   return end(state, 'finished', `The run has finished. ${ranks} the same state.`);
 }
 
-/** The ranks that reported something else than most did (rank 0's word counts in a draw), as a sentence. */
+/**
+ * The ranks that reported something else than most did (rank 0's word counts in a draw), as a
+ * sentence.
+ */
 function disagreement({ ring, reports, phase }: RoomState): string | null {
   const said = ring.map((m) => reports.get(m.member) ?? '');
   const odds = dissenters(said);
@@ -387,12 +416,17 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   );
 }
 
-/** While members of a restored room are still on their way back: another generation is due once they are here. */
+/**
+ * While members of a restored room are still on their way back: another generation is due once they
+ * are here.
+ */
 export function needAnother(state: RoomState): RoomState {
   return { ...state, heardOf: Math.max(state.heardOf, state.generation + 1) };
 }
 
-/** The run is over; the room waits for the next, and begins it at once where it starts by itself. */
+/**
+ * The run is over; the room waits for the next, and begins it at once where it starts by itself.
+ */
 export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   return andThen(over({ ...state, isDoubtful: false }, outcome, message), settle);
 }
@@ -405,8 +439,9 @@ export function over(state: RoomState, outcome: Ended['outcome'], message: strin
 }
 
 /**
- * No generation is on. Once all who ran have left, those who are there or come are a new world, which starts by itself again:
- * groups that are made anew in the same room, or the tabs of a run that is tried once more.
+ * No generation is on. Once all who ran have left, those who are there or come are a new world,
+ * which starts by itself again: groups that are made anew in the same room, or the tabs of a run
+ * that is tried once more.
  */
 export function backToForming(state: RoomState): RoomState {
   const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);

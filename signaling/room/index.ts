@@ -1,14 +1,16 @@
 /**
- * A room as a pure function: (state, event) -> (state, effects). No sockets, no clock, no randomness: the hub feeds it
- * what happened and carries out what it answers, so it can be fuzzed by the million.
+ * A room as a pure function: (state, event) -> (state, effects). No sockets, no clock, no
+ * randomness: the hub feeds it what happened and carries out what it answers, so it can be fuzzed
+ * by the million.
  *
  *   FORMING --start--> LINKING(e) --all linked--> SYNCING(e) --all synced--> RUNNING(e) --all finished--> FORMING
  *                          ^  somebody comes, goes or cannot be reached: e+1  |
  *                          +----- PAUSED, while too few are left, or the -----+
  *                                      host holds the run
  *
- * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one generation per run: whoever leaves or fails on
- * the way ends the run for all, with a sentence that names them.
+ * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one generation
+ * per run: whoever leaves or fails on the way ends the run for all, with a sentence that names
+ * them.
  */
 import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
 import { allowMore, onAbandoned, onForgive, onGrow, report, settle } from './generations.ts';
@@ -33,7 +35,7 @@ import {
 export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './generations.ts';
 export { GATHER_MS } from './failures.ts';
 export { AWAY_MS } from './members.ts';
-export { restore as restore, RESTORE_MS as REVIVAL_MS } from './returns.ts';
+export { restore, RESTORE_MS } from './returns.ts';
 export { PROBATION_MS, SUSPENDED_MS } from './suspensions.ts';
 export {
   createRoom,
@@ -47,7 +49,10 @@ export {
   type Step,
 } from './state.ts';
 
-/** What `event` makes of a room. Never throws; what does not fit the room's phase or generation changes nothing. */
+/**
+ * What `event` makes of a room. Never throws; what does not fit the room's phase or generation
+ * changes nothing.
+ */
 export function step(state: RoomState, event: RoomEvent): Step {
   if (!('member' in event)) return ofTimer(state, event);
   if (event.type === 'reconnect') return reconnect(state, event);

@@ -25,7 +25,9 @@ import {
   type Step,
 } from './state.ts';
 
-/** Milliseconds a member whose connection is gone may take to come back before it counts as gone. */
+/**
+ * Milliseconds a member whose connection is gone may take to come back before it counts as gone.
+ */
 export const AWAY_MS = 2_000;
 
 export function join(state: RoomState, member: string, newcomer: Newcomer): Step {
@@ -57,7 +59,8 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
     return refuse(state, member, 'room-full', message);
   }
   const contradiction = contradictionWith(state, newcomer);
-  // While ranks come and go nobody keeps one: who asks for one that it cannot have comes in without it.
+  // While ranks come and go nobody keeps one: who asks for one that it cannot have comes in without
+  // it.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
   const wish = contradiction === null ? rank : null;
   const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
@@ -80,7 +83,8 @@ function contradictionWith(state: RoomState, asked: Newcomer): string | null {
     return `This room's world size is ${worldSize}, not ${counted}: ask for ${worldSize}, or join another room.`;
   }
   if (rank === undefined) return null;
-  // In a run the room has no world size yet for the next: not one more than are here, or that could never start.
+  // In a run the room has no world size yet for the next: not one more than are here, or that could
+  // never start.
   const ranks = counted ?? worldSize ?? (isRunOn(state) ? members.length + 1 : capacity);
   if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}: ask for one from 0 to ${ranks - 1}.`;
   const holder = members.find((m) => m.rank === rank);
@@ -96,7 +100,9 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
   return free;
 }
 
-/** A connection is gone without a word: a short trouble of the network, or a tab that has crashed. */
+/**
+ * A connection is gone without a word: a short trouble of the network, or a tab that has crashed.
+ */
 export function disconnect(state: RoomState, member: string): Step {
   const away = change(state, member, { isAway: true });
   return withEffects(tellRoom(away), {
@@ -137,7 +143,8 @@ function abandon(state: RoomState): Step {
 }
 
 /**
- * Those who were to come in, are not linked yet and cannot have any state: nobody has to wait for them where a rank has gone.
+ * Those who were to come in, are not linked yet and cannot have any state: nobody has to wait for
+ * them where a rank has gone.
  */
 function newcomersOf({ phase, ring, holders, hidden, reports }: RoomState): ReadonlySet<string> {
   const isNew = (member: string): boolean =>

@@ -12,13 +12,16 @@ export type Complaint =
 /** One entry of the room's record. */
 export interface Fault {
   /**
-   * `unlinked`: no link came about. `broken`: one broke. `late`: a collective's deadline passed. `cutOff`: `about` linked to nobody
-   * outside its browser. `alone`: `about` reported a fault that nobody else saw. `outage`: a generation failed, and nobody in
-   * particular was at fault.
+   * `unlinked`: no link came about. `broken`: one broke. `late`: a collective's deadline passed.
+   * `cutOff`: `about` linked to nobody outside its browser. `alone`: `about` reported a fault that
+   * nobody else saw. `outage`: a generation failed, and nobody in particular was at fault.
    */
   readonly kind: 'unlinked' | 'broken' | 'late' | 'cutOff' | 'alone' | 'outage';
   readonly generation: number;
-  /** Members; the same for what is not one member's word against another's, and '' where it is about nobody. */
+  /**
+   * Members; the same for what is not one member's word against another's, and '' where it is about
+   * nobody.
+   */
   readonly by: string;
   readonly about: string;
   /** False where `by` linked to nobody either, or did not name `about` itself. */

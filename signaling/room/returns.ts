@@ -1,6 +1,7 @@
 /**
- * Members that come back: of a lost connection, or to a server that has restarted and has to learn from them what went on. Until
- * all have returned such a room is in doubt, and begins nothing that could be going on elsewhere.
+ * Members that come back: of a lost connection, or to a server that has restarted and has to learn
+ * from them what went on. Until all have returned such a room is in doubt, and begins nothing that
+ * could be going on elsewhere.
  */
 import type { Refusal, RosterEntry, ServerMessage, ReconnectState } from '../../src/protocol/control.ts';
 import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './generations.ts';
@@ -28,13 +29,17 @@ import {
   type Step,
 } from './state.ts';
 
-/** Milliseconds members may take to return after a restart: they come one by one, so that they do not all knock at once. */
+/**
+ * Milliseconds members may take to return after a restart: they come one by one, so that they do
+ * not all knock at once.
+ */
 export const RESTORE_MS = 15_000;
 
 const DOUBTS: RoomEffect = { type: 'setTimer', key: 'doubts', ms: RESTORE_MS, event: { type: 'doubts' } };
 /**
- * By how much members may remember a later run or generation than a room's `numbersFrom`, which are seconds: clocks of servers differ.
- * A claim that is far off would leave no numbers for what is to come.
+ * By how much members may remember a later run or generation than a room's `numbersFrom`, which are
+ * seconds: clocks of servers differ. A claim that is far off would leave no numbers for what is to
+ * come.
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
 /** For those who ask after a run of which nothing else is known. */
@@ -44,9 +49,11 @@ const REMOVED = 'The host has sent this tab out of the room: ask to be let in ag
 const INTERRUPTED = 'The server has restarted while the run began, so it is over: start it again.';
 
 /**
- * A room that a returning member remembers, after a restart of the server: what went on in it, members have to say.
+ * A room that a returning member remembers, after a restart of the server: what went on in it,
+ * members have to say.
  *
- * @param numbersFrom greater than any run's or generation's number that there has been: not all who heard of one may return.
+ * @param numbersFrom greater than any run's or generation's number that there has been: not all who
+ *   heard of one may return.
  */
 export function restore(
   { removed, ...settings }: ReconnectState['settings'],
@@ -60,7 +67,10 @@ export function restore(
   };
 }
 
-/** A member is back: of a connection that was lost, of a server that has restarted, or of a room that has let it go. */
+/**
+ * A member is back: of a connection that was lost, of a server that has restarted, or of a room
+ * that has let it go.
+ */
 export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
   // Only what a server has signed gets here.
   const members = event.reconnectState.settings.removed?.members ?? [];
@@ -96,7 +106,8 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
     // Whoever is refused has no say: the members that it spoke of might never come.
     if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
     const [admit, ...news] = entered.effects;
-    // A member that hears of the next run first, and then loses its connection, would not know that its own run is over.
+    // A member that hears of the next run first, and then loses its connection, would not know that
+    // its own run is over.
     return { state: entered.state, effects: [admit!, ...catchUp(entered.state, event), ...news, ...timers] };
   }
   const trains = reconnectState.active?.isSteady ? { holds: reconnectState.run } : {};
@@ -110,7 +121,10 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   );
 }
 
-/** The reconnectState of a member, without a generation that it was no rank of: ranks know each other, and nobody else. */
+/**
+ * The reconnectState of a member, without a generation that it was no rank of: ranks know each
+ * other, and nobody else.
+ */
 function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
   const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
   return isRank ? reconnectState : { ...reconnectState, active: null };
@@ -130,7 +144,10 @@ function turnAway(state: RoomState, member: string, reason: LeaveReason, code: R
   );
 }
 
-/** Until a restart is forgotten: the run that is over by what a returning member says, and not known to be. */
+/**
+ * Until a restart is forgotten: the run that is over by what a returning member says, and not known
+ * to be.
+ */
 function overBy({ isDoubtful, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
   if (!isDoubtful || reconnectState.run < run) return null;
   if (reconnectState.run > run && run > 0 && ended?.run !== run) return run;
@@ -139,18 +156,23 @@ function overBy({ isDoubtful, run, ended }: RoomState, reconnectState: Reconnect
     : null;
 }
 
-/** What members who return say of the time before a restart: who heard of the later run, or generation of it, knows better. */
+/**
+ * What members who return say of the time before a restart: who heard of the later run, or
+ * generation of it, knows better.
+ */
 function learn(
   state: RoomState,
   member: string,
   { run, isRunOn: isOn, generation, active }: ReconnectState,
 ): RoomState {
-  // A room that has no doubts knows its own generations, and that there may have been others before `numbersFrom`.
+  // A room that has no doubts knows its own generations, and that there may have been others before
+  // `numbersFrom`.
   const possible = state.isDoubtful ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, heardOf: Math.max(state.heardOf, possible) };
   const { phase, holders } = state;
   if (!state.isDoubtful && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
-    // It is late, and nothing has begun without it: it may have the state as well as those who were in time.
+    // It is late, and nothing has begun without it: it may have the state as well as those who were
+    // in time.
     return { ...known, holders: new Set(holders).add(member) };
   }
   if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
@@ -164,7 +186,10 @@ function learn(
   return { ...room, phase: 'PAUSED', holders: new Set(room.holders).add(member) };
 }
 
-/** The room in a generation that goes on without a server; each of its members has a while to return. */
+/**
+ * The room in a generation that goes on without a server; each of its members has a while to
+ * return.
+ */
 function recall(room: RoomState, { generation, ring, isSteady }: NonNullable<ReconnectState['active']>): RoomState {
   const hidden = new Map(room.hidden);
   const members: RosterEntry[] = room.members.map((m) => ring.find((rank) => rank.member === m.member) ?? m);

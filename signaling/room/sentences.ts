@@ -1,7 +1,9 @@
 /** How a room speaks of its ranks. */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
-/** Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters. */
+/**
+ * Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters.
+ */
 export const MAX_NAMED = 8;
 
 /** "Rank 2 (Ada)", "Rank 1 (Bo) and rank 2 (Ada)", "Rank 0 (..), ... and 3 others". */

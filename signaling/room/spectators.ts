@@ -29,7 +29,10 @@ function admit(state: RoomState, member: string): Step {
   return { state, effects: [{ type: 'admit', member }, roomMessage(state)] };
 }
 
-/** A spectator has left or is gone without a word: nothing depends on it, so it may come back as it came. */
+/**
+ * A spectator has left or is gone without a word: nothing depends on it, so it may come back as it
+ * came.
+ */
 export function lookAway(state: RoomState, member: string): Step {
   const hidden = new Map(state.hidden);
   hidden.delete(member);

@@ -34,7 +34,9 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly spectators: readonly Spectator[];
   /** What the room knows of each member and spectator, and tells nobody. */
   readonly hidden: ReadonlyMap<string, Hidden>;
-  /** The generation's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED. */
+  /**
+   * The generation's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED.
+   */
   readonly ring: readonly RosterEntry[];
   /** Neighbours that connect over a relay, as `prepare` said. */
   readonly relayed: readonly [string, string][];
@@ -42,9 +44,15 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly reports: ReadonlyMap<string, string>;
   /** What ring members have reported that keeps this generation from going on. */
   readonly complaints: ReadonlyMap<string, Complaint>;
-  /** Ring members that have begun to compare states in this generation: what they did in the one before is over. */
+  /**
+   * Ring members that have begun to compare states in this generation: what they did in the one
+   * before is over.
+   */
   readonly begun: ReadonlySet<string>;
-  /** Ranks of the run's latest generation that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
+  /**
+   * Ranks of the run's latest generation that reached RUNNING: who has an older state would undo
+   * their steps. Empty: none has.
+   */
   readonly holders: ReadonlySet<string>;
   /** PAUSED, and nobody who has the run's latest state is there: it is over soon. */
   readonly isAbandoned: boolean;
@@ -54,11 +62,18 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly isCooling: boolean;
   /** What members have reported against each other in the last minutes. */
   readonly faults: Faults;
-  /** Browsers whose members were suspended, by their id; by the member's where a browser has none. */
+  /**
+   * Browsers whose members were suspended, by their id; by the member's where a browser has none.
+   */
   readonly suspensions: ReadonlyMap<string, Suspension>;
-  /** Pairs that could not link directly in this run: they connect over the relay. Empty in a room that has no relay. */
+  /**
+   * Pairs that could not link directly in this run: they connect over the relay. Empty in a room
+   * that has no relay.
+   */
   readonly unlinked: readonly (readonly [string, string])[];
-  /** Neighbours no more, as the link between them held up the ring. A member is in one pair at most. */
+  /**
+   * Neighbours no more, as the link between them held up the ring. A member is in one pair at most.
+   */
   readonly parted: readonly (readonly [string, string])[];
   /** How the latest run ended; `null`: none has, for all this server knows. */
   readonly ended: Ended | null;
@@ -66,7 +81,10 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly removed: ReadonlySet<string>;
   /** Made from what returning members say: who is still to return may know better. */
   readonly isDoubtful: boolean;
-  /** Runs and generations have this number at least: those below may have been, in a room that this one was made from. */
+  /**
+   * Runs and generations have this number at least: those below may have been, in a room that this
+   * one was made from.
+   */
   readonly numbersFrom: number;
   /** Highest generation that a returning member has heard of: its number is used up. */
   readonly heardOf: number;
@@ -88,7 +106,9 @@ export interface Hidden {
   readonly isAway: boolean;
   /** It is in the room, and counted in no generation until its suspension is over. */
   readonly isSuspended: boolean;
-  /** The run whose state it has, be it an old one; `null`: none, `undefined`: it has not said yet. */
+  /**
+   * The run whose state it has, be it an old one; `null`: none, `undefined`: it has not said yet.
+   */
   readonly holds: number | null | undefined;
 }
 
@@ -132,11 +152,17 @@ export type TimerEvent =
   | { type: 'missed'; member: string }
   /** Whoever noticed that this generation fails has had the time to say so. */
   | { type: 'gathered'; generation: number }
-  /** So many milliseconds have gone since all were linked: those who may take no longer have to compare states by now. */
+  /**
+   * So many milliseconds have gone since all were linked: those who may take no longer have to
+   * compare states by now.
+   */
   | { type: 'entering'; generation: number; ms: number }
   | { type: 'grow' }
   | { type: 'forgive' }
-  /** The suspension of this number is over, or so is the time after it in which another would be longer. */
+  /**
+   * The suspension of this number is over, or so is the time after it in which another would be
+   * longer.
+   */
   | { type: 'pardon'; id: number }
   | { type: 'abandoned' }
   | { type: 'doubts' };
@@ -150,7 +176,10 @@ export type RoomEffect =
   | { type: 'clearTimer'; key: string }
   /** The member is out: tell it why and close its connection. */
   | { type: 'expel'; member: string; code: Refusal; message: string }
-  /** The last member has gone. The room can be joined again: the hub decides how long it waits for that. */
+  /**
+   * The last member has gone. The room can be joined again: the hub decides how long it waits for
+   * that.
+   */
   | { type: 'empty' };
 
 export interface Step {
@@ -164,7 +193,10 @@ export interface RoomOptions extends RoomOpening {
   hasRelay?: boolean;
 }
 
-/** Members that were sent out and are remembered; who was sent out before them has long lost its token. */
+/**
+ * Members that were sent out and are remembered; who was sent out before them has long lost its
+ * token.
+ */
 export const MAX_REMOVED = 1024;
 
 /** `removed` with one more, the latest last. */

@@ -1,6 +1,7 @@
 /**
- * Suspended members: ranks that held up the others. They stay in the room, are left out of its generations for a while and then tried
- * again, each time after twice as long. The time goes by browser, so that a tab that is opened again gains nothing.
+ * Suspended members: ranks that held up the others. They stay in the room, are left out of its
+ * generations for a while and then tried again, each time after twice as long. The time goes by
+ * browser, so that a tab that is opened again gains nothing.
  */
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
@@ -9,7 +10,9 @@ import { change, isSuspended, stay, unready, type RoomEffect, type RoomState, ty
 
 /** Milliseconds of a first suspension. */
 export const SUSPENDED_MS = 30_000;
-/** The first suspension of a rank that others waited for: to try it again costs them as long a wait. */
+/**
+ * The first suspension of a rank that others waited for: to try it again costs them as long a wait.
+ */
 export const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
 /** Milliseconds after a suspension in which another is twice as long. */

@@ -1,4 +1,7 @@
-/** What may be passed to a process group: each check gives what was passed, ready to be used, or throws UsageError. */
+/**
+ * What may be passed to a process group: each check gives what was passed, ready to be used, or
+ * throws UsageError.
+ */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
@@ -73,7 +76,10 @@ export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: st
   return sizes;
 }
 
-/** What a rank passes to a scatter from global rank `src`: one of `what` for each rank there, `null` elsewhere. */
+/**
+ * What a rank passes to a scatter from global rank `src`: one of `what` for each rank there, `null`
+ * elsewhere.
+ */
 export function checkScattered<T>(
   { self, ranks }: Caller,
   src: number,
@@ -101,14 +107,20 @@ export function checkParts(parts: readonly TypedArray[], { length }: TypedArray,
   );
 }
 
-/** That the op makes sense for the dtype, and that there is a factor with PREMUL_SUM and with nothing else. */
+/**
+ * That the op makes sense for the dtype, and that there is a factor with PREMUL_SUM and with
+ * nothing else.
+ */
 export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: ReduceOptions): void {
   reducerFor(dtype, op);
   if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
   throw new UsageError('PREMUL_SUM needs a factor, and only PREMUL_SUM takes one.');
 }
 
-/** That the tensor and the op are such as codecs are for, and what takes the losses is as long. Gives the codec. */
+/**
+ * That the tensor and the op are such as codecs are for, and what takes the losses is as long.
+ * Gives the codec.
+ */
 export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllReduceOptions): Codec | null {
   const { codec: name = 'fp32', op = ReduceOp.SUM, lost } = options;
   const codec = codecOf(name);

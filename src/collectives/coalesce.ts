@@ -13,7 +13,10 @@ export function concatenate<T extends TypedArray>(parts: readonly T[], displacem
   return flat;
 }
 
-/** Options of a coalesced collective for one of its arrays: only an array of 16-bit words can hold halves. */
+/**
+ * Options of a coalesced collective for one of its arrays: only an array of 16-bit words can hold
+ * halves.
+ */
 function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
   return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };
 }
@@ -24,7 +27,8 @@ export function split<T extends TypedArray>(flat: T, displacements: Displacement
 }
 
 /**
- * Runs an in-place collective once per kind of array in `tensors`, on all arrays of that kind together.
+ * Runs an in-place collective once per kind of array in `tensors`, on all arrays of that kind
+ * together.
  *
  * @param check checks the call for one kind; what it returns issues it, once all kinds are checked.
  * @throws UsageError where there is none.

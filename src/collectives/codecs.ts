@@ -1,13 +1,16 @@
 /**
- * Codecs: how the float32 values of an all-reduce travel in fewer bytes. Each hop of the ring decodes what comes, adds its own in
- * float32 and encodes the sum for the next; who owns a chunk encodes it once and takes over what it decodes itself.
+ * Codecs: how the float32 values of an all-reduce travel in fewer bytes. Each hop of the ring
+ * decodes what comes, adds its own in float32 and encodes the sum for the next; who owns a chunk
+ * encodes it once and takes over what it decodes itself.
  *
- * A codec's rounding is idempotent: what was decoded encodes to the same bytes again, on every machine. So it makes no difference to
- * the bits that ranks end with whether a finished chunk is forwarded as it came or encoded anew.
+ * A codec's rounding is idempotent: what was decoded encodes to the same bytes again, on every
+ * machine. So it makes no difference to the bits that ranks end with whether a finished chunk is
+ * forwarded as it came or encoded anew.
  *
- * Both lose something at each hop. What this rank lost can be told (`lost`), for who adds it to the next step's values: error feedback
- * (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other
- * Gradient Compression Schemes", ICML 2019).
+ * Both lose something at each hop. What this rank lost can be told (`lost`), for who adds it to the
+ * next step's values: error feedback (Seide et al., "1-Bit Stochastic Gradient Descent",
+ * Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other Gradient
+ * Compression Schemes", ICML 2019).
  */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { JobCodec } from '../spec/names.ts';
@@ -17,7 +20,10 @@ import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 /** How the values of an all-reduce travel: `fp32` is as they are. */
 export type CodecName = Exclude<JobCodec, 'powersgd'>;
 
-/** Every array is float32 and as long as a segment; `frame` holds a header and the segment's payload. */
+/**
+ * Every array is float32 and as long as a segment; `frame` holds a header and the segment's
+ * payload.
+ */
 export interface Codec {
   /** What frames and messages call the values. */
   readonly code: DtypeCode;
@@ -46,11 +52,13 @@ const FLOAT_MANTISSA_BITS = 23;
 const LARGEST_HALF_EXPONENT = 14;
 
 /**
- * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two, whose exponent is an int16 in front of
- * them. So the segment's largest value neither overflows nor loses bits, whatever its magnitude; values 2^28 times smaller become
- * subnormal halves. A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on become infinite. So
- * has a segment whose largest value would be rounded to 2^128. Our own conversion and not Float16Array's, which leaves to the browser
- * what becomes of a NaN's bits, and which not every browser has.
+ * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two,
+ * whose exponent is an int16 in front of them. So the segment's largest value neither overflows nor
+ * loses bits, whatever its magnitude; values 2^28 times smaller become subnormal halves. A segment
+ * with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on become
+ * infinite. So has a segment whose largest value would be rounded to 2^128. Our own conversion and
+ * not Float16Array's, which leaves to the browser what becomes of a NaN's bits, and which not every
+ * browser has.
  */
 const fp16: Codec = {
   code: DtypeCode.FLOAT32_AS_FLOAT16,
@@ -81,7 +89,10 @@ const fp16: Codec = {
 /** A segment's worth of decoded halves: conversions and sums run faster apart. */
 const scratch = new Float32Array(fp16.maxSegment);
 
-/** The exponent of a segment's largest value after rounding, so that decoded values have the same, relative to a half's. */
+/**
+ * The exponent of a segment's largest value after rounding, so that decoded values have the same,
+ * relative to a half's.
+ */
 function sharedExponent(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   let largest = 0;
@@ -99,7 +110,10 @@ function sharedExponent(values: Float32Array): number {
   return Math.max(exponent - LARGEST_HALF_EXPONENT, MIN_HALF_EXPONENT);
 }
 
-/** Replaces decoded values by residuals, `values` minus decoded; by 0 where that is not finite: no step may inherit it. */
+/**
+ * Replaces decoded values by residuals, `values` minus decoded; by 0 where that is not finite: no
+ * step may inherit it.
+ */
 function toResidual(values: Float32Array, decoded: Float32Array): void {
   for (let i = 0; i < values.length; i++) {
     const residual = values[i]! - decoded[i]!;
@@ -108,29 +122,38 @@ function toResidual(values: Float32Array, decoded: Float32Array): void {
 }
 
 /**
- * Elements that share a scale in int8. The larger, the fewer bytes, and the coarser are small values beside large ones: of gradients of
- * the mlp on MNIST, blocks of 32, 128, 512 and a whole segment lose 0.6, 0.75, 0.9 and 1.3 % (root mean square) of 3.56, 3.88, 3.97
- * and 4.0 times fewer bytes.
+ * Elements that share a scale in int8. The larger, the fewer bytes, and the coarser are small
+ * values beside large ones: of gradients of the mlp on MNIST, blocks of 32, 128, 512 and a whole
+ * segment lose 0.6, 0.75, 0.9 and 1.3 % (root mean square) of 3.56, 3.88, 3.97 and 4.0 times fewer
+ * bytes.
  */
 export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
 const INT8_MAX = 127;
 /**
- * Bits of mantissa that scales lack. With 17 that are left and 7 of an int8, products of the two are exact in float32, so that the
- * largest value of a block is decoded to 127 scales exactly, and encoding it again finds the same scale.
+ * Bits of mantissa that scales lack. With 17 that are left and 7 of an int8, products of the two
+ * are exact in float32, so that the largest value of a block is decoded to 127 scales exactly, and
+ * encoding it again finds the same scale.
  */
 const DROPPED_SCALE_BITS = 7;
 const DROPPED_SCALE_MASK = (1 << DROPPED_SCALE_BITS) - 1;
-/** Adding it to a double, and taking it away, rounds to a whole number, ties to even: from 2^52 on there are no others. */
+/**
+ * Adding it to a double, and taking it away, rounds to a whole number, ties to even: from 2^52 on
+ * there are no others.
+ */
 const ROUND_TO_INTEGER = 1.5 * 2 ** 52;
-/** Where scales are normal numbers and 127 of them no infinity: a block of smaller values is zero, one of larger values NaN. */
+/**
+ * Where scales are normal numbers and 127 of them no infinity: a block of smaller values is zero,
+ * one of larger values NaN.
+ */
 const SMALLEST = bitsOf(INT8_MAX * 2 ** -126);
 const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 
 /**
- * A quarter of the bytes: 8-bit whole numbers, and for each block of {@link INT8_BLOCK} a float32 scale, a 127th of its largest
- * magnitude, rounded up; all scales go first. What is lost is at most half a scale. A block with a NaN, an infinity or a value beyond
- * 127 * 2^120 is NaN as a whole, so that none is hidden.
+ * A quarter of the bytes: 8-bit whole numbers, and for each block of {@link INT8_BLOCK} a float32
+ * scale, a 127th of its largest magnitude, rounded up; all scales go first. What is lost is at most
+ * half a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 is NaN as a whole, so
+ * that none is hidden.
  */
 const int8: Codec = {
   code: DtypeCode.FLOAT32_AS_INT8,

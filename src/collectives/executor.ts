@@ -1,14 +1,17 @@
 /**
- * Runs one group's collectives over the mesh: numbers them, routes frames to them, bounds what may be sent ahead, holds their
- * deadlines, checks that all ranks called the same, and fails all of them together.
+ * Runs one group's collectives over the mesh: numbers them, routes frames to them, bounds what may
+ * be sent ahead, holds their deadlines, checks that all ranks called the same, and fails all of
+ * them together.
  *
- * Flow control is MPI's eager and rendezvous: an op's first EAGER_BYTES to a rank may be sent before that rank has issued the
- * op (it parks them); the rest waits for its READY. Readiness depends only on the order ops are issued in, so this cannot
- * deadlock, and a fast rank cannot fill a slow one's memory.
+ * Flow control is MPI's eager and rendezvous: an op's first EAGER_BYTES to a rank may be sent
+ * before that rank has issued the op (it parks them); the rest waits for its READY. Readiness
+ * depends only on the order ops are issued in, so this cannot deadlock, and a fast rank cannot fill
+ * a slow one's memory.
  *
- * Every collective ends on a rank only once all ranks are known to have called the same (`agreement.ts`). A failed one fails its
- * group on every rank, as in NCCL, because ranks can no longer agree on what comes next. Before a rank gives up for a deadline or a
- * mismatch, it asks all others what they have called (`diagnostics.ts`), so that the error names who is missing.
+ * Every collective ends on a rank only once all ranks are known to have called the same
+ * (`agreement.ts`). A failed one fails its group on every rank, as in NCCL, because ranks can no
+ * longer agree on what comes next. Before a rank gives up for a deadline or a mismatch, it asks all
+ * others what they have called (`diagnostics.ts`), so that the error names who is missing.
  */
 import * as v from 'valibot';
 import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
@@ -36,11 +39,20 @@ import { PointToPoint } from './pointToPoint.ts';
 import type { Planner } from './plans/plans.ts';
 import { Work, type OpTrace } from './work.ts';
 
-/** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */
+/**
+ * What an op may send to a rank before that rank has issued it: small ops never wait for a round
+ * trip.
+ */
 export const EAGER_BYTES = 256 * 1024;
-/** Ops in inFlight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
+/**
+ * Ops in inFlight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may
+ * have to park.
+ */
 const MAX_OPS_IN_FLIGHT = 64;
-/** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
+/**
+ * How long other ranks may take to say what they have called, once something is wrong; at most half
+ * the op's own deadline.
+ */
 const INQUIRY_MS = 1000;
 /** Longest reason passed on: it has to fit a frame. */
 const MAX_REASON_LENGTH = 4000;
@@ -99,7 +111,10 @@ const News = v.variant('type', [
     type: v.literal('abort'),
     name: v.string(),
     message: v.string(),
-    /** Where it happened, as far as the sender's error knows; the sender is not always the rank that found it. */
+    /**
+     * Where it happened, as far as the sender's error knows; the sender is not always the rank that
+     * found it.
+     */
     rank: v.optional(v.number()),
     op: v.optional(v.string()),
     seq: v.optional(v.number()),
@@ -211,8 +226,8 @@ export class Executor {
   }
 
   /**
-   * Takes the next sequence number for an op whose size is not known yet, so that the order stays that of the calls. What it
-   * gives issues the op under that number.
+   * Takes the next sequence number for an op whose size is not known yet, so that the order stays
+   * that of the calls. What it gives issues the op under that number.
    */
   reserve(): <T>(issue: () => T) => T {
     const seq = this.#nextSeq++;
@@ -285,19 +300,26 @@ export class Executor {
     };
     this.#lastRecord = inFlight.record;
     this.#inFlightOps.set(seq, inFlight);
-    // Its turn was when its number was taken: other ranks may wait for it before they issue what is in inFlight here.
+    // Its turn was when its number was taken: other ranks may wait for it before they issue what is
+    // in inFlight here.
     if (isReserved) this.#launch(inFlight);
     else this.#launchNext();
     this.#diagnostics.called(seq);
     return work;
   }
 
-  /** torch's monitored_barrier: rank 0 of the group waits for all others and names those that do not come. */
+  /**
+   * torch's monitored_barrier: rank 0 of the group waits for all others and names those that do not
+   * come.
+   */
   async monitoredBarrier(options: MonitoredBarrierOptions): Promise<void> {
     await this.#barrier.pass(options);
   }
 
-  /** Gives the group up: rejects every op in inFlight here and, unless told not to, tells all other ranks why. */
+  /**
+   * Gives the group up: rejects every op in inFlight here and, unless told not to, tells all other
+   * ranks why.
+   */
   fail(error: Error, { tell = true } = {}): void {
     if (this.#failure) return;
     this.#failure = error;
@@ -456,7 +478,10 @@ export class Executor {
     );
   }
 
-  /** Every frame's way out. Rejects once the group has failed: receivers have given it up too, and senders are to stop. */
+  /**
+   * Every frame's way out. Rejects once the group has failed: receivers have given it up too, and
+   * senders are to stop.
+   */
   #transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
     this.#bytesSent += frame.byteLength;
@@ -497,10 +522,12 @@ export class Executor {
     switch (news.type) {
       case 'abort': {
         const { name, message, op, seq, missing } = news;
-        // Another rank's word is never this rank's own finding, which it would report to the server.
+        // Another rank's word is never this rank's own finding, which it would report to the
+        // server.
         const rank = news.rank === undefined || news.rank === this.#options.mesh.rank ? from : news.rank;
         const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
-        // Where all ranks were asked, this rank knows itself which ranks are missing. Another rank's word could blame any rank.
+        // Where all ranks were asked, this rank knows itself which ranks are missing. Another
+        // rank's word could blame any rank.
         const heard = Reason === TimeoutError && seq !== undefined ? this.#diagnostics.heardOf(seq) : null;
         const where = heard === null ? { rank, missing } : { missing: diagnose(heard).missing };
         return this.fail(new Reason(message, { ...this.#context, ...where, op, seq }), { tell: false });
@@ -559,7 +586,10 @@ export class Executor {
     this.#diagnostics.ask({ seq, isForDeadline: true, waitMs: Math.min(INQUIRY_MS, timeoutMs / 2), conclude });
   }
 
-  /** Where all have called an op and it does not end, what has not come says most: `; it has 0 of 40 elements of rank 1`. */
+  /**
+   * Where all have called an op and it does not end, what has not come says most: `; it has 0 of 40
+   * elements of rank 1`.
+   */
   #lacking(op: PlanOp, flows: InFlightOp['flows']): string {
     const [late] = op.missing();
     if (late) return `; it has ${late.received} of ${late.expected} elements of rank ${this.#global(late.peer)}`;
@@ -568,7 +598,10 @@ export class Executor {
   }
 }
 
-/** Whether several ranks' whole tensors are combined one after the other: later ones must not pile up meanwhile. */
+/**
+ * Whether several ranks' whole tensors are combined one after the other: later ones must not pile
+ * up meanwhile.
+ */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;
 }

@@ -1,7 +1,8 @@
 /**
- * The links of one generation, as this rank has them: to both ring neighbours from the start, to others once something is sent to
- * them. Process groups share it; each gets the frames of its own. Ranks are global here. News are passed on for all groups
- * until the generation ends, also after this rank has left its own.
+ * The links of one generation, as this rank has them: to both ring neighbours from the start, to
+ * others once something is sent to them. Process groups share it; each gets the frames of its own.
+ * Ranks are global here. News are passed on for all groups until the generation ends, also after
+ * this rank has left its own.
  */
 import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
@@ -21,7 +22,10 @@ interface MeshOptions {
   links: ReadonlyMap<number, Link>;
   /** Opens a link to a rank that has none yet. The other end gets it by {@link Mesh.accept}. */
   connect?: (rank: number) => Promise<Link>;
-  /** Makes an id for news that no other rank can guess. The default counts from 0, for ranks that trust each other. */
+  /**
+   * Makes an id for news that no other rank can guess. The default counts from 0, for ranks that
+   * trust each other.
+   */
   newsId?: () => number;
 }
 
@@ -31,13 +35,19 @@ export interface MeshListener {
   onspectatorupdate: (body: unknown, from: number) => void;
   /** The link to a rank is gone. */
   onlost: (peer: number, error: Error | null) => void;
-  /** A rank cannot be reached, or sent something that no rank of ours sends: `error` says which and what. */
+  /**
+   * A rank cannot be reached, or sent something that no rank of ours sends: `error` says which and
+   * what.
+   */
   onbroken: (peer: number, error: Error) => void;
   /** The generation is over. */
   onend: (error: Error) => void;
 }
 
-/** Largest number of a group: it has two bytes in a frame. Numbers are not used again, because frames may come late. */
+/**
+ * Largest number of a group: it has two bytes in a frame. Numbers are not used again, because
+ * frames may come late.
+ */
 const MAX_GROUP = 0xffff;
 
 export class Mesh {
@@ -91,9 +101,11 @@ export class Mesh {
   }
 
   /**
-   * Makes a group of `members` hear its frames. Groups are numbered in the order they are made, the same on all ranks.
+   * Makes a group of `members` hear its frames. Groups are numbered in the order they are made, the
+   * same on all ranks.
    *
-   * @throws UsageError where a frame has no number for the group: another group's would end the world.
+   * @throws UsageError where a frame has no number for the group: another group's would end the
+   *   world.
    */
   register(listener: MeshListener, members: readonly number[]): number {
     if (this.#members.length > MAX_GROUP) {
@@ -128,7 +140,10 @@ export class Mesh {
     if (this.#isListening) this.#attach(peer, link);
   }
 
-  /** Sends to any rank, opening a link first where there is none. Resolves when more may come; failures go to `onlost`. */
+  /**
+   * Sends to any rank, opening a link first where there is none. Resolves when more may come;
+   * failures go to `onlost`.
+   */
   send(peer: number, frame: ArrayBuffer): Promise<void> {
     const link = this.#links.get(peer);
     if (!link) return this.#open(peer, frame);
@@ -221,7 +236,8 @@ export class Mesh {
     try {
       this.#groups.get(news.group)?.onspectatorupdate(news.body, news.origin);
     } catch (error) {
-      // A rank that is no member of the group cannot check what it passes on, and does not answer for it.
+      // A rank that is no member of the group cannot check what it passes on, and does not answer
+      // for it.
       if (news.origin === from || !v.isValiError(error)) throw error;
     }
   }

@@ -33,25 +33,33 @@ export interface AllReduceOptions extends ReduceOptions {
   /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
-   * How float32 values travel where the ring is what carries them, the same on every rank; `fp32` by default. What other algorithms
-   * carry is too small, or the world too large, for it to pay: that goes as it is.
+   * How float32 values travel where the ring is what carries them, the same on every rank; `fp32`
+   * by default. What other algorithms carry is too small, or the world too large, for it to pay:
+   * that goes as it is.
    */
   codec?: CodecName;
   /**
-   * As long as the tensor: takes what this rank's rounding took away from the sum, zeros where nothing was encoded. Added to the next
-   * tensor, it is not lost (error feedback): over all ranks, tensors before less the sum (of AVG, less worldSize averages) are what `lost`
-   * adds up to. 0 where that is not finite. Undefined where the op fails.
+   * As long as the tensor: takes what this rank's rounding took away from the sum, zeros where
+   * nothing was encoded. Added to the next tensor, it is not lost (error feedback): over all ranks,
+   * tensors before less the sum (of AVG, less worldSize averages) are what `lost` adds up to. 0
+   * where that is not finite. Undefined where the op fails.
    */
   lost?: Float32Array | null;
 }
 
 export interface RootedOptions {
-  /** `direct`: between the root and each rank, as a parameter server does. By default what is fastest. */
+  /**
+   * `direct`: between the root and each rank, as a parameter server does. By default what is
+   * fastest.
+   */
   algorithm?: 'direct';
 }
 
 export interface SizesOptions extends OpOptions {
-  /** Elements of each rank's part, the same list on every rank; by default all are as large as this rank's. */
+  /**
+   * Elements of each rank's part, the same list on every rank; by default all are as large as this
+   * rank's.
+   */
   sizes?: readonly number[];
 }
 

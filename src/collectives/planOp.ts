@@ -1,6 +1,7 @@
 /**
- * One collective in flight: runs this rank's plan, driven by arriving segments. A move begins as soon as those before it that
- * touch the same elements are through with them, so segments of one chunk travel while others are combined.
+ * One collective in flight: runs this rank's plan, driven by arriving segments. A move begins as
+ * soon as those before it that touch the same elements are through with them, so segments of one
+ * chunk travel while others are combined.
  */
 import {
   Algorithm,
@@ -34,11 +35,20 @@ interface PlanOpOptions {
   lost: Float32Array | null;
   worldSize: number;
   segmentElements: number;
-  /** The header of the op's DATA frames; what says which segment one carries is written into it. Taken over. */
+  /**
+   * The header of the op's DATA frames; what says which segment one carries is written into it.
+   * Taken over.
+   */
   header: FrameHeader;
-  /** Hands a frame to a rank. Resolves when that rank wants more; rejects where the op must not go on. */
+  /**
+   * Hands a frame to a rank. Resolves when that rank wants more; rejects where the op must not go
+   * on.
+   */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /** The op cannot go on after a frame that was emitted. What fails in `start` and `receive` is thrown there. */
+  /**
+   * The op cannot go on after a frame that was emitted. What fails in `start` and `receive` is
+   * thrown there.
+   */
   onfailure: (error: unknown) => void;
   /** Called for each receive once those before it that combine with the same elements are done. */
   onturn: (peer: number) => void;
@@ -50,10 +60,15 @@ interface PlanOpOptions {
 /** A move under way. */
 interface Progress {
   readonly move: Move;
-  /** Moves that must be through with an element before this one may touch it, and those that wait so for this one. */
+  /**
+   * Moves that must be through with an element before this one may touch it, and those that wait so
+   * for this one.
+   */
   readonly before: Progress[];
   readonly after: Progress[];
-  /** Receives that must be done before it is this one's turn, and those that wait so for this one. */
+  /**
+   * Receives that must be done before it is this one's turn, and those that wait so for this one.
+   */
   readonly writers: Progress[];
   readonly followers: Progress[];
   /** Elements done, from `move.start` on. */
@@ -84,7 +99,9 @@ export class PlanOp {
   readonly #receives = new Map<number, Progress>();
   readonly #lanes = new Map<number, Lane>();
   readonly #combine: Reducer | null;
-  /** Whether a transfer says how long it is, and is made even of nothing: only its two ends know. */
+  /**
+   * Whether a transfer says how long it is, and is made even of nothing: only its two ends know.
+   */
   readonly #areLengthsTold: boolean;
   /** Moves that are not done. */
   #remaining: number;
@@ -178,7 +195,9 @@ export class PlanOp {
     return kind !== FrameKind.DATA || !this.#areLengthsTold || !progress || count === lengthOf(progress.move);
   }
 
-  /** Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError */
+  /**
+   * Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError
+   */
   receive({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
     const elements = this.#elementsOf(frame);
     const progress = this.#receives.get(transferKey(from, step));
@@ -222,7 +241,8 @@ export class PlanOp {
     if (how !== 'copy') {
       this.#combine!(values, target, start);
       if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
-      // Here every rank combines the last two parts itself. Other algorithms copy what one rank has combined.
+      // Here every rank combines the last two parts itself. Other algorithms copy what one rank has
+      // combined.
       if (how === 'combine-last' && this.descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
@@ -296,7 +316,8 @@ export class PlanOp {
     }
     const frame = createFrame(header, this.#bytesOf(end - start));
     if (codec) {
-      // What is final was decoded once: to encode it again loses nothing more, and gives the same bytes.
+      // What is final was decoded once: to encode it again loses nothing more, and gives the same
+      // bytes.
       codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#lostIn(start, end));
     } else {
       copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);

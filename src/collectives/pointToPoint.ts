@@ -1,10 +1,12 @@
 /**
- * Messages between two ranks of a group: torch.distributed's send and recv, with tags, and receives from any rank.
+ * Messages between two ranks of a group: torch.distributed's send and recv, with tags, and receives
+ * from any rank.
  *
- * A send is synchronous, as gloo's and MPI_Ssend: it ends once the receiver has posted its receive and all is handed over, so
- * that a message nobody wants is noticed. Its first EAGER bytes travel ahead; the rest waits for the receiver's READY. Where
- * many messages are ahead, only the header of further ones is, so that a receiver may take them in any order.
- * Messages of one sender and tag are received in the order they were sent.
+ * A send is synchronous, as gloo's and MPI_Ssend: it ends once the receiver has posted its receive
+ * and all is handed over, so that a message nobody wants is noticed. Its first EAGER bytes travel
+ * ahead; the rest waits for the receiver's READY. Where many messages are ahead, only the header of
+ * further ones is, so that a receiver may take them in any order. Messages of one sender and tag
+ * are received in the order they were sent.
  */
 import {
   Algorithm,
@@ -25,7 +27,10 @@ import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } fr
 import type { UnexpectedMessageQueue } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
-/** Bytes that a message may send ahead; with the number of messages ahead it bounds what a receiver parks (`parking.ts`). */
+/**
+ * Bytes that a message may send ahead; with the number of messages ahead it bounds what a receiver
+ * parks (`parking.ts`).
+ */
 const EAGER_BYTES = 64 * 1024;
 /** Messages to one rank with data ahead of its asking; of further ones only the header is. */
 const MAX_AHEAD = 64;

@@ -1,13 +1,14 @@
 /**
- * `ProcessGroup`: the collectives and messages of a group of ranks. Names and meaning are torch.distributed's
- * (https://docs.pytorch.org/docs/stable/distributed.html), in camelCase.
+ * `ProcessGroup`: the collectives and messages of a group of ranks. Names and meaning are
+ * torch.distributed's (https://docs.pytorch.org/docs/stable/distributed.html), in camelCase.
  *
- * Every member must issue the same collectives in the same order; they may be in flight together. A tensor belongs to its op
- * until the op is done. `src` and `dst` are global ranks, also in a subgroup. Who is no member of a group may call its
- * collectives all the same: nothing happens.
+ * Every member must issue the same collectives in the same order; they may be in flight together. A
+ * tensor belongs to its op until the op is done. `src` and `dst` are global ranks, also in a
+ * subgroup. Who is no member of a group may call its collectives all the same: nothing happens.
  *
- * A collective that fails ends its group on every rank: `work` rejects with TimeoutError naming the ranks that are missing,
- * MismatchError with what each rank called where they differ, or PeerGoneError.
+ * A collective that fails ends its group on every rank: `work` rejects with TimeoutError naming the
+ * ranks that are missing, MismatchError with what each rank called where they differ, or
+ * PeerGoneError.
  */
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
@@ -57,13 +58,19 @@ import { scale } from './reduce.ts';
 import { traceOfRing } from './plans/ringTrace.ts';
 import { Work } from './work.ts';
 
-/** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
+/**
+ * Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for
+ * people who watch.
+ */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
 /** An op whose arguments are checked. Its deadline may be the group's. */
 interface Unissued<T> extends Omit<Issue<T>, 'timeoutMs'> {
   timeoutMs: number | undefined;
-  /** Writes to the caller's arrays what the op begins with. Not before it is issued: a refused call changes nothing. */
+  /**
+   * Writes to the caller's arrays what the op begins with. Not before it is issued: a refused call
+   * changes nothing.
+   */
   before?: (() => void) | undefined;
 }
 
@@ -79,7 +86,10 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /** This rank's number among the tabs of its browser, as torchrun's LOCAL_RANK among those of a machine. */
+  /**
+   * This rank's number among the tabs of its browser, as torchrun's LOCAL_RANK among those of a
+   * machine.
+   */
   readonly localRank: number;
   /** Ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
@@ -119,7 +129,10 @@ export class ProcessGroup {
     return this.#executor.bytesSent;
   }
 
-  /** Bytes of frames that this rank's ops have received since the group began; of frames that came early, once their op is called. */
+  /**
+   * Bytes of frames that this rank's ops have received since the group began; of frames that came
+   * early, once their op is called.
+   */
   get bytesReceived(): number {
     return this.#executor.bytesReceived;
   }
@@ -135,8 +148,9 @@ export class ProcessGroup {
   }
 
   /**
-   * How bytes travel to a rank of the group, and how many have, both ways, since its link was made for this generation; `null` where
-   * there is no link to it. May take a browser's answer: do not await it between two steps.
+   * How bytes travel to a rank of the group, and how many have, both ways, since its link was made
+   * for this generation; `null` where there is no link to it. May take a browser's answer: do not
+   * await it between two steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
     const link = this.#mesh.linkTo(this.ranks[rank]!);
@@ -152,7 +166,10 @@ export class ProcessGroup {
     return this.#issue(this.#checkedAllReduce(tensor, options));
   }
 
-  /** Combines `tensor` over all ranks into `dst`'s, in place. What is in the others' afterwards is undefined. */
+  /**
+   * Combines `tensor` over all ranks into `dst`'s, in place. What is in the others' afterwards is
+   * undefined.
+   */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
     const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
@@ -186,7 +203,10 @@ export class ProcessGroup {
     return this.#issue({ ...issue, result: () => split(parts, displacements) });
   }
 
-  /** Gathers every rank's `tensor` on `dst`; resolves with one array per rank there, with `null` elsewhere. */
+  /**
+   * Gathers every rank's `tensor` on `dst`; resolves with one array per rank there, with `null`
+   * elsewhere.
+   */
   gather<T extends TypedArray>(tensor: T, dst: number, options: SizesOptions = {}): Work<T[] | null> {
     const { rank, worldSize: n } = this;
     const root = rootRank(this.#caller, dst);
@@ -207,7 +227,8 @@ export class ProcessGroup {
   /**
    * Gives each rank its part: `parts[r]`, which only `src` passes, goes into rank r's `tensor`.
    *
-   * @throws UsageError where `src` does not pass one part per rank, of its tensor's length, or another rank passes any.
+   * @throws UsageError where `src` does not pass one part per rank, of its tensor's length, or
+   *   another rank passes any.
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
@@ -227,9 +248,11 @@ export class ProcessGroup {
   }
 
   /**
-   * Combines `tensor` over all ranks and gives each rank its part of the result. The tensor stays as it is.
+   * Combines `tensor` over all ranks and gives each rank its part of the result. The tensor stays
+   * as it is.
    *
-   * @param options.sizes elements of each rank's part; by default equal, so that the length must be a multiple of the ranks.
+   * @param options.sizes elements of each rank's part; by default equal, so that the length must be
+   *   a multiple of the ranks.
    */
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
@@ -245,7 +268,10 @@ export class ProcessGroup {
     return this.#issue({ ...issue, result: () => copy.slice(displacements[rank], displacements[rank + 1]) as T });
   }
 
-  /** Sends part j of `tensor` to rank j; resolves with the parts from all ranks, one behind the other (torch: all_to_all_single). */
+  /**
+   * Sends part j of `tensor` to rank j; resolves with the parts from all ranks, one behind the
+   * other (torch: all_to_all_single).
+   */
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
@@ -275,8 +301,9 @@ export class ProcessGroup {
   }
 
   /**
-   * A barrier that names who is missing: rank 0 rejects with "Rank 1 failed to pass monitoredBarrier in 2000 ms", naming the
-   * first missing rank, or all with `waitAllRanks`. The others reject too.
+   * A barrier that names who is missing: rank 0 rejects with "Rank 1 failed to pass
+   * monitoredBarrier in 2000 ms", naming the first missing rank, or all with `waitAllRanks`. The
+   * others reject too.
    */
   async monitoredBarrier({
     timeoutMs = this.timeoutMs,
@@ -299,7 +326,10 @@ export class ProcessGroup {
     return coalesce(tensors, options, this.#clock, (flat, own) => () => this.broadcast(flat, src, own));
   }
 
-  /** {@link allGather} of several tensors of one dtype at once: resolves with each rank's tensors, in rank order. */
+  /**
+   * {@link allGather} of several tensors of one dtype at once: resolves with each rank's tensors,
+   * in rank order.
+   */
   async allGatherCoalesced<T extends TypedArray>(tensors: readonly T[], options: OpOptions = {}): Promise<T[][]> {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
@@ -333,12 +363,18 @@ export class ProcessGroup {
     return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
-  /** Sends `tensor` to rank `dst`; resolves once that rank has asked for it and all of it is on its way. */
+  /**
+   * Sends `tensor` to rank `dst`; resolves once that rank has asked for it and all of it is on its
+   * way.
+   */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }
 
-  /** Receives into `tensor` from rank `src`, or from any rank for `null`; resolves with the sender's rank. */
+  /**
+   * Receives into `tensor` from rank `src`, or from any rank for `null`; resolves with the sender's
+   * rank.
+   */
   async recv(tensor: TypedArray, src: number | null = null, options: MessageOptions = {}): Promise<number> {
     return this.irecv(tensor, src, options);
   }
@@ -380,12 +416,13 @@ export class ProcessGroup {
   }
 
   /**
-   * A group of some of the world's ranks (global). Every rank of the world must call it, with the same ranks in the same order,
-   * also those that will be no members. Resolves once all have.
+   * A group of some of the world's ranks (global). Every rank of the world must call it, with the
+   * same ranks in the same order, also those that will be no members. Resolves once all have.
    *
-   * @param options its `timeoutMs` is the deadline of making it, and of its ops; by default this group's.
-   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none, and beyond 65 536 groups of one generation;
-   * MismatchError where ranks named others.
+   * @param options its `timeoutMs` is the deadline of making it, and of its ops; by default this
+   *   group's.
+   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none, and beyond
+   *   65 536 groups of one generation; MismatchError where ranks named others.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
@@ -427,7 +464,9 @@ export class ProcessGroup {
     return [groups[Math.floor(this.rank / size)]!, groups];
   }
 
-  /** Gives the group up on every rank: ops in flight are rejected everywhere with `error`'s message. */
+  /**
+   * Gives the group up on every rank: ops in flight are rejected everywhere with `error`'s message.
+   */
   abort(error: Error): void {
     if (this.#isMember) this.#executor.fail(error);
   }

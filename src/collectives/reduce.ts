@@ -1,6 +1,7 @@
 /**
- * How values are combined, one segment at a time. The result depends on its two operands alone, not on their order, so that
- * two ranks that exchange their parts end with the same bits; of a NaN, once {@link unifyNaNs} has given it one bit pattern.
+ * How values are combined, one segment at a time. The result depends on its two operands alone, not
+ * on their order, so that two ranks that exchange their parts end with the same bits; of a NaN,
+ * once {@link unifyNaNs} has given it one bit pattern.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
@@ -10,7 +11,9 @@ import type { Dtype, TypedArray } from './dtypes.ts';
 /** Combines `own[at + i]` into `values[i]`. */
 export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
 
-/** TypeScript has no type for "any of these, the same twice": within a kernel both are of one dtype. */
+/**
+ * TypeScript has no type for "any of these, the same twice": within a kernel both are of one dtype.
+ */
 type Numbers = Float32Array;
 type BigInts = BigInt64Array;
 
@@ -45,8 +48,8 @@ const integerProduct: Reducer = (values, own, at) => {
 };
 
 /**
- * As the ones above, but functions of their own: V8 compiles a function for the values it has seen, and one that has seen bigints
- * even once sums floats five times slower from then on.
+ * As the ones above, but functions of their own: V8 compiles a function for the values it has seen,
+ * and one that has seen bigints even once sums floats five times slower from then on.
  */
 const bigintKernels: Partial<Record<ReduceOp, (values: BigInts, own: BigInts, at: number) => void>> = {
   [ReduceOp.SUM]: (values, own, at) => {
@@ -120,7 +123,10 @@ export function divide(values: TypedArray, { code }: Dtype, n: number): void {
   mapFloats(values, code, (value) => value / n);
 }
 
-/** Gives every NaN of a floating dtype the same bits: which a sum has depends on its operands' order, and on the machine. */
+/**
+ * Gives every NaN of a floating dtype the same bits: which a sum has depends on its operands'
+ * order, and on the machine.
+ */
 export function unifyNaNs(values: TypedArray, { code }: Dtype): void {
   const { buffer, byteOffset, length } = values;
   if (code === DtypeCode.FLOAT32) {

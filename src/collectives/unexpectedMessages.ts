@@ -1,16 +1,20 @@
 /**
- * A bound on frames that are unexpected until this rank asks for them, over all groups of a mesh. Senders keep to what they may send
- * ahead; one that does not must not fill this rank's memory.
+ * A bound on frames that are unexpected until this rank asks for them, over all groups of a mesh.
+ * Senders keep to what they may send ahead; one that does not must not fill this rank's memory.
  */
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Bytes unexpected of one sender's collectives: in one group twice what it may send ahead there (`executor.ts`), for headers and reserved
- * ops; and as much as it may send ahead for each further group.
+ * Bytes unexpected of one sender's collectives: in one group twice what it may send ahead there
+ * (`executor.ts`), for headers and reserved ops; and as much as it may send ahead for each further
+ * group.
  */
 export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
-/** The same of messages (`pointToPoint.ts`): some ten thousand headers beside what it may send ahead. */
+/**
+ * The same of messages (`pointToPoint.ts`): some ten thousand headers beside what it may send
+ * ahead.
+ */
 export const MAX_UNEXPECTED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
 /** More groups than these add nothing: a bound that grows with every group would bound nobody. */
 const MAX_FURTHER_GROUPS = 3;
@@ -22,7 +26,9 @@ interface UnexpectedMessageOptions {
   /** Most bytes of one sender, by the number of groups that it shares with this rank. */
   limits: { oneGroup: number; furtherGroup: number };
   groupsWith: (sender: number) => number;
-  /** The rest of the error's sentence, behind "Rank 3 sent more than 32 MiB, over all groups, of". */
+  /**
+   * The rest of the error's sentence, behind "Rank 3 sent more than 32 MiB, over all groups, of".
+   */
   what: string;
   context: ErrorContext;
 }
@@ -36,7 +42,9 @@ export class UnexpectedMessageQueue {
     this.#options = options;
   }
 
-  /** A frame is to be unexpected. @throws ProtocolError where its sender has unexpected too much. */
+  /**
+   * A frame is to be unexpected. @throws ProtocolError where its sender has unexpected too much.
+   */
   enter(frame: ArrayBuffer, from: number): void {
     const { limits, what, context } = this.#options;
     const bytes = (this.#bytes.get(from) ?? 0) + weigh(frame);

@@ -32,7 +32,10 @@ export class Work<T> implements PromiseLike<T> {
     return this.#completed;
   }
 
-  /** When each chunk went and came, by ring step: of a finished all-reduce over the ring, `null` otherwise. */
+  /**
+   * When each chunk went and came, by ring step: of a finished all-reduce over the ring, `null`
+   * otherwise.
+   */
   get trace(): OpTrace | null {
     return this.#trace;
   }
@@ -43,8 +46,8 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /**
-   * Resolves with the result. With `timeoutMs`, rejects with TimeoutError if it takes longer; the op itself goes on until
-   * its group's deadline.
+   * Resolves with the result. With `timeoutMs`, rejects with TimeoutError if it takes longer; the
+   * op itself goes on until its group's deadline.
    */
   async wait(timeoutMs?: number): Promise<T> {
     if (timeoutMs === undefined) return this.#result.promise;

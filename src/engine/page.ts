@@ -1,6 +1,6 @@
 /**
- * The page's side of the engine: starts the worker, owns the peer connections (they exist on the main thread only), and
- * hands the worker's events to whoever looks.
+ * The page's side of the engine: starts the worker, owns the peer connections (they exist on the
+ * main thread only), and hands the worker's events to whoever looks.
  */
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import { askForPort } from '../transport/broker.ts';

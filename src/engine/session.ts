@@ -1,6 +1,6 @@
 /**
- * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells all of it in events. Knows no
- * thread: it runs in a worker, or on the page itself.
+ * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells
+ * all of it in events. Knows no thread: it runs in a worker, or on the page itself.
  */
 import { inspectFiles } from '../jobs/index.ts';
 import {
@@ -36,13 +36,22 @@ import { SpectatorFeed } from './spectators/spectatorFeed.ts';
 import { RunParticipant, type CarryOver } from './training/runParticipant.ts';
 import type { RunState } from './training/trainingLoop.ts';
 
-/** Times a tab's GPU may be lost in a run before the tab gives up: a driver that falls over again and again helps nobody. */
+/**
+ * Times a tab's GPU may be lost in a run before the tab gives up: a driver that falls over again
+ * and again helps nobody.
+ */
 const MAX_RECOVERIES = 3;
 
-/** Times a tab's state may turn out to differ from the others' in a run: a machine that computes wrongly does so again. */
+/**
+ * Times a tab's state may turn out to differ from the others' in a run: a machine that computes
+ * wrongly does so again.
+ */
 const MAX_DIVERGENCES = 2;
 
-/** While files go round, the server is told so often, milliseconds, that they do; it waits six times as long. */
+/**
+ * While files go round, the server is told so often, milliseconds, that they do; it waits six times
+ * as long.
+ */
 const SYNCING_TOLD_MS = 20_000;
 
 /** What a lesson computes on: every tab can. */
@@ -81,7 +90,10 @@ export class Session {
   #files: File[] = [];
   /** Of these files, for a job. */
   #inspection: { files: readonly File[]; of: string; isFit: Promise<boolean> } | null = null;
-  /** What this tab has of files that ranks hand on to each other: those of the latest job that has any. */
+  /**
+   * What this tab has of files that ranks hand on to each other: those of the latest job that has
+   * any.
+   */
   #shared: SharedFiles | null = null;
   /** When the server was last told that files go round, and how many bytes had then. */
   #syncing = { at: 0, bytes: 0 };
@@ -261,7 +273,8 @@ export class Session {
     this.#spectatorFeed.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     const before = this.#room?.job.data;
-    // What was wrong with the data may not be with other data, or where something else is asked of them.
+    // What was wrong with the data may not be with other data, or where something else is asked of
+    // them.
     if (this.#room && dataOf(this.#room.job) !== dataOf(job)) this.#isOut = false;
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
@@ -274,8 +287,8 @@ export class Session {
   }
 
   /**
-   * Says that this rank can be counted on: once its device is open and it has what the job needs; while a run is on, once it is
-   * prepared so far that the others need not wait for it.
+   * Says that this rank can be counted on: once its device is open and it has what the job needs;
+   * while a run is on, once it is prepared so far that the others need not wait for it.
    */
   async #announce(): Promise<void> {
     const [rendezvous, room] = [this.#rendezvous, this.#room];
@@ -333,7 +346,10 @@ export class Session {
     return isFit;
   }
 
-  /** Reads the files that the user chose for all, and says which they are, where the job is of others. */
+  /**
+   * Reads the files that the user chose for all, and says which they are, where the job is of
+   * others.
+   */
   async #share(): Promise<void> {
     const files = this.#files;
     if (this.#room?.job.data.kind !== 'shared' || files.length === 0) return;
@@ -537,7 +553,8 @@ export class Session {
     if (divergent === undefined && (!(error instanceof DataError) || isEveryones)) return 'run';
     // Others differ from this rank and most: they will tell.
     if (divergent !== undefined && !(rank !== undefined && divergent.includes(rank))) return 'generation';
-    // A state that differs is replaced as the next generation begins; data and models that do stay what they are.
+    // A state that differs is replaced as the next generation begins; data and models that do stay
+    // what they are.
     if (error instanceof DivergenceError && ++this.#divergences <= MAX_DIVERGENCES) return 'generation';
     this.#isOut = true;
     this.#fail(error, false);

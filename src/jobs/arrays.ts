@@ -17,7 +17,10 @@ export interface LabelledArrays {
   rows: Uint32Array;
 }
 
-/** How numbers are brought to what models learn well from: minus `shift`, times `factor`; one of each, or one for each number. */
+/**
+ * How numbers are brought to what models learn well from: minus `shift`, times `factor`; one of
+ * each, or one for each number.
+ */
 interface Scaling {
   shift: Float64Array;
   factor: Float64Array;
@@ -26,7 +29,8 @@ interface Scaling {
 /**
  * The labels of x's rows.
  *
- * @throws (rejects) DataError, with the row or the byte, where they are no whole numbers, or not as many.
+ * @throws (rejects) DataError, with the row or the byte, where they are no whole numbers, or not as
+ *   many.
  */
 export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float64Array> {
   if (y.rowLength !== 1) {
@@ -65,7 +69,10 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
   );
 }
 
-/** Of numbers that are no bytes: of the training samples, by feature or over whole images. `null`: of bytes it is known what they are. */
+/**
+ * Of numbers that are no bytes: of the training samples, by feature or over whole images. `null`:
+ * of bytes it is known what they are.
+ */
 export async function sumsOf({ x, rows }: LabelledArrays): Promise<Sums[] | null> {
   if (x.type === 'u1') return null;
   const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, noSums);
@@ -77,7 +84,10 @@ export async function sumsOf({ x, rows }: LabelledArrays): Promise<Sums[] | null
   return all;
 }
 
-/** @throws (rejects) DataError, with the row and the byte, where a number is NaN or infinite. {@link sumsOf} checks training rows. */
+/**
+ * @throws (rejects) DataError, with the row and the byte, where a number is NaN or infinite. {@link
+ *   sumsOf} checks training rows.
+ */
 export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
   if (!x.type.startsWith('f')) return;
   const values = new Float64Array(x.rowLength);

@@ -3,7 +3,10 @@ import type { SampleFacts } from '../spec/dataFacts.ts';
 import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 
-/** Labelled samples. Reading the same index gives the same bits on every machine, but for pictures, which browsers decode as they like. */
+/**
+ * Labelled samples. Reading the same index gives the same bits on every machine, but for pictures,
+ * which browsers decode as they like.
+ */
 export interface Dataset {
   /** Number of samples. */
   readonly size: number;
@@ -13,17 +16,24 @@ export interface Dataset {
   readonly classes: number;
   /** What people call the classes; without them, numbers do. */
   readonly classNames?: readonly string[];
-  /** Where labels are amounts: one stands for so much of the amount's own unit, above the amount's mean. */
+  /**
+   * Where labels are amounts: one stands for so much of the amount's own unit, above the amount's
+   * mean.
+   */
   readonly labelUnit?: number;
   /** The meaning of inputs and labels, of samples from files; without it, the job defines it. */
   readonly facts?: SampleFacts;
-  /** What stands for the samples where ranks compare theirs; without it, sizes and some samples do. */
+  /**
+   * What stands for the samples where ranks compare theirs; without it, sizes and some samples do.
+   */
   readonly digest?: string;
   /**
-   * Writes the samples `indices` one after the other to the front of `inputs` (pixels in 0 .. 1) and `labels`. Longer
-   * arrays are allowed, for batches padded to a fixed shape: what lies behind is left alone. Sets that lie in files resolve later.
+   * Writes the samples `indices` one after the other to the front of `inputs` (pixels in 0 .. 1)
+   * and `labels`. Longer arrays are allowed, for batches padded to a fixed shape: what lies behind
+   * is left alone. Sets that lie in files resolve later.
    *
-   * @throws UsageError if an index is not of this dataset or an array is too short; DataError if a file cannot be read.
+   * @throws UsageError if an index is not of this dataset or an array is too short; DataError if a
+   *   file cannot be read.
    */
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void>;
 }
@@ -53,7 +63,10 @@ export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Flo
   }
 }
 
-/** 8-bit grey images in memory, 0 read as 0.0 and 255 as 1.0. A range of the arrays it is given, which it does not copy. */
+/**
+ * 8-bit grey images in memory, 0 read as 0.0 and 255 as 1.0. A range of the arrays it is given,
+ * which it does not copy.
+ */
 export class ImageDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, 1];

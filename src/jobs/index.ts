@@ -31,10 +31,12 @@ const BEGINNING = 300;
 type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
 
 /**
- * The images of a job that classifies some: drawn on demand, fetched, or read from the picked files.
+ * The images of a job that classifies some: drawn on demand, fetched, or read from the picked
+ * files.
  *
- * @throws DataError if files are missing, cannot be fetched or are of another format (the message says what to do);
- *   UsageError if the job's data is of a kind that the job does not have; whatever `signal` was aborted with.
+ * @throws DataError if files are missing, cannot be fetched or are of another format (the message
+ *   says what to do); UsageError if the job's data is of a kind that the job does not have;
+ *   whatever `signal` was aborted with.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;
@@ -71,8 +73,9 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 }
 
 /**
- * What picked files hold, before anything is trained; and what is wrong with them, or with what the job asks of them, and whether its
- * model fits. A table whose target is wrong can be looked at all the same.
+ * What picked files hold, before anything is trained; and what is wrong with them, or with what the
+ * job asks of them, and whether its model fits. A table whose target is wrong can be looked at all
+ * the same.
  */
 export async function inspectFiles(
   job: JobSpec,

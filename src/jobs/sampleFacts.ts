@@ -1,11 +1,17 @@
-/** Compares the data that a model was trained on with those of a run: inputs and outputs have to mean the same, scales may differ. */
+/**
+ * Compares the data that a model was trained on with those of a run: inputs and outputs have to
+ * mean the same, scales may differ.
+ */
 import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../spec/dataFacts.ts';
 import { keyOfTable, namesOf } from './table/tableFacts.ts';
 
 /** Classes and words that a message names. */
 const MOST_NAMED = 8;
 
-/** The difference between the samples that a model learned from and `own`; `null`: they mean the same. */
+/**
+ * The difference between the samples that a model learned from and `own`; `null`: they mean the
+ * same.
+ */
 export function otherMeaning(learned: SampleFacts, own: SampleFacts): string | null {
   if (learned.kind === 'table' && own.kind === 'table') return otherTable(learned, own);
   if (learned.kind === 'images' && own.kind === 'images') return otherImages(learned, own);
@@ -52,7 +58,9 @@ function otherImages(learned: ImagesFacts, own: ImagesFacts): string | null {
   return others === null ? null : `it has other classes (${others})`;
 }
 
-/** The difference between two lists whose places are inputs or outputs; `null`: they are the same. */
+/**
+ * The difference between two lists whose places are inputs or outputs; `null`: they are the same.
+ */
 function otherValues(learned: readonly string[], own: readonly string[]): string | null {
   if (JSON.stringify(learned) === JSON.stringify(own)) return null;
   const [gone, added] = [without(learned, own), without(own, learned)];

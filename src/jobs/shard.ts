@@ -1,6 +1,6 @@
 /**
- * Data of which every rank has its own, which no other sees: what ranks tell each other of it, so that all build one model and bring
- * numbers to one scale, and who does not fit.
+ * Data of which every rank has its own, which no other sees: what ranks tell each other of it, so
+ * that all build one model and bring numbers to one scale, and who does not fit.
  */
 import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
@@ -31,7 +31,8 @@ export interface TextShard {
 /**
  * Opens files of which every tab has its own.
  *
- * @throws (rejects) DataError where they cannot be read; what only all tabs together have to have is not asked of them.
+ * @throws (rejects) DataError where they cannot be read; what only all tabs together have to have
+ *   is not asked of them.
  */
 export async function openShard(job: JobSpec, files: readonly File[]): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
@@ -73,7 +74,8 @@ interface Agreement {
  * What all ranks come to, each from the same.
  *
  * @param agreed what the run that is on goes by already: classes are those that it began with.
- * @param tokens the characters of a language model that ranks begin with; `null`: those of all texts.
+ * @param tokens the characters of a language model that ranks begin with; `null`: those of all
+ *   texts.
  * @throws DataError where nothing can be learned from all of it together.
  */
 export function agreeOn(

@@ -5,14 +5,20 @@ import { parseJson } from '../util/json.ts';
 /** A larger file is not a data set for a browser tab. MNIST's largest has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
 export interface LoadDataOptions {
-  /** For data of kind "files": what this tab's user picked; of kind "spread": what this rank was handed. */
+  /**
+   * For data of kind "files": what this tab's user picked; of kind "spread": what this rank was
+   * handed.
+   */
   files?: readonly File[];
   /** What a relative folder URL is relative to: the page's address. */
   baseUrl: string;
   signal?: AbortSignal;
 }
 
-/** Answers for a file that is not there. 403 is what object stores give to those who may not list the folder. */
+/**
+ * Answers for a file that is not there. 403 is what object stores give to those who may not list
+ * the folder.
+ */
 const MISSING = new Set([403, 404, 410]);
 
 export interface FoundFile {
@@ -36,7 +42,10 @@ export interface FileSource {
 
 /** A folder may name its files in this one: a JSON list of strings. */
 const INDEX_NAME = 'index.json';
-/** For one request, from start to last byte: MNIST's 10 MB over a slow classroom link, and then some. */
+/**
+ * For one request, from start to last byte: MNIST's 10 MB over a slow classroom link, and then
+ * some.
+ */
 const REQUEST_TIMEOUT_MS = 120_000;
 /** Requests under way at once. */
 const REQUESTS = 6;
@@ -65,8 +74,9 @@ export function pickedSource(files: readonly File[]): FileSource {
 }
 
 /**
- * A folder's files over http or https. `index.json`, if it is there, says what exists; otherwise names are tried. A web
- * page in place of a file counts as missing: many servers answer every address with their start page.
+ * A folder's files over http or https. `index.json`, if it is there, says what exists; otherwise
+ * names are tried. A web page in place of a file counts as missing: many servers answer every
+ * address with their start page.
  *
  * @param folder URL with or without a slash at its end, absolute or relative to `baseUrl`
  * @throws DataError if the URL is not valid or not of the web, or if the server cannot be reached.
@@ -93,11 +103,13 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
 }
 
 /**
- * All files of a folder that has an `index.json`, or the one file that `address` names: with names as in the folder, `cats/1.png`.
+ * All files of a folder that has an `index.json`, or the one file that `address` names: with names
+ * as in the folder, `cats/1.png`.
  *
  * @param address ends with a slash if it is a folder's; absolute or relative to `baseUrl`
  * @param isWanted of a folder's files, by their names: others are not fetched
- * @throws DataError as {@link folderSource}, and where the folder does not say what is in it, or a file is not there.
+ * @throws DataError as {@link folderSource}, and where the folder does not say what is in it, or a
+ *   file is not there.
  */
 export async function fetchFiles(
   address: string,
@@ -178,7 +190,10 @@ async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | 
   );
 }
 
-/** A file's bytes, where the browser likes to have them, or null if the server says that it does not have it. */
+/**
+ * A file's bytes, where the browser likes to have them, or null if the server says that it does not
+ * have it.
+ */
 async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
   const deadline = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   try {

@@ -9,7 +9,10 @@ export interface Split {
   test: Uint32Array;
 }
 
-/** The last fifth of a seeded permutation of 0 .. n-1 is held out, at least one; each part is in order. The same on all ranks. */
+/**
+ * The last fifth of a seeded permutation of 0 .. n-1 is held out, at least one; each part is in
+ * order. The same on all ranks.
+ */
 export function splitOf(n: number, seed: number): Split {
   const order = permutation(n, mixSeed(seed, SPLIT_WORD));
   const cut = Math.min(n - 1, Math.ceil((n * 4) / 5));

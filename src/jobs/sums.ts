@@ -13,7 +13,10 @@ export function addTo(sums: Sums, value: number): void {
   sums.squares += distance * (value - sums.mean);
 }
 
-/** Of all parts' numbers, to the bit the same in whatever order they are (Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). */
+/**
+ * Of all parts' numbers, to the bit the same in whatever order they are (Chan, Golub and LeVeque,
+ * Algorithms for Computing the Sample Variance, 1983).
+ */
 export function joinSums(parts: readonly Sums[]): Sums {
   const filled = parts
     .filter(({ count }) => count > 0)

@@ -1,6 +1,7 @@
 /**
- * A process group for programs of one's own: `initProcessGroup` and `destroyProcessGroup` as in torch.distributed. Runs on a
- * page's main thread, where WebRTC is, without our app and without a worker.
+ * A process group for programs of one's own: `initProcessGroup` and `destroyProcessGroup` as in
+ * torch.distributed. Runs on a page's main thread, where WebRTC is, without our app and without a
+ * worker.
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
@@ -29,8 +30,8 @@ export interface InitProcessGroupOptions {
   /** Code of the room to join; without one, a new room is opened, and `onroom` tells its code. */
   room?: string;
   /**
-   * Opening a room: the group forms once this many ranks are there. Joining one: the world size counted on; a room of another
-   * one refuses.
+   * Opening a room: the group forms once this many ranks are there. Joining one: the world size
+   * counted on; a room of another one refuses.
    */
   worldSize?: number;
   /** The rank to have, as with torch's env://; by default any that nobody asks for. */
@@ -42,8 +43,9 @@ export interface InitProcessGroupOptions {
   /** Milliseconds for the whole world to come together. */
   timeoutMs?: number;
   /**
-   * How ranks in tabs of one browser are linked: `auto`, the default, over a message port where the browser has one between tabs;
-   * `webrtc` as ranks of different browsers are. To be the same on all ranks.
+   * How ranks in tabs of one browser are linked: `auto`, the default, over a message port where the
+   * browser has one between tabs; `webrtc` as ranks of different browsers are. To be the same on
+   * all ranks.
    */
   transport?: TransportName;
 }
@@ -63,12 +65,13 @@ interface Membership {
 const memberships = new WeakMap<ProcessGroup, Membership>();
 
 /**
- * Joins (or opens) a room and resolves with the process group once its whole world is linked. There is no default group, as
- * torch has one: a page may hold several at once. A room whose group has been destroyed on all ranks forms another when they
- * come back; the server keeps it for a minute.
+ * Joins (or opens) a room and resolves with the process group once its whole world is linked. There
+ * is no default group, as torch has one: a page may hold several at once. A room whose group has
+ * been destroyed on all ranks forms another when they come back; the server keeps it for a minute.
  *
- * @throws (rejects) UsageError for a bad code, a rank that cannot be or a room without a world size, SignalingError where the
- *   server is not there or refuses, TimeoutError where the others do not come.
+ * @throws (rejects) UsageError for a bad code, a rank that cannot be or a room without a world
+ *   size, SignalingError where the server is not there or refuses, TimeoutError where the others do
+ *   not come.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
   const {
@@ -119,7 +122,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         group.destroy();
         released.resolve();
       };
-      // The others hear of it from the server, with the same sentence. A group has one generation: nothing is left to stay for.
+      // The others hear of it from the server, with the same sentence. A group has one generation:
+      // nothing is left to stay for.
       const end = (): void => {
         group.abort(
           new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),

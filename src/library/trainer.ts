@@ -1,7 +1,8 @@
 /**
- * `Trainer`: say how many tabs and which strategy, hand over a model and tensors, and it does the rest. In the spirit
- * of PyTorch Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with TensorFlow.js's
- * names for losses and callbacks.
+ * `Trainer`: say how many tabs and which strategy, hand over a model and tensors, and it does the
+ * rest. In the spirit of PyTorch Lightning's Trainer
+ * (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with TensorFlow.js's names for
+ * losses and callbacks.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -26,29 +27,31 @@ import { transportOf } from '../engine/membership/transport.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
-   * Number of tabs; each runs the same page. By default as many as the room has, or this one alone where there is no
-   * room. A room of another number refuses.
+   * Number of tabs; each runs the same page. By default as many as the room has, or this one alone
+   * where there is no room. A room of another number refuses.
    */
   tabs?: number | undefined;
   /** Address of the signaling server; by default the page's own. */
   server?: string | undefined;
   /**
-   * Room to train in. By default the one that the page's address names (`#K7F3QX`, in capitals); without one a room is
-   * opened for `tabs` and put into the address, which then opens the other tabs.
+   * Room to train in. By default the one that the page's address names (`#K7F3QX`, in capitals);
+   * without one a room is opened for `tabs` and put into the address, which then opens the other
+   * tabs.
    */
   room?: string | undefined;
   /** How tabs of one browser are linked; as {@link initProcessGroup} has it. */
   transport?: InitProcessGroupOptions['transport'] | undefined;
   /**
-   * A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails aborts it for all
-   * ranks.
+   * A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails
+   * aborts it for all ranks.
    */
   group?: ProcessGroup | undefined;
   /** Called with the room's code where one was opened. */
   onroom?: ((room: string) => void) | undefined;
   /**
-   * Number of tests on held-out samples without a lower loss after which `fit` stops early, as with Keras's EarlyStopping; `null`, the
-   * default: never. The model keeps the weights of the last step: `best` of the result names the step that tested best.
+   * Number of tests on held-out samples without a lower loss after which `fit` stops early, as with
+   * Keras's EarlyStopping; `null`, the default: never. The model keeps the weights of the last
+   * step: `best` of the result names the step that tested best.
    */
   patience?: number | null;
   callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
@@ -59,7 +62,9 @@ export class Trainer {
   readonly #plan: TrainingPlan;
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
 
-  /** @throws UsageError where an option is out of its range, or of a strategy that tabs do not have. */
+  /**
+   * @throws UsageError where an option is out of its range, or of a strategy that tabs do not have.
+   */
   constructor(options: TrainerOptions = {}) {
     const { tabs, server, room, transport, group, onroom, callbacks = [], ...plan } = options;
     this.#world = { tabs, server, room, transport, group, onroom };
@@ -78,22 +83,25 @@ export class Trainer {
   }
 
   /**
-   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the
-   * same model and samples; each computes its share of every batch. With `shard` samples are each tab's own. Every call goes through the samples in the same
-   * order, which the seed gives, with an optimizer made anew.
+   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must
+   * call it with the same model and samples; each computes its share of every batch. With `shard`
+   * samples are each tab's own. Every call goes through the samples in the same order, which the
+   * seed gives, with an optimizer made anew.
    *
-   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch, {size})`,
-   * `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. Loss and size are
-   * of all ranks' samples; by the strategies `local-sgd`, `diloco` and `async-parameter-server`, whose ranks learn by
-   * themselves, of this rank's. `val_loss` and `val_acc` (of losses that classify) are of all held-out samples after
-   * the epoch's last step, and by those strategies only there where that step is one after which all ranks agree, as
-   * the run's last one is.
+   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch,
+   * {size})`, `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`,
+   * `onTrainEnd`. Loss and size are of all ranks' samples; by the strategies `local-sgd`, `diloco`
+   * and `async-parameter-server`, whose ranks learn by themselves, of this rank's. `val_loss` and
+   * `val_acc` (of losses that classify) are of all held-out samples after the epoch's last step,
+   * and by those strategies only there where that step is one after which all ranks agree, as the
+   * run's last one is.
    *
-   * With the schedule `range-test` it looks for a learning rate, which the result has as `rateTest`, and leaves the model as it was.
+   * With the schedule `range-test` it looks for a learning rate, which the result has as
+   * `rateTest`, and leaves the model as it was.
    *
-   * @throws (rejects) UsageError for samples that do not fit; where data or models differ, DataError or MismatchError on the ranks
-   *   whose are not those of most, PeergradError on the others; what {@link initProcessGroup} and the collectives reject
-   *   with.
+   * @throws (rejects) UsageError for samples that do not fit; where data or models differ,
+   *   DataError or MismatchError on the ranks whose are not those of most, PeergradError on the
+   *   others; what {@link initProcessGroup} and the collectives reject with.
    */
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
@@ -146,10 +154,11 @@ export class Trainer {
 }
 
 /**
- * What to join, as `initProcessGroup` takes it, or `null` to train alone: where neither several tabs nor a room is
- * given.
+ * What to join, as `initProcessGroup` takes it, or `null` to train alone: where neither several
+ * tabs nor a room is given.
  *
- * @param hash of the page's address. Only a code in capitals, as Trainer puts it there, is a room: `#header` is an anchor.
+ * @param hash of the page's address. Only a code in capitals, as Trainer puts it there, is a room:
+ *   `#header` is an anchor.
  */
 export function worldOf(
   { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,

@@ -1,8 +1,8 @@
 /**
  * Adam, and AdamW, which takes weight decay out of the gradient.
  *
- * Sources: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html and .../torch.optim.AdamW.html (the
- * algorithm boxes, without amsgrad and maximize).
+ * Sources: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html and
+ * .../torch.optim.AdamW.html (the algorithm boxes, without amsgrad and maximize).
  */
 import {
   checkApply,
@@ -22,7 +22,10 @@ const WEIGHT_DECAY = 1;
 const BETA1 = 2;
 const BETA2 = 3;
 const EPSILON = 4;
-/** beta1^t and beta2^t after t steps, as running products: `Math.pow` is not the same on every machine. */
+/**
+ * beta1^t and beta2^t after t steps, as running products: `Math.pow` is not the same on every
+ * machine.
+ */
 const BETA1_POWER = 5;
 const BETA2_POWER = 6;
 
@@ -89,8 +92,8 @@ export class Adam implements Optimizer {
     const decay = decoupled ? 0 : scalars[WEIGHT_DECAY]!;
     const take1 = 1 - beta1;
     const take2 = 1 - beta2;
-    // The second correction is taken out of the loop, as in section 2 of the paper (Kingma and Ba, "Adam", 2015): torch divides each
-    // root by it, and a division takes longer than all else here.
+    // The second correction is taken out of the loop, as in section 2 of the paper (Kingma and Ba,
+    // "Adam", 2015): torch divides each root by it, and a division takes longer than all else here.
     const correction2 = Math.sqrt(1 - beta2Power);
     const stepSize = (rate * correction2) / (1 - beta1Power);
     const scaledEpsilon = epsilon * correction2;

@@ -1,22 +1,33 @@
 /**
- * What an optimizer is here: PyTorch's update rules on one flat Float32Array, the same bits on every machine.
+ * What an optimizer is here: PyTorch's update rules on one flat Float32Array, the same bits on
+ * every machine.
  *
- * Every rank runs the optimizer for itself on the gradient that the ring delivered, so replicas stay equal only if the
- * arithmetic does. Rules of this folder: `+ - * /` and `Math.sqrt` in float64, rounded once when a value is stored in a
- * Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ between engines (powers are running products).
+ * Every rank runs the optimizer for itself on the gradient that the ring delivered, so replicas
+ * stay equal only if the arithmetic does. Rules of this folder: `+ - * /` and `Math.sqrt` in
+ * float64, rounded once when a value is stored in a Float32Array; never `Math.pow` or `Math.exp`,
+ * whose last bits differ between engines (powers are running products).
  */
 import { MismatchError, UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 
-/** Settings by PyTorch's names in camelCase, with PyTorch's defaults. An optimizer reads those that it has. */
+/**
+ * Settings by PyTorch's names in camelCase, with PyTorch's defaults. An optimizer reads those that
+ * it has.
+ */
 export interface OptimizerOptions {
   /** Step size, > 0. */
   learningRate: number;
   /** Of `momentum` and `nesterov`: share of the old velocity that stays, in [0, 1). Default 0.9. */
   momentum?: number;
-  /** Of `momentum`: share of the gradient that does not enter the velocity (nor at the first step: see torch). Default 0. */
+  /**
+   * Of `momentum`: share of the gradient that does not enter the velocity (nor at the first step:
+   * see torch). Default 0.
+   */
   dampening?: number;
-  /** Of `momentum`: look ahead along the velocity, as `nesterov` always does. Needs momentum > 0, dampening 0. Default false. */
+  /**
+   * Of `momentum`: look ahead along the velocity, as `nesterov` always does. Needs momentum > 0,
+   * dampening 0. Default false.
+   */
   nesterov?: boolean;
   /** Of `adam` and `adamw`: decay of the mean of gradients, in [0, 1). Default 0.9. */
   beta1?: number;
@@ -24,14 +35,21 @@ export interface OptimizerOptions {
   beta2?: number;
   /** Of `adam` and `adamw`: added to the denominator, >= 0. Default 1e-8. */
   epsilon?: number;
-  /** L2 penalty added to the gradient; for `adamw` decoupled from it. Default 0, for `adamw` 0.01. */
+  /**
+   * L2 penalty added to the gradient; for `adamw` decoupled from it. Default 0, for `adamw` 0.01.
+   */
   weightDecay?: number;
 }
 
-/** Everything that must be equal on all ranks and that a joiner or a saved run needs to go on exactly. */
+/**
+ * Everything that must be equal on all ranks and that a joiner or a saved run needs to go on
+ * exactly.
+ */
 export interface OptimizerState {
   readonly name: string;
-  /** Settings (the learning rate first) and counters; the optimizer's file says which index is what. */
+  /**
+   * Settings (the learning rate first) and counters; the optimizer's file says which index is what.
+   */
   readonly scalars: Float64Array<ArrayBuffer>;
   /** One array of the parameters' length for each running average. */
   readonly slots: readonly Float32Array<ArrayBuffer>[];
@@ -39,17 +57,20 @@ export interface OptimizerState {
 
 export interface Optimizer {
   /**
-   * Step size of the next `apply`. Writable, for schedules: rank 0 computes the value and sends it, because formulas
-   * with cosines or powers do not give the same bits everywhere.
+   * Step size of the next `apply`. Writable, for schedules: rank 0 computes the value and sends it,
+   * because formulas with cosines or powers do not give the same bits everywhere.
    */
   learningRate: number;
   /**
-   * `params -= update(gradient)`, in place, and the state moves on by one step. `gradient` is not changed. A gradient
-   * that is not finite makes its parameter and its averages so, as in PyTorch: nothing is skipped or clipped.
+   * `params -= update(gradient)`, in place, and the state moves on by one step. `gradient` is not
+   * changed. A gradient that is not finite makes its parameter and its averages so, as in PyTorch:
+   * nothing is skipped or clipped.
    *
-   * @param ranges what to update, by default everything: parameters elsewhere and their averages stay as they are, as those
-   *   without a gradient in PyTorch (which counts their steps apart; here they share one count).
-   * @throws UsageError if a length is not the optimizer's, or a range reaches beyond; nothing was changed.
+   * @param ranges what to update, by default everything: parameters elsewhere and their averages
+   *   stay as they are, as those without a gradient in PyTorch (which counts their steps apart;
+   *   here they share one count).
+   * @throws UsageError if a length is not the optimizer's, or a range reaches beyond; nothing was
+   *   changed.
    */
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
   /** Live views, not copies: hash or send them before the next `apply`. */
@@ -108,7 +129,10 @@ export function checkApply(
   return ranges;
 }
 
-/** Copies `from` into `to`, after checking that they are states of the same optimizer. @throws MismatchError if not. */
+/**
+ * Copies `from` into `to`, after checking that they are states of the same optimizer. @throws
+ * MismatchError if not.
+ */
 export function copyState(to: OptimizerState, from: OptimizerState): void {
   const same =
     to.name === from.name &&

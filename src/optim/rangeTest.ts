@@ -1,29 +1,40 @@
 /**
- * What the losses of a range test say: when it has come to rates that are too high, and which rate to train with. The test is Smith's
- * (https://arxiv.org/abs/1506.01186, section 3.3) as fastai and PyTorch Lightning have it: the rate rises exponentially until the loss
- * explodes. Pure: ranks that know the same losses come to the same end.
+ * What the losses of a range test say: when it has come to rates that are too high, and which rate
+ * to train with. The test is Smith's (https://arxiv.org/abs/1506.01186, section 3.3) as fastai and
+ * PyTorch Lightning have it: the rate rises exponentially until the loss explodes. Pure: ranks that
+ * know the same losses come to the same end.
  */
 import type { RateTest } from '../protocol/events.ts';
 import { rangeRate } from './schedule.ts';
 
-/** A smoothed loss of so many times the lowest one is an explosion; fastai and Lightning have the same. */
+/**
+ * A smoothed loss of so many times the lowest one is an explosion; fastai and Lightning have the
+ * same.
+ */
 const EXPLOSION = 4;
 /** Share of the steps that a loss is smoothed over: eight tenths of a decade of rates. */
 const SMOOTHED = 0.1;
 /** Share of the steps in which rates rise tenfold. */
 const DECADE = 1 / 8;
-/** Shares of the steps that are left to the average to settle, and whose rates teach nothing: a decade, and two. */
+/**
+ * Shares of the steps that are left to the average to settle, and whose rates teach nothing: a
+ * decade, and two.
+ */
 const SETTLING = DECADE;
 const IDLE = 2 * DECADE;
 /** Decades that a line is laid through. */
 const STRETCHES = [1, 1.5, 2, 3];
 /**
- * A fall counts that is so many times what noise makes of it, and such a share of the loss: all have ups and downs. Of losses that are
- * nothing but noise, 97 of 100 tests show no such fall; with 5 times, tests with noisy losses that do fall show none, either.
+ * A fall counts that is so many times what noise makes of it, and such a share of the loss: all
+ * have ups and downs. Of losses that are nothing but noise, 97 of 100 tests show no such fall; with
+ * 5 times, tests with noisy losses that do fall show none, either.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;
-/** Median difference of two numbers from a normal distribution, in its standard deviations: 0.6745 times the root of 2. */
+/**
+ * Median difference of two numbers from a normal distribution, in its standard deviations: 0.6745
+ * times the root of 2.
+ */
 const MEDIAN_DIFFERENCE = 0.954;
 /** Of the suggested rate: what is found is not more exact. */
 const DIGITS = 2;
@@ -46,9 +57,10 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 }
 
 /**
- * The rate at which the loss falls steepest, before it is lowest: the middle of those ten-fold stretches of rates of which a straight
- * line through the losses falls most, or where noise hides the fall, of longer ones. A line's slope tells noise from a fall as no
- * difference of neighbours does, and keeps half a decade away from where the loss begins to explode.
+ * The rate at which the loss falls steepest, before it is lowest: the middle of those ten-fold
+ * stretches of rates of which a straight line through the losses falls most, or where noise hides
+ * the fall, of longer ones. A line's slope tells noise from a fall as no difference of neighbours
+ * does, and keeps half a decade away from where the loss begins to explode.
  *
  * @param losses of its steps, all of them numbers.
  * @param steps that it was to take.
@@ -84,7 +96,10 @@ function smooth(losses: readonly number[], steps: number): number[] {
   });
 }
 
-/** Standard deviation of a loss, by what neighbours differ by in the middle of all cases: few of them are part of a fall. */
+/**
+ * Standard deviation of a loss, by what neighbours differ by in the middle of all cases: few of
+ * them are part of a fall.
+ */
 function noiseOf(losses: readonly number[]): number {
   const differences = losses
     .slice(1)
@@ -93,7 +108,10 @@ function noiseOf(losses: readonly number[]): number {
   return differences[differences.length >> 1]! / MEDIAN_DIFFERENCE;
 }
 
-/** Of 2 * `reach` + 1 losses in a row, those of which the line of least squares falls most: which one is in the middle, and how far. */
+/**
+ * Of 2 * `reach` + 1 losses in a row, those of which the line of least squares falls most: which
+ * one is in the middle, and how far.
+ */
 function steepest(losses: readonly number[], reach: number): { middle: number; fall: number } {
   let best = { middle: 0, fall: -Infinity };
   for (let middle = reach; middle + reach < losses.length; middle++) {

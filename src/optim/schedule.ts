@@ -1,6 +1,7 @@
 /**
- * How the learning rate goes over a run. Every rank works it out for itself, so the rules of this folder hold: `Math.cos` and `Math.exp`
- * are not the same on every machine, and the cosine and the powers here are polynomials, which are.
+ * How the learning rate goes over a run. Every rank works it out for itself, so the rules of this
+ * folder hold: `Math.cos` and `Math.exp` are not the same on every machine, and the cosine and the
+ * powers here are polynomials, which are.
  */
 import type { ScheduleName } from '../spec/names.ts';
 
@@ -16,8 +17,8 @@ interface Schedule {
 const FINAL_SHARE = 0.1;
 
 /**
- * Rates of a range test, which rises by the same factor in every step: as fastai's `lr_find` has them. Lower ones teach nothing, and no
- * job takes higher ones.
+ * Rates of a range test, which rises by the same factor in every step: as fastai's `lr_find` has
+ * them. Lower ones teach nothing, and no job takes higher ones.
  */
 const LOWEST_EXPONENT = -7;
 const HIGHEST_EXPONENT = 1;
@@ -53,7 +54,10 @@ function powerOfTen(exponent: number): number {
 /** Power of the last term of the series: ln(10)^25 / 25! is 7e-17. */
 const LAST_POWER = 24;
 
-/** The cosine of `turns` times pi, of 0 .. 1, to 1e-13: the series about 0, which is short up to a quarter turn. */
+/**
+ * The cosine of `turns` times pi, of 0 .. 1, to 1e-13: the series about 0, which is short up to a
+ * quarter turn.
+ */
 function cosineOfHalfTurns(turns: number): number {
   if (turns > 0.5) return -cosineOfHalfTurns(1 - turns);
   const square = Math.PI * turns * (Math.PI * turns);

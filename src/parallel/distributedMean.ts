@@ -3,17 +3,17 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
 
 /**
- * The weighted mean of what all ranks have added, as Horovod's averaged metrics and torchmetrics' `MeanMetric`
- * (https://lightning.ai/docs/torchmetrics/stable/aggregation/mean.html): of sums and weights, not of the ranks' means, so
- * that a rank with few samples counts for few.
+ * The weighted mean of what all ranks have added, as Horovod's averaged metrics and torchmetrics'
+ * `MeanMetric` (https://lightning.ai/docs/torchmetrics/stable/aggregation/mean.html): of sums and
+ * weights, not of the ranks' means, so that a rank with few samples counts for few.
  */
 export class DistributedMean {
   #sum = 0;
   #weight = 0;
 
   /**
-   * Counts `value` with `weight`, such as a batch's mean loss with its number of samples. With weight 0 it is left out,
-   * whatever it is: the mean of an empty batch is NaN.
+   * Counts `value` with `weight`, such as a batch's mean loss with its number of samples. With
+   * weight 0 it is left out, whatever it is: the mean of an empty batch is NaN.
    *
    * @throws UsageError where the weight is negative or not finite.
    */
@@ -27,8 +27,8 @@ export class DistributedMean {
   }
 
   /**
-   * The mean over all ranks, the same on each; NaN where none has added anything. Every rank must call it. What was added
-   * stays and is in the next one too, until {@link reset}.
+   * The mean over all ranks, the same on each; NaN where none has added anything. Every rank must
+   * call it. What was added stays and is in the next one too, until {@link reset}.
    */
   async reduce(group: ProcessGroup): Promise<number> {
     const totals = Float64Array.of(this.#sum, this.#weight);

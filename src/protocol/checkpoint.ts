@@ -1,9 +1,9 @@
 /**
- * A run's state as bytes, so that it can go on later, in this browser or in another: what storage keeps, and what a checkpoint's file
- * holds.
+ * A run's state as bytes, so that it can go on later, in this browser or in another: what storage
+ * keeps, and what a checkpoint's file holds.
  *
- * A digest of all that follows (16 hexadecimal digits), the header's length (4 bytes, little-endian), the header as JSON, and the
- * arrays' bytes, one behind the other.
+ * A digest of all that follows (16 hexadecimal digits), the header's length (4 bytes,
+ * little-endian), the header as JSON, and the arrays' bytes, one behind the other.
  */
 import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
@@ -32,7 +32,10 @@ export const CheckpointMeta = v.strictObject({
   position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
   /** Steps between two tests on held-out samples. */
   evaluateEvery: count,
-  /** Milliseconds that steps have taken, where their time has a bound; those of earlier versions do not say. */
+  /**
+   * Milliseconds that steps have taken, where their time has a bound; those of earlier versions do
+   * not say.
+   */
   trainedMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 0),
   /** What the last tests said, in runs that end when they get no better; see Progress. */
   verdicts: v.optional(
@@ -55,7 +58,10 @@ const ARRAYS = { Float32Array, Float64Array, Int32Array, Uint32Array, Uint8Array
 type ArrayName = keyof typeof ARRAYS;
 const ARRAY_NAMES = Object.keys(ARRAYS) as ArrayName[];
 
-/** What state is made of: parameters and running averages, an optimizer's counters, random state, bytes. */
+/**
+ * What state is made of: parameters and running averages, an optimizer's counters, random state,
+ * bytes.
+ */
 export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array;
 
 export interface Checkpoint {
@@ -96,13 +102,17 @@ export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArr
  * Its header, without the arrays: whether their bytes are right is seen when they are decoded.
  *
  * @param name what to call it in errors.
- * @throws (rejects) DataError where it is not as long as its header says, or has none; whatever reading `blob` rejects with.
+ * @throws (rejects) DataError where it is not as long as its header says, or has none; whatever
+ *   reading `blob` rejects with.
  */
 export async function readCheckpointMeta(name: string, blob: Blob): Promise<CheckpointMeta> {
   return (await readHeader(name, blob)).header.meta;
 }
 
-/** All of it. @throws (rejects) as {@link readCheckpointMeta}, and DataError where bytes are not those that were saved. */
+/**
+ * All of it. @throws (rejects) as {@link readCheckpointMeta}, and DataError where bytes are not
+ * those that were saved.
+ */
 export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkpoint> {
   const { header, hash, bytes } = await readHeader(name, blob);
   const arrays: StateArray[] = [];
@@ -116,7 +126,9 @@ export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkp
   return { meta: header.meta, arrays };
 }
 
-/** Whether a file that begins like this is meant to be a checkpoint. @param head 21 bytes or more. */
+/**
+ * Whether a file that begins like this is meant to be a checkpoint. @param head 21 bytes or more.
+ */
 export function looksLikeCheckpoint(head: Uint8Array): boolean {
   const isHash = /^[0-9a-f]{16}$/.test(new TextDecoder().decode(head.subarray(0, HASH_BYTES)));
   return isHash && head[PREFIX_BYTES] === '{'.charCodeAt(0);

@@ -1,6 +1,7 @@
 /**
- * Control messages between a tab and the signaling server: JSON text over one WebSocket. Both ends check every message
- * against these schemas; what does not fit is refused, never guessed at. docs/PROTOCOL.md has the same as a table.
+ * Control messages between a tab and the signaling server: JSON text over one WebSocket. Both ends
+ * check every message against these schemas; what does not fit is refused, never guessed at.
+ * docs/PROTOCOL.md has the same as a table.
  */
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
@@ -16,7 +17,10 @@ export const MAX_CONTROL_BYTES = 64 * 1024;
 export const MAX_WORLD_SIZE = 64;
 /** Most who may watch in a room: two classes. */
 export const MAX_SPECTATORS = 64;
-/** Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of a message. */
+/**
+ * Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of
+ * a message.
+ */
 export const MAX_UPDATE_LENGTH = 24 * 1024;
 
 export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
@@ -29,7 +33,10 @@ export const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALP
 export const worldSize = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
 const secret = v.pipe(v.string(), v.regex(/^[\w.-]{16,128}$/));
 
-/** How many ranks a run may have, as torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond `max` members wait. */
+/**
+ * How many ranks a run may have, as torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond
+ * `max` members wait.
+ */
 export const Nodes = v.pipe(
   v.strictObject({ min: worldSize, max: worldSize }),
   v.check(({ min, max }) => min <= max, 'min must not be above max'),
@@ -41,8 +48,8 @@ export const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MA
 export const newcomer = {
   name: displayName,
   /**
-   * Random, the same in all tabs of a browser's profile, so that a rank can know which of them it is. Told to the server only:
-   * the others see a number.
+   * Random, the same in all tabs of a browser's profile, so that a rank can know which of them it
+   * is. Told to the server only: the others see a number.
    */
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
   /** The rank it wants; else any that nobody asked for. */
@@ -51,7 +58,10 @@ export const newcomer = {
   isSpectator: v.optional(v.boolean()),
 };
 
-/** What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the peer: not allowed. */
+/**
+ * What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the
+ * peer: not allowed.
+ */
 export const PeerSignal = v.variant('type', [
   v.strictObject({ type: v.literal('offer'), sdp: text(48 * 1024) }),
   v.strictObject({ type: v.literal('answer'), sdp: text(48 * 1024) }),
@@ -119,11 +129,14 @@ const Removed = v.strictObject({
 const RoomSettings = v.strictObject({
   job: JobSpec,
   /**
-   * Start without the host once this many members are ready: the room's world size; `null`: the host starts. It is `null`
-   * after such a start, too, until members have left.
+   * Start without the host once this many members are ready: the room's world size; `null`: the
+   * host starts. It is `null` after such a start, too, until members have left.
    */
   startAt: v.nullable(worldSize),
-  /** How many ranks a run may have. `null`: the world is fixed, and a run ends when one of its ranks leaves. */
+  /**
+   * How many ranks a run may have. `null`: the world is fixed, and a run ends when one of its ranks
+   * leaves.
+   */
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
   /** The host has paused the run: the room is PAUSED until the host resumes it. */
@@ -150,7 +163,10 @@ export const ReconnectState = v.strictObject({
   isRunOn: v.boolean(),
   /** Highest generation it heard of, in `prepare` or `room`; 0: none. */
   generation: ordinal,
-  /** The generation it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */
+  /**
+   * The generation it is in; `null`: none. `isSteady`: it trains there, and needs no server's help
+   * for it.
+   */
   active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
 });
 export type ReconnectState = v.InferOutput<typeof ReconnectState>;
@@ -188,9 +204,10 @@ export const ClientMessage = v.variant('type', [
     reconnectState: ReconnectState,
   }),
   /**
-   * The backend is up and warm, and what the room's job needs is here: this member can be counted. Said again after a
-   * `configure` that asks for other data, after a return, after `failed`, and whenever `room` shows its device as `null` though
-   * it has one: it missed a deadline. `holds`: the run whose state it has; `null`: none.
+   * The backend is up and warm, and what the room's job needs is here: this member can be counted.
+   * Said again after a `configure` that asks for other data, after a return, after `failed`, and
+   * whenever `room` shows its device as `null` though it has one: it missed a deadline. `holds`:
+   * the run whose state it has; `null`: none.
    */
   v.strictObject({ type: v.literal('ready'), device: Device, holds: v.nullable(ordinal) }),
   /** Host only, before a run. */
@@ -198,8 +215,8 @@ export const ClientMessage = v.variant('type', [
   /** Host only. */
   v.strictObject({ type: v.literal('start') }),
   /**
-   * Host only, while a run is on that ranks may join and leave: it waits between two steps, until `resume`. Who is there by then
-   * trains on.
+   * Host only, while a run is on that ranks may join and leave: it waits between two steps, until
+   * `resume`. Who is there by then trains on.
    */
   v.strictObject({ type: v.literal('pause') }),
   v.strictObject({ type: v.literal('resume') }),
@@ -213,7 +230,10 @@ export const ClientMessage = v.variant('type', [
     type: v.literal('signal'),
     generation: ordinal,
     to: memberId,
-    /** Connection attempt this belongs to: a retried connection ignores what is left of the one before. */
+    /**
+     * Connection attempt this belongs to: a retried connection ignores what is left of the one
+     * before.
+     */
     attempt: count,
     signal: LinkSignal,
   }),
@@ -222,15 +242,16 @@ export const ClientMessage = v.variant('type', [
   /** This member's own state before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member has begun with what comes before `synced`; said again where it gets on, and what is left will take its time: the
-   * deadline begins again.
+   * This member has begun with what comes before `synced`; said again where it gets on, and what is
+   * left will take its time: the deadline begins again.
    */
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member cannot go on in this generation; `message` is shown to the others. What must follow: `rank`: it is out until it says
-   * `ready` again; `generation`: another generation with the same members, none of whom is to blame; `run`: nobody can go on. In a fixed
-   * world all three end the run.
+   * This member cannot go on in this generation; `message` is shown to the others. What must
+   * follow: `rank`: it is out until it says `ready` again; `generation`: another generation with
+   * the same members, none of whom is to blame; `run`: nobody can go on. In a fixed world all three
+   * end the run.
    */
   v.strictObject({
     type: v.literal('failed'),
@@ -239,17 +260,23 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * Links to other ranks of this generation broke or could not be made: all that this member lacks. Both ends report it. Only of its own
-   * links; where another rank's broke, it reports `failed`.
+   * Links to other ranks of this generation broke or could not be made: all that this member lacks.
+   * Both ends report it. Only of its own links; where another rank's broke, it reports `failed`.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
-  /** These ranks did not call a collective before its deadline, by what this member has heard itself. */
+  /**
+   * These ranks did not call a collective before its deadline, by what this member has heard
+   * itself.
+   */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
-  /** The link to the next rank of this generation has been far slower than the ring's others for a while: they wait for it. */
+  /**
+   * The link to the next rank of this generation has been far slower than the ring's others for a
+   * while: they wait for it.
+   */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
-   * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server hands it on to them, and reads
-   * nothing of it.
+   * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server
+   * hands it on to them, and reads nothing of it.
    */
   SpectatorUpdate,
   /** Answered by the server's own: each side notices when the other has gone without a word. */
@@ -281,11 +308,17 @@ export const REFUSALS = [
   'removed',
   /** The message does not fit the protocol, or is of another version. */
   'bad-message',
-  /** What the newcomer asked for contradicts the room: a rank that is taken or does not exist, another world size. */
+  /**
+   * What the newcomer asked for contradicts the room: a rank that is taken or does not exist,
+   * another world size.
+   */
   'mismatch',
   /** Only the host may do that. */
   'not-host',
-  /** Not in the room's present phase, not before the host is ready, or not with as many as are there. */
+  /**
+   * Not in the room's present phase, not before the host is ready, or not with as many as are
+   * there.
+   */
   'not-now',
   /** Too many wrong codes, rooms or messages from here. */
   'rate-limited',
@@ -337,8 +370,9 @@ export const ServerMessage = v.variant('type', [
   /** New ICE servers: their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
-   * A new generation: `members` in ring order; a member's index is its rank, their number the world size. Generations of one run share its
-   * number. Where no present rank has gone, the generation before goes on until `sync`.
+   * A new generation: `members` in ring order; a member's index is its rank, their number the world
+   * size. Generations of one run share its number. Where no present rank has gone, the generation
+   * before goes on until `sync`.
    */
   v.strictObject({
     type: v.literal('prepare'),
@@ -363,16 +397,19 @@ export const ServerMessage = v.variant('type', [
     signal: LinkSignal,
   }),
   SpectatorUpdate,
-  /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
+  /**
+   * Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell
+   * only much later.
+   */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
-   * Too few are left to go on, or the host has paused the run: all generations up to this one are over. It goes on once `waitingFor`
-   * more are ready; 0: once the host says so.
+   * Too few are left to go on, or the host has paused the run: all generations up to this one are
+   * over. It goes on once `waitingFor` more are ready; 0: once the host says so.
    */
   v.strictObject({ type: v.literal('pause'), run: ordinal, generation: ordinal, waitingFor: count }),
   /**
-   * This member held up the others: the run goes on without it, and all generations up to this one are over for it. It stays in the room,
-   * and is tried again after a while.
+   * This member held up the others: the run goes on without it, and all generations up to this one
+   * are over for it. It stays in the room, and is tried again after a while.
    */
   v.strictObject({
     type: v.literal('suspended'),
@@ -389,7 +426,10 @@ export const ServerMessage = v.variant('type', [
     /** One sentence for people. */
     message: text(1200),
   }),
-  /** Refusal. The server closes the connection after it where nothing can follow: all but `not-host`, `not-now`. */
+  /**
+   * Refusal. The server closes the connection after it where nothing can follow: all but
+   * `not-host`, `not-now`.
+   */
   v.strictObject({ type: v.literal('refused'), code: v.picklist(REFUSALS), message: text(1000) }),
 ]);
 export type ServerMessage = v.InferOutput<typeof ServerMessage>;
@@ -397,7 +437,8 @@ export type ServerMessage = v.InferOutput<typeof ServerMessage>;
 /**
  * Reads one control message.
  *
- * @throws ProtocolError where the text is not JSON or does not fit the schema; the message names the field.
+ * @throws ProtocolError where the text is not JSON or does not fit the schema; the message names
+ *   the field.
  */
 export function parseControl<Schema extends typeof ClientMessage | typeof ServerMessage>(
   schema: Schema,

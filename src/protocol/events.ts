@@ -1,10 +1,10 @@
 /**
- * What one rank tells about its life: the only thing the pages, the launcher and the tests see of the engine. Every
- * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
- * (times in milliseconds of this rank's clock, sizes in bytes).
+ * What one rank tells about its life: the only thing the pages, the launcher and the tests see of
+ * the engine. Every picture and number on the screen derives from these events. Plain data,
+ * structured-clone-able and JSON-able (times in milliseconds of this rank's clock, sizes in bytes).
  *
- * Events that cross a wire (`news.ts`) or stand in a file (`flightRecording.ts`) are schemas, and their types follow from
- * them. The other events stay in one tab: they are types only.
+ * Events that cross a wire (`news.ts`) or stand in a file (`flightRecording.ts`) are schemas, and
+ * their types follow from them. The other events stay in one tab: they are types only.
  */
 import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
@@ -41,7 +41,10 @@ export interface RankStatus {
   detail: string;
   /** The connection to the signaling server is lost, and being made anew. */
   isServerAway: boolean;
-  /** Neighbours that it connects to, by their ranks in the generation to come, and whether over a relay only. */
+  /**
+   * Neighbours that it connects to, by their ranks in the generation to come, and whether over a
+   * relay only.
+   */
   connecting: readonly { rank: number; isRelayed: boolean }[];
 }
 
@@ -54,7 +57,10 @@ export interface EdgeReport {
   roundTripMs: number | null;
   bytesSent: number;
   bytesReceived: number;
-  /** Mean time of a chunk of the second round (all-gather) from hand to hand; `null` until the clocks are compared. */
+  /**
+   * Mean time of a chunk of the second round (all-gather) from hand to hand; `null` until the
+   * clocks are compared.
+   */
   transitMs: number | null;
 }
 
@@ -63,11 +69,17 @@ export interface RankTelemetry {
   rank: number;
   /** Whether its page is hidden: browsers slow those down. */
   isHidden: boolean;
-  /** Median over the steps since the last exchange: waiting for the left neighbour while nothing else was left to do. */
+  /**
+   * Median over the steps since the last exchange: waiting for the left neighbour while nothing
+   * else was left to do.
+   */
   waitMs: number;
   /** `null` in a world of one. */
   right: EdgeReport | null;
-  /** How far its clock is ahead of this rank's, and by how much that may be wrong; `null` until the clocks are compared. */
+  /**
+   * How far its clock is ahead of this rank's, and by how much that may be wrong; `null` until the
+   * clocks are compared.
+   */
   clock: { offsetMs: number; errorMs: number } | null;
   /** Oldest first; simplified for the wire. */
   lanes: readonly StepLane[];
@@ -90,14 +102,23 @@ const RankStatistics = v.object({
 });
 export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 
-/** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one browser. */
+/**
+ * How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one
+ * browser.
+ */
 const LinkRoute = v.picklist(['direct', 'relayed', 'memory', 'unknown']);
 export type LinkRoute = v.InferOutput<typeof LinkRoute>;
 
-/** Why ranks chose a codec: what their first steps took, sending fp32, by the medians of the rank that knows best. */
+/**
+ * Why ranks chose a codec: what their first steps took, sending fp32, by the medians of the rank
+ * that knows best.
+ */
 const CodecChoice = v.object({
   codec: v.picklist(CODEC_NAMES),
-  /** What a rank does by itself in a step: computing, reading gradients back, updating. Milliseconds. */
+  /**
+   * What a rank does by itself in a step: computing, reading gradients back, updating.
+   * Milliseconds.
+   */
   ownMs: number,
   /** Communication, and the part of it that nothing else ran beside, milliseconds. */
   communicateMs: number,
@@ -107,8 +128,8 @@ const CodecChoice = v.object({
   /** What communication was expected to add to a step by each codec, milliseconds. */
   expectedMs: v.object({ fp32: number, fp16: number, int8: number, powersgd: number }),
   /**
-   * A strategy worth a try, where ranks communicate for longer than they compute with any codec; it is not chosen by
-   * itself.
+   * A strategy worth a try, where ranks communicate for longer than they compute with any codec; it
+   * is not chosen by itself.
    */
   suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
 });
@@ -118,10 +139,16 @@ export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 const BucketChoice = v.object({
   /** What a bucket may hold. */
   capBytes: count,
-  /** What an all-reduce takes beside its bytes, and bytes of gradients that it moves in a millisecond. */
+  /**
+   * What an all-reduce takes beside its bytes, and bytes of gradients that it moves in a
+   * millisecond.
+   */
   latencyMs: number,
   bytesPerMs: number,
-  /** From the first bucket until all are added up, milliseconds: expected with this cap, and with the usual one. */
+  /**
+   * From the first bucket until all are added up, milliseconds: expected with this cap, and with
+   * the usual one.
+   */
   expectedMs: number,
   usualMs: number,
 });
@@ -160,8 +187,9 @@ export const RunResultSchema = v.object({
   bucketChoice: v.optional(BucketChoice),
   ...Device.entries,
   /**
-   * Of the links between ring neighbours: `memory` where all are inside one browser, `mixed` where some are. `none` in a world of one,
-   * `unknown` in a group, given to a Trainer, whose ranks are not linked in a ring.
+   * Of the links between ring neighbours: `memory` where all are inside one browser, `mixed` where
+   * some are. `none` in a world of one, `unknown` in a group, given to a Trainer, whose ranks are
+   * not linked in a ring.
    */
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
@@ -170,40 +198,55 @@ export const RunResultSchema = v.object({
   /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
   loss: number,
   /**
-   * Share of held-out samples classified right, all ranks' counts together; `null` where none were, or none are
-   * classified.
+   * Share of held-out samples classified right, all ranks' counts together; `null` where none were,
+   * or none are classified.
    */
   accuracy: v.nullable(number),
-  /** What else the job asks to be told of held-out samples; of amounts, `rmse` in any job that does not say. */
+  /**
+   * What else the job asks to be told of held-out samples; of amounts, `rmse` in any job that does
+   * not say.
+   */
   metrics: v.optional(Metrics),
   /** Mean loss over the held-out samples; `null` where there are none. */
   valLoss: v.nullable(number),
-  /** In runs that end when they get no better: the lowest such loss, and the steps after which it was. */
+  /**
+   * In runs that end when they get no better: the lowest such loss, and the steps after which it
+   * was.
+   */
   best: v.exactOptional(v.object({ step: count, valLoss: number })),
   /** Where few classes are told apart: which was taken for which, over all held-out samples. */
   confusion: v.optional(Confusion),
   /** One per rank, in rank order. */
   stateHash: ofRanks(hash),
   /**
-   * Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank: headers included;
-   * start-up, statistics and evaluation not.
+   * Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank:
+   * headers included; start-up, statistics and evaluation not.
    */
   bytesSentPerRank: ofRanks(count),
   /** The same, received. */
   bytesReceivedPerRank: ofRanks(count),
   /** Bytes sent for all else (parameters, hashes, statistics, evaluation), one per rank. */
   otherBytesSentPerRank: ofRanks(count),
-  /** Bytes of what one exchange carries of one gradient, as the codec has it; of PowerSGD in its compressed steps. */
+  /**
+   * Bytes of what one exchange carries of one gradient, as the codec has it; of PowerSGD in its
+   * compressed steps.
+   */
   gradientBytes: count,
   /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
   memoryBytesPerRank: ofRanks(count),
-  /** Of the job `gpt`: the loss of a bigram model on the held-out text, nats by character as all of its losses; and what it wrote. */
+  /**
+   * Of the job `gpt`: the loss of a bigram model on the held-out text, nats by character as all of
+   * its losses; and what it wrote.
+   */
   bigramLoss: v.optional(number),
   samples: v.optional(v.array(WrittenSample)),
   stepMs: v.object({ median: number, p95: number, compute: number, communicate: number, exposed: number }),
   /** Mean loss of every step, all ranks' samples together. */
   losses: v.array(number),
-  /** Of a run that looks for a learning rate: it tests no held-out samples, and leaves the model as it was. */
+  /**
+   * Of a run that looks for a learning rate: it tests no held-out samples, and leaves the model as
+   * it was.
+   */
   rateTest: v.optional(RateTest),
   /** Times that the ranks changed since this one began. */
   restarts: count,
@@ -224,12 +267,18 @@ export const GenerationEvent = v.object({
   localWorldSize: worldSize,
   /** In ring order: index is rank. */
   members: ofRanks(RosterEntry),
-  /** Ranks that the order keeps apart, as the link between them was slow; left out where there are none. */
+  /**
+   * Ranks that the order keeps apart, as the link between them was slow; left out where there are
+   * none.
+   */
   parted: v.optional(v.pipe(ofRanks(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
   job: JobSpec,
 });
 
-/** The model is built and checked; sizes are known. Told again with `bucketChoice` where ranks have chosen how to cut buckets. */
+/**
+ * The model is built and checked; sizes are known. Told again with `bucketChoice` where ranks have
+ * chosen how to cut buckets.
+ */
 export const ModelEvent = v.object({
   type: v.literal('model'),
   parameters: count,
@@ -253,10 +302,16 @@ export const LinkEvent = v.object({
 export const StepEvent = v.object({
   type: v.literal('step'),
   step: count,
-  /** Pass over the data this step belongs to, from 0, and samples of the pass that were done before it. */
+  /**
+   * Pass over the data this step belongs to, from 0, and samples of the pass that were done before
+   * it.
+   */
   epoch: count,
   offset: count,
-  /** Mean loss over this step's samples: of all ranks, or of this one where ranks learn by themselves. */
+  /**
+   * Mean loss over this step's samples: of all ranks, or of this one where ranks learn by
+   * themselves.
+   */
   loss: number,
   samples: count,
   ms: StepTimes,
@@ -279,8 +334,8 @@ export const HashesEvent = v.object({
 export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
 
 /**
- * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
- * is classified; and what else the job asks for.
+ * Held-out samples were tested, after `step`: their mean loss, and the share classified right,
+ * `null` where nothing is classified; and what else the job asks for.
  */
 export const EvaluationEvent = v.object({
   type: v.literal('evaluation'),
@@ -291,15 +346,21 @@ export const EvaluationEvent = v.object({
   samples: count,
 });
 
-/** All held-out samples were tested, after `step`, and few classes are told apart: which was taken for which. */
+/**
+ * All held-out samples were tested, after `step`, and few classes are told apart: which was taken
+ * for which.
+ */
 export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: count, ...Confusion.entries });
 
-/** Of the job `gpt`, now and then: what this rank's copy of the model writes; see {@link RunResult}'s `bigramLoss`. */
+/**
+ * Of the job `gpt`, now and then: what this rank's copy of the model writes; see {@link
+ * RunResult}'s `bigramLoss`.
+ */
 export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: number, ...WrittenSample.entries });
 
 /**
- * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
- * being taken.
+ * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for
+ * in a step; `isMoving`: steps are being taken.
  */
 export const LessonEvent = v.object({
   type: v.literal('lesson'),
@@ -348,7 +409,10 @@ export type EngineEvent =
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
   | { type: 'warmup'; stage: WarmupStage; message: string }
-  /** Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last one they can go round. */
+  /**
+   * Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last
+   * one they can go round.
+   */
   | { type: 'reading'; bytes: number; total: number }
   /** The job's files go round: bytes that each rank has of `total`. */
   | { type: 'file-distribution'; generation: number; total: number; held: readonly number[] }
@@ -368,18 +432,20 @@ export type EngineEvent =
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   /**
-   * What this tab's files hold, or what is wrong with them or with what the job asks of them: told when files come, and when the job
-   * changes. Both `null`: they are being read.
+   * What this tab's files hold, or what is wrong with them or with what the job asks of them: told
+   * when files come, and when the job changes. Both `null`: they are being read.
    */
   | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**
-   * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command
-   * `recording`, and told by itself ahead of a fatal failure, after which nobody is there to answer.
+   * What the flight recorder of the latest run holds, `null` before the first run: the answer to
+   * the command `recording`, and told by itself ahead of a fatal failure, after which nobody is
+   * there to answer.
    */
   | { type: 'recording'; recording: FlightRecording | null }
   /**
-   * The answers to the commands `predict`, with its `id`, and `examine`, by this rank's own copy of the model. `null` where there is
-   * none: before the first run, where this tab only watches, or where the GPU was lost with it.
+   * The answers to the commands `predict`, with its `id`, and `examine`, by this rank's own copy of
+   * the model. `null` where there is none: before the first run, where this tab only watches, or
+   * where the GPU was lost with it.
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
@@ -391,8 +457,9 @@ export type EngineEvent =
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
 /**
- * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never trains. `resume`: the id of the
- * checkpoint in this browser to go on from. `origin`: a file to go on from, or to begin with: a checkpoint's, or weights.
+ * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never
+ * trains. `resume`: the id of the checkpoint in this browser to go on from. `origin`: a file to go
+ * on from, or to begin with: a checkpoint's, or weights.
  */
 export type EngineCommand =
   | {
@@ -426,8 +493,8 @@ export type EngineCommand =
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
   /**
-   * Files the user picked, for jobs with data of kind `files`; of kind `spread` they are to go round. A file from a folder is named with
-   * it, `cats/1.png`.
+   * Files the user picked, for jobs with data of kind `files`; of kind `spread` they are to go
+   * round. A file from a folder is named with it, `cats/1.png`.
    */
   | { type: 'files'; files: File[] }
   /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
@@ -436,18 +503,28 @@ export type EngineCommand =
   | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */
   | { type: 'recording' }
-  /** Asks the model, also after its run, what an image shows: IMAGE_SIDE x IMAGE_SIDE pixels, row by row, 0 .. 1 (ink). */
+  /**
+   * Asks the model, also after its run, what an image shows: IMAGE_SIDE x IMAGE_SIDE pixels, row by
+   * row, 0 .. 1 (ink).
+   */
   | { type: 'predict'; id: number; pixels: Float32Array }
   /** Asks for what the model has learned. */
   | { type: 'examine' }
-  /** Asks a language model to write on, also after its run; `temperature` is 0 for the likeliest, 1 as the model has it. */
+  /**
+   * Asks a language model to write on, also after its run; `temperature` is 0 for the likeliest, 1
+   * as the model has it.
+   */
   | { type: 'write'; id: number; prompt: string; temperature: number }
   /**
-   * Asks for the model as a file, also after its run; for a checkpoint while it is on. `best`: as it was when it tested best, where this
-   * tab has kept that; a run that has no {@link JobSpec.patience}, or that this tab came to later, has not.
+   * Asks for the model as a file, also after its run; for a checkpoint while it is on. `best`: as
+   * it was when it tested best, where this tab has kept that; a run that has no {@link
+   * JobSpec.patience}, or that this tab came to later, has not.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
-  /** From now on the run waits after every comparison of ranks for `release`, so that no more than what lies between two can be lost. */
+  /**
+   * From now on the run waits after every comparison of ranks for `release`, so that no more than
+   * what lies between two can be lost.
+   */
   | { type: 'hold' }
   /** What the run was after `step` is kept. */
   | { type: 'release'; step: number }

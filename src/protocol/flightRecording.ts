@@ -9,11 +9,17 @@ const FlightRecordSchema = v.object({
   /** Number of the process group; 0 is the world. */
   group: count,
   kind: v.picklist(['collective', 'send', 'receive']),
-  /** Sequence number in the group; of a message, its number from sender to receiver, `null` for a receive nothing came for. */
+  /**
+   * Sequence number in the group; of a message, its number from sender to receiver, `null` for a
+   * receive nothing came for.
+   */
   seq: v.nullable(count),
   /** `allReduce`. */
   op: v.string(),
-  /** How its data goes, as the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`, `direct`. */
+  /**
+   * How its data goes, as the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`,
+   * `direct`.
+   */
   algorithm: v.string(),
   /** `float32`. */
   dtype: v.string(),

@@ -1,16 +1,22 @@
 /**
- * The binary frame: everything that crosses a link is one 32-byte header and a payload. This file is the whole format;
- * docs/PROTOCOL.md has the same as a table. Little-endian throughout: every WebGPU machine is, and a
- * typed-array view of a payload must not need swapping.
+ * The binary frame: everything that crosses a link is one 32-byte header and a payload. This file
+ * is the whole format; docs/PROTOCOL.md has the same as a table. Little-endian throughout: every
+ * WebGPU machine is, and a typed-array view of a payload must not need swapping.
  */
 import { ProtocolError } from '../util/errors.ts';
 
 export const FRAME_HEADER_BYTES = 32;
 export const FRAME_VERSION = 3;
 
-/** Largest frame, header included: data channels promise 64 KiB messages in every browser (RFC 8841, section 6.1). */
+/**
+ * Largest frame, header included: data channels promise 64 KiB messages in every browser (RFC 8841,
+ * section 6.1).
+ */
 export const MAX_FRAME_BYTES = 64 * 1024;
-/** Files are distributed in slices of two full frames; the last slice of a file may be shorter, and an empty file has none. */
+/**
+ * Files are distributed in slices of two full frames; the last slice of a file may be shorter, and
+ * an empty file has none.
+ */
 export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
 /** What a frame is for. */
@@ -23,7 +29,9 @@ export const FrameKind = {
   DATA: 3,
   /** The receiver has issued that op (or posted that receive) too: send all of it. */
   READY: 4,
-  /** The sender has issued this op and has no data for the receiver: it only says which op it is. */
+  /**
+   * The sender has issued this op and has no data for the receiver: it only says which op it is.
+   */
   CALL: 5,
   /** Something all ranks should hear; whoever gets it passes it on. Payload: JSON. */
   FLOOD: 6,
@@ -64,8 +72,9 @@ export const DtypeCode = {
 export type DtypeCode = (typeof DtypeCode)[keyof typeof DtypeCode];
 
 /**
- * How a reduction combines values, as torch.distributed.ReduceOp. AVG is the sum divided by the world size; PREMUL_SUM
- * multiplies each rank's values by its factor first; BAND, BOR and BXOR work on integers.
+ * How a reduction combines values, as torch.distributed.ReduceOp. AVG is the sum divided by the
+ * world size; PREMUL_SUM multiplies each rank's values by its factor first; BAND, BOR and BXOR work
+ * on integers.
  */
 export const ReduceOp = {
   NONE: 0,
@@ -105,17 +114,23 @@ export interface FrameHeader {
   generation: number;
   /** Process group of that generation; 0 is the world. */
   group: number;
-  /** The op's sequence number in its group, the same on every rank; of a message, its number from sender to receiver. */
+  /**
+   * The op's sequence number in its group, the same on every rank; of a message, its number from
+   * sender to receiver.
+   */
   seq: number;
-  /** A gradient bucket's number, a digest of what sizes a collective's parts have, or a message's tag. */
+  /**
+   * A gradient bucket's number, a digest of what sizes a collective's parts have, or a message's
+   * tag.
+   */
   tag: number;
   /** Root rank in the group, of an op that has one; 0 elsewhere. */
   root: number;
   /** Where the segment starts in its transfer, elements. */
   offset: number;
   /**
-   * Elements of the op's whole tensor, in an all-to-all those of the transfer; with `op`, `dtype`, `reduceOp`, `algorithm`,
-   * `root` and `tag` it shows ranks that disagree.
+   * Elements of the op's whole tensor, in an all-to-all those of the transfer; with `op`, `dtype`,
+   * `reduceOp`, `algorithm`, `root` and `tag` it shows ranks that disagree.
    */
   count: number;
 }
@@ -163,7 +178,9 @@ export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuf
   return frame;
 }
 
-/** Overwrites the header of a frame: a ring forwards what it received under the next hop's header. */
+/**
+ * Overwrites the header of a frame: a ring forwards what it received under the next hop's header.
+ */
 export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
   view.setUint8(VERSION_AT, FRAME_VERSION);

@@ -1,7 +1,7 @@
 /**
- * The lesson: a room whose ranks hold a few small numbers instead of a model, and add them up step by step. What the one who
- * leads may order, and what all ranks hold: the state that they keep in step, and that pages show. Both cross links as
- * objects, so they are schemas.
+ * The lesson: a room whose ranks hold a few small numbers instead of a model, and add them up step
+ * by step. What the one who leads may order, and what all ranks hold: the state that they keep in
+ * step, and that pages show. Both cross links as objects, so they are schemas.
  */
 import * as v from 'valibot';
 import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './control.ts';
@@ -11,9 +11,15 @@ export type LessonMode = (typeof LESSON_MODES)[number];
 
 /** Small enough to be added up in one's head; all sums are exact in float32. */
 export const MAX_NUMBER = 99;
-/** Numbers of each rank, unless there are more ranks: then one for each, for a chunk must not be empty. */
+/**
+ * Numbers of each rank, unless there are more ranks: then one for each, for a chunk must not be
+ * empty.
+ */
 const LEAST_NUMBERS = 4;
-/** Seconds that a slowed line may take for a message: long enough to be seen, and short enough to be waited for. */
+/**
+ * Seconds that a slowed line may take for a message: long enough to be seen, and short enough to be
+ * waited for.
+ */
 const SLOW_SECONDS = { min: 2, max: 8 } as const;
 /** Pages of text, at most. */
 const MAX_PAGES = 32;
@@ -38,14 +44,18 @@ const Slow = v.strictObject({
 });
 
 export const LessonOrder = v.variant('type', [
-  /** One of a rank's numbers, the only order that a rank may give that does not lead: of its own. */
+  /**
+   * One of a rank's numbers, the only order that a rank may give that does not lead: of its own.
+   */
   v.strictObject({
     type: v.literal('edit'),
     rank,
     place: v.pipe(count, v.maxValue(MAX_WORLD_SIZE - 1)),
     value: number,
   }),
-  /** Take the next steps of the round, so many at most, without waiting for each other in between. */
+  /**
+   * Take the next steps of the round, so many at most, without waiting for each other in between.
+   */
   v.strictObject({ type: v.literal('steps'), count: v.pipe(count, v.minValue(1)) }),
   /** A new round, with all ranks and the numbers they have now. */
   v.strictObject({ type: v.literal('begin'), mode }),
@@ -56,7 +66,10 @@ export const LessonOrder = v.variant('type', [
 ]);
 export type LessonOrder = v.InferOutput<typeof LessonOrder>;
 
-/** A step, by rank; times in whole milliseconds since the round's first step began, waits for people left out. */
+/**
+ * A step, by rank; times in whole milliseconds since the round's first step began, waits for people
+ * left out.
+ */
 const LessonStep = v.strictObject({
   /** When it had what it sends in the step. */
   startedAt: perRank(count),
@@ -102,7 +115,10 @@ export const LessonState = v.strictObject({
   slow: v.nullable(Slow),
   /** Of the last whole round in each mode. */
   measured: v.strictObject({ ring: v.nullable(Measured), 'parameter-server': v.nullable(Measured) }),
-  /** Who went (by the rank it had) and came, until the next order of a round; `isRestarted`: the round began again for it. */
+  /**
+   * Who went (by the rank it had) and came, until the next order of a round; `isRestarted`: the
+   * round began again for it.
+   */
   change: v.nullable(v.strictObject({ left: v.array(Named), joined: v.array(Named), isRestarted: v.boolean() })),
   isOver: v.boolean(),
 });

@@ -1,8 +1,8 @@
 import { hashState } from '../util/hash.ts';
 
 /**
- * Room codes: six characters that people can read aloud, without 0 O 1 I L. 31^6 = 887 million codes, drawn by the
- * server from a cryptographic source; the server limits wrong guesses.
+ * Room codes: six characters that people can read aloud, without 0 O 1 I L. 31^6 = 887 million
+ * codes, drawn by the server from a cryptographic source; the server limits wrong guesses.
  */
 export const ROOM_CODE_ALPHABET = 'ABCDEFGHJKMNPQRSTUVWXYZ23456789';
 export const ROOM_CODE_LENGTH = 6;
@@ -15,7 +15,10 @@ export function parseRoomCode(text: string): string | null {
   return CODE.test(code) ? code : null;
 }
 
-/** The code that `text` stands for, the same on every machine: for those that agreed on a text and not on a server's code. */
+/**
+ * The code that `text` stands for, the same on every machine: for those that agreed on a text and
+ * not on a server's code.
+ */
 export function roomCodeOf(text: string): string {
   let rest = BigInt(`0x${hashState([new TextEncoder().encode(text)])}`);
   const base = BigInt(ROOM_CODE_ALPHABET.length);

@@ -1,9 +1,13 @@
-/** Who has which rank: the order of a generation's ring, and which tab of its browser a rank is. Pure; server and page agree by it. */
+/**
+ * Who has which rank: the order of a generation's ring, and which tab of its browser a rank is.
+ * Pure; server and page agree by it.
+ */
 import type { RosterEntry } from './control.ts';
 
 /**
- * A place for everybody: who asked for a rank has it, the others fill the gaps in the order given. An index is a rank; `null`
- * is a place that nobody has. As long as `members`, or longer: where somebody's rank is beyond them, or `worldSize` says so.
+ * A place for everybody: who asked for a rank has it, the others fill the gaps in the order given.
+ * An index is a rank; `null` is a place that nobody has. As long as `members`, or longer: where
+ * somebody's rank is beyond them, or `worldSize` says so.
  *
  * Ranks asked for differ: the room sees to it.
  */
@@ -18,7 +22,10 @@ export function seats<Member extends Pick<RosterEntry, 'rank'>>(
   return places;
 }
 
-/** A rank's place among the ranks of its browser, as torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE among those of a machine. */
+/**
+ * A rank's place among the ranks of its browser, as torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE
+ * among those of a machine.
+ */
 export interface LocalRank {
   /** 0 .. localWorldSize-1, in the order of ranks. */
   localRank: number;

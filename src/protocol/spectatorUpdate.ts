@@ -1,6 +1,7 @@
 /**
- * What those who only watch are told of a run: some of the engine events of rank 0, as JSON text. The signaling server hands the
- * text on without a look at it, so both ends check it: who tells sends only what fits, who watches believes nothing else.
+ * What those who only watch are told of a run: some of the engine events of rank 0, as JSON text.
+ * The signaling server hands the text on without a look at it, so both ends check it: who tells
+ * sends only what fits, who watches believes nothing else.
  */
 import * as v from 'valibot';
 import { parseJson } from '../util/json.ts';
@@ -28,7 +29,10 @@ import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 /** Of numbers of which there are too many to tell. */
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
-/** Without the confusion, which is told apart, and what a language model wrote: the end must fit a digest. */
+/**
+ * Without the confusion, which is told apart, and what a language model wrote: the end must fit a
+ * digest.
+ */
 const Result = v.object({
   ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,
   losses: none,

@@ -20,7 +20,10 @@ export const HopEvent = v.object({
   sentAt: v.nullable(number),
   /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
   receivedAt: v.nullable(number),
-  /** Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody measured it. */
+  /**
+   * Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody
+   * measured it.
+   */
   reduceMs: v.exactOptional(number),
 });
 export type HopEvent = v.InferOutput<typeof HopEvent>;

@@ -1,6 +1,7 @@
 /**
- * A cluster that is not there, for looking at a dashboard of many ranks: machines with their own pace, links with their own rate,
- * and the real ring plan between them, as `collectives/simulation` plays it. Pure, and the same for the same seed.
+ * A cluster that is not there, for looking at a dashboard of many ranks: machines with their own
+ * pace, links with their own rate, and the real ring plan between them, as `collectives/simulation`
+ * plays it. Pure, and the same for the same seed.
  */
 import { ringAllReduce } from '../collectives/plans/plans.ts';
 import { chunkRange, modulo, ringStepCount, transferFrom } from '../collectives/plans/ringPlan.ts';

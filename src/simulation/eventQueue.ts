@@ -1,4 +1,7 @@
-/** What is to happen, earliest first; of two at the same time the one that was put in first, so that a simulation is the same every time. */
+/**
+ * What is to happen, earliest first; of two at the same time the one that was put in first, so that
+ * a simulation is the same every time.
+ */
 export class EventQueue {
   /** A binary heap in three arrays: objects would make millions of events several times slower. */
   #times = new Float64Array(1024);

@@ -11,14 +11,20 @@ export function oneMachine(n: number, costs: Costs): Network {
   return network(costs, [cores], () => ({ first: 0, second: null }));
 }
 
-/** Each rank on a machine of its own, all behind a switch that is never in the way: what one sends and receives is its own line's. */
+/**
+ * Each rank on a machine of its own, all behind a switch that is never in the way: what one sends
+ * and receives is its own line's.
+ */
 export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByte): Network {
   const ups = Array.from({ length: n }, () => ({ msPerByte: costs.msPerByte, msPerFrame: costs.sharedMsPerFrame }));
   const downs = Array.from({ length: n }, () => ({ msPerByte: downMsPerByte, msPerFrame: 0 }));
   return network(costs, [...ups, ...downs], (from, to) => ({ first: from, second: n + to }));
 }
 
-/** Neighbours share an access point, so many a point: a frame passes the sender's radio channel, then the receiver's. */
+/**
+ * Neighbours share an access point, so many a point: a frame passes the sender's radio channel,
+ * then the receiver's.
+ */
 export function wireless(n: number, costs: Costs, perPoint: number): Network {
   const points = Array.from({ length: Math.ceil(n / perPoint) }, () => ({ msPerByte: costs.msPerByte, msPerFrame: 0 }));
   const pointOf = (rank: number): number => Math.floor(rank / perPoint);

@@ -1,6 +1,7 @@
 /**
- * All ranks' plans of one collective, laid out for a simulation: which move waits for which, as in `planOp.ts` (in place), and which
- * send is which receive. Numbers in flat arrays, as a ring of 1024 ranks has four million moves.
+ * All ranks' plans of one collective, laid out for a simulation: which move waits for which, as in
+ * `planOp.ts` (in place), and which send is which receive. Numbers in flat arrays, as a ring of
+ * 1024 ranks has four million moves.
  */
 import { dependencies } from '../collectives/plans/dependencies.ts';
 import type { Planner } from '../collectives/plans/plans.ts';
@@ -8,7 +9,10 @@ import { Ints } from './ints.ts';
 
 export interface Schedule {
   readonly n: number;
-  /** Moves of rank r are `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order. Those of no elements are left out. */
+  /**
+   * Moves of rank r are `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order. Those of no
+   * elements are left out.
+   */
   readonly firstMove: Int32Array;
   readonly rank: Int32Array;
   readonly step: Int32Array;
@@ -42,7 +46,10 @@ export interface Lanes extends Lists {
   readonly to: Int32Array;
 }
 
-/** @throws Error where a send has no receive of the same step and length, or the other way round: the plan is wrong. */
+/**
+ * @throws Error where a send has no receive of the same step and length, or the other way round:
+ *   the plan is wrong.
+ */
 export function scheduleOf(planner: Planner, n: number): Schedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
   const lane = new Ints();

@@ -1,8 +1,10 @@
 /**
- * A collective of many ranks, played event by event on a network that is not there: by the plans that real ranks run, cut into the
- * same segments, a segment going as soon as in `planOp.ts`. For what no test can open: hundreds of tabs, and lines of any kind.
+ * A collective of many ranks, played event by event on a network that is not there: by the plans
+ * that real ranks run, cut into the same segments, a segment going as soon as in `planOp.ts`. For
+ * what no test can open: hundreds of tabs, and lines of any kind.
  *
- * Left out: what a connection does by itself (slow start, loss), and READY, which matters only where ranks begin at different times.
+ * Left out: what a connection does by itself (slow start, loss), and READY, which matters only
+ * where ranks begin at different times.
  */
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { Move } from '../collectives/plans/plans.ts';
@@ -18,9 +20,15 @@ export interface Line {
 export interface Path {
   /** Index of the line that a sender's frames leave by, in the order they were handed over. */
   readonly first: number;
-  /** The line they come in by, as they come (cut-through: it does not wait for a frame's end); `null` if that never holds them up. */
+  /**
+   * The line they come in by, as they come (cut-through: it does not wait for a frame's end);
+   * `null` if that never holds them up.
+   */
   readonly second: number | null;
-  /** From a frame's end leaving the first line until its receiver has it, and what each byte adds: it is handed on as a whole. */
+  /**
+   * From a frame's end leaving the first line until its receiver has it, and what each byte adds:
+   * it is handed on as a whole.
+   */
   readonly latencyMs: number;
   readonly latencyMsPerByte: number;
 }
@@ -64,7 +72,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const moves = kind.length;
   const segment = Math.max(1, Math.floor(segmentBytes / elementBytes));
   const paths = Array.from(lanes.from, (from, i) => network.pathOf(from, lanes.to[i]!));
-  /** Elements of each move that are done; of a receive those that have begun to come, and those that have. */
+  /**
+   * Elements of each move that are done; of a receive those that have begun to come, and those that
+   * have.
+   */
   const done = new Int32Array(moves);
   const coming = new Int32Array(moves);
   const arrived = new Int32Array(moves);
@@ -98,7 +109,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]!) + bytes * msPerByte + msPerFrame);
   };
 
-  /** When `bytes` whose last one is here now have come in: they were coming while they left the other end. */
+  /**
+   * When `bytes` whose last one is here now have come in: they were coming while they left the
+   * other end.
+   */
   const comeIn = (line: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = lines[line]!;
     return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]! + bytes * msPerByte + msPerFrame));

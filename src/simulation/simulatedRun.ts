@@ -1,6 +1,7 @@
 /**
- * What the engine of a rank in a simulated cluster would tell: the dashboard draws it as it draws a real run. Times are those of
- * ./cluster.ts; nobody learns anything, so loss and accuracy follow a formula.
+ * What the engine of a rank in a simulated cluster would tell: the dashboard draws it as it draws a
+ * real run. Times are those of ./cluster.ts; nobody learns anything, so loss and accuracy follow a
+ * formula.
  */
 import { rightOf } from '../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../protocol/control.ts';

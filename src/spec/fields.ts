@@ -82,7 +82,9 @@ export interface Problem {
   message: string;
 }
 
-/** An object of these fields and no others; where it has another, the error says which name is near. */
+/**
+ * An object of these fields and no others; where it has another, the error says which name is near.
+ */
 export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.strictObject(entries, ({ expected, input, message }) => {
     if (expected === 'never' && typeof input === 'string') return unknownField(input, Object.keys(entries));

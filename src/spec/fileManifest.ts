@@ -7,7 +7,10 @@ export const MAX_SHARED_BYTES = 2 ** 30;
 export const MAX_SHARED_FILES = 64;
 export const MAX_FILE_NAME_LENGTH = 200;
 
-/** A digest of `util/hash.ts`, of a slice, or of a file: of its slices' digests, one behind the other. */
+/**
+ * A digest of `util/hash.ts`, of a slice, or of a file: of its slices' digests, one behind the
+ * other.
+ */
 export const DIGEST_LENGTH = 16;
 
 export const ManifestFile = v.strictObject({

@@ -1,8 +1,14 @@
-/** The sizes of a language model, and what it writes in: part of a job. Presets are names for people; a job has the numbers. */
+/**
+ * The sizes of a language model, and what it writes in: part of a job. Presets are names for
+ * people; a job has the numbers.
+ */
 import * as v from 'valibot';
 import { field, fieldsOf, schemasOf } from './fields.ts';
 
-/** `characters`: one for each that the text has. `byte-pairs`: bytes, and pairs that the text has often, made one token. */
+/**
+ * `characters`: one for each that the text has. `byte-pairs`: bytes, and pairs that the text has
+ * often, made one token.
+ */
 export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
 export type TokenKind = (typeof TOKEN_KINDS)[number];
 
@@ -22,7 +28,10 @@ const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.mi
 
 const characters = { tokens: 'characters', vocabulary: 512 } as const;
 
-/** 56 k parameters, for tabs without a GPU: four of them on two cores learn more than bigrams in a quarter of an hour. */
+/**
+ * 56 k parameters, for tabs without a GPU: four of them on two cores learn more than bigrams in a
+ * quarter of an hour.
+ */
 const TINY = {
   ...characters,
   ...{ layers: 1, heads: 2, width: 64, context: 32, dropout: 0 },

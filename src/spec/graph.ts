@@ -1,10 +1,13 @@
 /**
- * How layers that branch and come together again take from each other, as Keras 2, Keras 3 and TensorFlow.js write it in a Functional.
- * What is taken is written out as TensorFlow.js does.
+ * How layers that branch and come together again take from each other, as Keras 2, Keras 3 and
+ * TensorFlow.js write it in a Functional. What is taken is written out as TensorFlow.js does.
  */
 import * as v from 'valibot';
 
-/** The calls of a layer, of which there is one, or of the input none: of each layer whose output it gets, its name and its first output. */
+/**
+ * The calls of a layer, of which there is one, or of the input none: of each layer whose output it
+ * gets, its name and its first output.
+ */
 export type Inbound = [name: string, node: 0, tensor: 0, given: Record<string, never>][][];
 
 const SHARED = 'a layer is used once here: one that is called several times would share its weights';
@@ -84,7 +87,10 @@ function isFirst([, node, tensor]: Reference): boolean {
   return node === 0 && tensor === 0;
 }
 
-/** No arguments, or none that is anything: Keras 3 writes `{"training": false}` of a Dropout, which it then takes as it likes. */
+/**
+ * No arguments, or none that is anything: Keras 3 writes `{"training": false}` of a Dropout, which
+ * it then takes as it likes.
+ */
 function saysNothing(given: unknown): boolean {
   if (given === undefined || given === null) return true;
   return typeof given === 'object' && Object.values(given).every((value) => value === null || value === false);

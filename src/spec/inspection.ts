@@ -1,4 +1,7 @@
-/** What a model has learned, as pictures: the answer to the command `examine`. Some 60 kB, whatever the model's size. */
+/**
+ * What a model has learned, as pictures: the answer to the command `examine`. Some 60 kB, whatever
+ * the model's size.
+ */
 
 /** Pixels per side of the images that our jobs classify. */
 export const IMAGE_SIDE = 28;
@@ -17,9 +20,15 @@ export interface Mistake extends LabelledImage {
   probability: number;
 }
 
-/** Weights of the first layer, a picture for each of its units: by how much a pixel there raises or lowers what the unit tells. */
+/**
+ * Weights of the first layer, a picture for each of its units: by how much a pixel there raises or
+ * lowers what the unit tells.
+ */
 export interface WeightPictures {
-  /** Pixels per side of a picture: of the image where a unit sees all of it, else of the window that it sees. */
+  /**
+   * Pixels per side of a picture: of the image where a unit sees all of it, else of the window that
+   * it sees.
+   */
   side: number;
   /** Pictures here, of so many units. */
   count: number;
@@ -35,7 +44,10 @@ export interface Learned {
   steps: number;
   /** Digest of parameters and optimizer state after them. */
   stateHash: string;
-  /** Held-out images that were asked about, the same for all ranks and steps, and how many of them were answered wrong. */
+  /**
+   * Held-out images that were asked about, the same for all ranks and steps, and how many of them
+   * were answered wrong.
+   */
   asked: number;
   wrong: number;
   /** Some of these, the surest first. */

@@ -38,14 +38,16 @@ const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minVa
 /** Each has a GPU device and a copy of the model and the data. */
 export const MAX_REPLICAS = 16;
 
-/** Widest hidden layer: its gradient has 13 MB, with which a ring over WebRTC takes seconds a step. */
+/**
+ * Widest hidden layer: its gradient has 13 MB, with which a ring over WebRTC takes seconds a step.
+ */
 export const MAX_HIDDEN = 4096;
 
 /**
- * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL, but for `mnist` also a file's own, files
- * each tab's user picked, or files that one rank has and the ranks hand on (`spread`), or
- * files of which each tab has its own, and keeps them (`federated`). `digits` draws its own, `gpt` has a text built in,
- * a lesson has none.
+ * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL,
+ * but for `mnist` also a file's own, files each tab's user picked, or files that one rank has and
+ * the ranks hand on (`spread`), or files of which each tab has its own, and keeps them
+ * (`federated`). `digits` draws its own, `gpt` has a text built in, a lesson has none.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),
@@ -74,7 +76,10 @@ const FILE_FIELDS = {
     value: 'name',
     help: 'what to learn of it (table; default: as its values suggest)',
   }),
-  /** `images`: pixels per side that pictures are brought to, and 1 channel (grey) or 3. Arrays of numbers stay as they are. */
+  /**
+   * `images`: pixels per side that pictures are brought to, and 1 channel (grey) or 3. Arrays of
+   * numbers stay as they are.
+   */
   side: field(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
     value: 'pixels',
     help: 'what pictures are brought to (images)',
@@ -103,8 +108,8 @@ const PLAN_FIELDS = {
     help: 'stop after so many minutes of training',
   }),
   /**
-   * Stop after this many tests on held-out samples without a lower loss than before, as Keras's EarlyStopping does, and keep the model
-   * that tested best, too; `null`: go on.
+   * Stop after this many tests on held-out samples without a lower loss than before, as Keras's
+   * EarlyStopping does, and keep the model that tested best, too; `null`: go on.
    */
   patience: field(v.nullable(positiveInteger(1000)), null, {
     value: 'n',
@@ -136,7 +141,10 @@ const PLAN_FIELDS = {
   /** Compare state hashes, and exchange statistics, every so many steps. */
   hashEvery: field(positiveInteger(1_000_000), 20, { value: 'n', help: 'compare the ranks every n steps' }),
   strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'how ranks learn together' }),
-  /** Steps between two points where all ranks agree, for strategies that have them; `null`: the strategy's own default. */
+  /**
+   * Steps between two points where all ranks agree, for strategies that have them; `null`: the
+   * strategy's own default.
+   */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',
     help: 'steps between two exchanges (local-sgd, diloco, async-parameter-server)',
@@ -151,12 +159,17 @@ const PLAN_FIELDS = {
     value: 'name',
     help: 'how gradients travel (ring; diloco: fp16, int8); auto: as links need',
   }),
-  /** Whether what a codec's rounding took from a rank's part is added to what the rank sends next. */
+  /**
+   * Whether what a codec's rounding took from a rank's part is added to what the rank sends next.
+   */
   errorFeedback: field(v.boolean(), true, {
     value: 'on|off',
     help: 'add what a codec lost to what is sent next',
   }),
-  /** To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing but the steps themselves. */
+  /**
+   * To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing
+   * but the steps themselves.
+   */
   quietStretch: field(v.optional(positiveInteger(1_000_000)), undefined),
 };
 
@@ -305,12 +318,18 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
   return typeof model === 'string' ? model : 'own';
 }
 
-/** Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and hold all that a joiner needs. */
+/**
+ * Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and
+ * hold all that a joiner needs.
+ */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return strategy === 'ddp';
 }
 
-/** Whether a run ends with a model that has learned something: neither a lesson does, nor a run that looks for a rate. */
+/**
+ * Whether a run ends with a model that has learned something: neither a lesson does, nor a run that
+ * looks for a rate.
+ */
 export function keepsModel({ job, schedule }: Pick<JobSpec, 'job' | 'schedule'>): boolean {
   return job !== 'lesson' && schedule !== 'range-test';
 }
@@ -330,14 +349,15 @@ export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown):
   if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
-  // What people bring is small: one pass over two hundred rows is seven steps, after which nothing is learned.
+  // What people bring is small: one pass over two hundred rows is seven steps, after which nothing
+  // is learned.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
 }
 
 /**
- * The codecs that a strategy takes. What DiLoCo exchanges is a gradient of a kind, how far ranks have come; parameters, which others
- * exchange, would be rounded for good.
+ * The codecs that a strategy takes. What DiLoCo exchanges is a gradient of a kind, how far ranks
+ * have come; parameters, which others exchange, would be rounded for good.
  */
 export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
   if (strategy === 'ddp') return PLANNED_CODECS;
@@ -370,7 +390,8 @@ export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { 
 /**
  * A Trainer's plan: like {@link parseJob}, and fields that are undefined are left out.
  *
- * @throws UsageError naming the first field that is wrong and what it may be, or that there is none of that name.
+ * @throws UsageError naming the first field that is wrong and what it may be, or that there is none
+ *   of that name.
  */
 export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

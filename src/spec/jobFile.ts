@@ -1,6 +1,6 @@
 /**
- * A job as a file: JSON, data and never code. Its fields are those of a {@link JobSpec}; what a file leaves out is as usual
- * ({@link defaultsOf}). docs/JOBS.md has every field, and examples.
+ * A job as a file: JSON, data and never code. Its fields are those of a {@link JobSpec}; what a
+ * file leaves out is as usual ({@link defaultsOf}). docs/JOBS.md has every field, and examples.
  */
 import {
   findNodeAtLocation,
@@ -51,7 +51,10 @@ export function readJobFile(name: string, text: string): JobFile {
   throw new DataError(`${name}${lineOf(json, root, checked.problem)}: ${sentenceOf(checked.problem)}.`);
 }
 
-/** What differs from the usual job, always in one order. Which files are handed on is left to who reads it. */
+/**
+ * What differs from the usual job, always in one order. Which files are handed on is left to who
+ * reads it.
+ */
 export function writeJobFile(job: JobSpec): string {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), ...usualData(job.job) };
   const sizes = Object.entries(job.gpt).filter(([name, size]) => size !== usual.gpt[name as keyof JobSpec['gpt']]);
@@ -67,7 +70,10 @@ export function writeJobFile(job: JobSpec): string {
   return `${JSON.stringify({ [MARK]: VERSION, ...said }, null, 2)}\n`;
 }
 
-/** With what files leave out, and a job has no default of: where its files come from, and the rest of a language model. */
+/**
+ * With what files leave out, and a job has no default of: where its files come from, and the rest
+ * of a language model.
+ */
 function completed(fields: Record<string, unknown>): Record<string, unknown> {
   const { job, strategy, gpt } = fields;
   const isObject = typeof gpt === 'object' && gpt !== null;

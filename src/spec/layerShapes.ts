@@ -1,4 +1,7 @@
-/** What a layer makes of a sample, by arithmetic: the shape of what it gives, and how many weights that takes. */
+/**
+ * What a layer makes of a sample, by arithmetic: the shape of what it gives, and how many weights
+ * that takes.
+ */
 import { sizeOf } from '../util/shape.ts';
 import type { Layer } from './layers.ts';
 
@@ -10,7 +13,10 @@ interface Traced {
   parameters: number;
 }
 
-/** Why a layer cannot be given what the one before gives; `field` is its own that says so, if one does. */
+/**
+ * Why a layer cannot be given what the one before gives; `field` is its own that says so, if one
+ * does.
+ */
 interface Misfit {
   misfit: string;
   field?: string;

@@ -1,7 +1,8 @@
 /**
- * The layers that a job's own model may have: those whose gradients every backend has. They are read as Keras 2, Keras 3 and
- * TensorFlow.js describe theirs. What is taken is written out; how first weights are drawn and where a class is from is left out: a
- * job's seed says the first, and nothing asks for the rest.
+ * The layers that a job's own model may have: those whose gradients every backend has. They are
+ * read as Keras 2, Keras 3 and TensorFlow.js describe theirs. What is taken is written out; how
+ * first weights are drawn and where a class is from is left out: a job's seed says the first, and
+ * nothing asks for the rest.
  */
 import * as v from 'valibot';
 import { fieldsOf } from './fields.ts';

@@ -14,8 +14,9 @@ const LOSSES = {
 } as const satisfies Record<TaskName, readonly string[]>;
 
 /**
- * `top-3`: the share of samples whose class is among the three likeliest. `rmse`, `mae`: root mean squared and mean absolute error, in the
- * amount's unit. `r2`: the share of the amounts' variance that is told, below 0 where their mean would tell more.
+ * `top-3`: the share of samples whose class is among the three likeliest. `rmse`, `mae`: root mean
+ * squared and mean absolute error, in the amount's unit. `r2`: the share of the amounts' variance
+ * that is told, below 0 where their mean would tell more.
  */
 const METRICS = {
   classification: ['accuracy', 'top-3'],
@@ -56,7 +57,10 @@ export const MEASURE_FIELDS = {
     value: 'name',
     help: 'loss function (default: depends on the task)',
   }),
-  /** `null`: the accuracy of classes, the `rmse` of amounts. Accuracy is told of classes in any case. */
+  /**
+   * `null`: the accuracy of classes, the `rmse` of amounts. Accuracy is told of classes in any
+   * case.
+   */
   metrics: field(
     v.nullable(
       v.pipe(

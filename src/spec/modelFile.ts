@@ -22,7 +22,10 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
 /** Most bytes of a file that is taken in: more does not fit a tab. */
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;
 
-/** Models made of TensorFlow.js's layers: another program can be told what computes with their weights. */
+/**
+ * Models made of TensorFlow.js's layers: another program can be told what computes with their
+ * weights.
+ */
 const LAYERED: readonly string[] = ['mlp', 'cnn', 'own'];
 
 /** Those that a model's weights can be written as. */

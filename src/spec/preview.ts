@@ -7,13 +7,18 @@ export function hasPreview(job: JobName): boolean {
   return job === 'images' || job === 'table' || job === 'gpt';
 }
 
-/** All that a job asks of files that tabs bring: where it is another, files have to be looked into anew. */
+/**
+ * All that a job asks of files that tabs bring: where it is another, files have to be looked into
+ * anew.
+ */
 export function demandsOf(job: JobSpec): string {
   const { data, model, loss, metrics, target, task, side, channels, seed, gpt } = job;
   return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, seed, gpt]);
 }
 
-/** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */
+/**
+ * What a column holds: numbers, a few different words, words that differ from row to row, nothing.
+ */
 export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
 export type ColumnKind = (typeof COLUMN_KINDS)[number];
 

@@ -1,7 +1,9 @@
 /**
- * A job's own model, as data: layers as Keras and TensorFlow.js describe theirs (`model.to_json()`, `model.toJSON()`), one behind the
- * other in a Sequential, or in a Functional, which may branch: there layers stand in the order in which they compute, and all lead from one
- * input to one output. Checked by arithmetic alone, so that a server and a page without TensorFlow.js can refuse it, and say what is in it.
+ * A job's own model, as data: layers as Keras and TensorFlow.js describe theirs (`model.to_json()`,
+ * `model.toJSON()`), one behind the other in a Sequential, or in a Functional, which may branch:
+ * there layers stand in the order in which they compute, and all lead from one input to one output.
+ * Checked by arithmetic alone, so that a server and a page without TensorFlow.js can refuse it, and
+ * say what is in it.
  */
 import * as v from 'valibot';
 import { sizeOf } from '../util/shape.ts';
@@ -11,7 +13,10 @@ import { said, trace, type Shape } from './layerShapes.ts';
 import { Layer, LayerName } from './layers.ts';
 
 const MAX_LAYERS = 64;
-/** Of its JSON. A job is part of messages of 64 KiB, together with the room's roster and a list of files. */
+/**
+ * Of its JSON. A job is part of messages of 64 KiB, together with the room's roster and a list of
+ * files.
+ */
 const MAX_TOPOLOGY_BYTES = 12 * 1024;
 /** Its gradient has 40 MB, with which a ring over WebRTC takes several seconds a step. */
 const MAX_PARAMETERS = 10_000_000;
@@ -133,7 +138,8 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
 }
 
 /**
- * Why a model cannot learn from samples of that shape, in `outputs` numbers each; `null`: it can. Their numbers may be in one row.
+ * Why a model cannot learn from samples of that shape, in `outputs` numbers each; `null`: it can.
+ * Their numbers may be in one row.
  *
  * @param samples what they are called in a sentence.
  */
@@ -160,7 +166,10 @@ export function endsInSoftmax({ config: { layers } }: Topology): boolean {
   return hasSoftmax(layers.at(-1)!);
 }
 
-/** Layers without names get some that are the same on every rank: their class, and which of its layers they are. */
+/**
+ * Layers without names get some that are the same on every rank: their class, and which of its
+ * layers they are.
+ */
 function named(layers: readonly Layer[]): NamedLayer[] {
   return layers.map((layer, i) => {
     const { class_name: kind, config } = layer;

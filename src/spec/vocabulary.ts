@@ -1,4 +1,7 @@
-/** What a language model's tokens stand for, as its files carry it: what it learned means nothing by other tokens. */
+/**
+ * What a language model's tokens stand for, as its files carry it: what it learned means nothing by
+ * other tokens.
+ */
 import * as v from 'valibot';
 import { MAX_VOCABULARY } from './gpt.ts';
 

@@ -1,7 +1,8 @@
 /**
- * Ranks' clocks laid over each other, from collectives that need everyone: as nobody ends one before all have begun it, rank s ends
- * after rank r begins, and r ends after s begins. So what s's clock is ahead of r's lies between `begin_s - end_r` and
- * `end_s - begin_r`. NTP (RFC 5905, section 8) reads one exchange of two clocks the same way, and like it trusts the tightest of the
+ * Ranks' clocks laid over each other, from collectives that need everyone: as nobody ends one
+ * before all have begun it, rank s ends after rank r begins, and r ends after s begins. So what s's
+ * clock is ahead of r's lies between `begin_s - end_r` and `end_s - begin_r`. NTP (RFC 5905,
+ * section 8) reads one exchange of two clocks the same way, and like it trusts the tightest of the
  * last few. Pure but for what {@link ClockComparison} remembers.
  */
 

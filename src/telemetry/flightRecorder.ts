@@ -1,6 +1,7 @@
 /**
- * The last collectives and messages of one rank, kept to be looked at when something went wrong: what torch's flight recorder
- * is for NCCL (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html).
+ * The last collectives and messages of one rank, kept to be looked at when something went wrong:
+ * what torch's flight recorder is for NCCL
+ * (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html).
  */
 
 import type { FlightRecord, FlightRecording } from '../protocol/flightRecording.ts';
@@ -25,7 +26,9 @@ export class FlightRecorder {
     this.#generation = generation;
   }
 
-  /** Keeps a record of what is scheduled `now`; whoever gives it goes on writing what happens to it. */
+  /**
+   * Keeps a record of what is scheduled `now`; whoever gives it goes on writing what happens to it.
+   */
   add(what: FlightSubject, now: number): FlightRecord {
     const record: FlightRecord = {
       ...what,

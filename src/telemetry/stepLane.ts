@@ -1,6 +1,6 @@
 /**
- * How a rank spent a step, from what its step measured: the stretches of time that a timeline shows. Pure. What is told to other
- * ranks is packed into numbers of float64, a few dozen a step.
+ * How a rank spent a step, from what its step measured: the stretches of time that a timeline
+ * shows. Pure. What is told to other ranks is packed into numbers of float64, a few dozen a step.
  */
 import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
@@ -19,14 +19,20 @@ interface MeasuredStep {
   traces: readonly (RingTrace | null)[];
 }
 
-/** Most segments of a step that are told to other ranks: all there are for four ranks and one bucket, as a rule. */
+/**
+ * Most segments of a step that are told to other ranks: all there are for four ranks and one
+ * bucket, as a rule.
+ */
 export const TOLD_SEGMENTS = 24;
 
-/** What counts where two of a rank's collectives overlap: the more a rank itself does, the earlier. */
+/**
+ * What counts where two of a rank's collectives overlap: the more a rank itself does, the earlier.
+ */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
 /**
- * What a rank does alone follows from the times, laid back from the step's end; what it does with others from the hops.
+ * What a rank does alone follows from the times, laid back from the step's end; what it does with
+ * others from the hops.
  */
 export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane {
   const { doneAt, readAt } = milestones(ms);
@@ -45,7 +51,10 @@ export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane 
   return { step, startedAt, duration: ms.total, segments: segments.sort((a, b) => a.start - b.start) };
 }
 
-/** Milliseconds of waiting for the left neighbour after everything that the rank had to do beside it was done. */
+/**
+ * Milliseconds of waiting for the left neighbour after everything that the rank had to do beside it
+ * was done.
+ */
 export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
   const { doneAt, readAt } = milestones(ms);
   return segments.reduce((sum, { kind, start, end }) => {
@@ -53,13 +62,18 @@ export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
   }, 0);
 }
 
-/** When the last collective was done, and the last gradient read; milliseconds since the step began. */
+/**
+ * When the last collective was done, and the last gradient read; milliseconds since the step began.
+ */
 function milestones({ total, update, exposed }: StepTimes): { doneAt: number; readAt: number } {
   const doneAt = Math.max(0, total - update);
   return { doneAt, readAt: Math.max(0, doneAt - exposed) };
 }
 
-/** One ring step after the other: a chunk is sent, the left neighbour's awaited, and what came added up. */
+/**
+ * One ring step after the other: a chunk is sent, the left neighbour's awaited, and what came added
+ * up.
+ */
 function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
   const segments: Segment[] = [];
   let now = startedAt - since;
@@ -111,8 +125,8 @@ function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
 }
 
 /**
- * The lane with at most {@link TOLD_SEGMENTS} segments: where there are more, its time with others is cut into equal slots, each of which shows what
- * took most of it.
+ * The lane with at most {@link TOLD_SEGMENTS} segments: where there are more, its time with others
+ * is cut into equal slots, each of which shows what took most of it.
  */
 export function simplify(lane: StepLane): StepLane {
   if (lane.segments.length <= TOLD_SEGMENTS) return lane;
@@ -143,7 +157,10 @@ export const LANE_NUMBERS = 3 + TOLD_SEGMENTS;
 
 /** Ticks of a packed segment, milliseconds: finer than browsers' clocks. */
 const TICK_MS = 0.01;
-/** 22 bits for each of start and length: 42 s. With three for the kind, a float64 holds them exactly. */
+/**
+ * 22 bits for each of start and length: 42 s. With three for the kind, a float64 holds them
+ * exactly.
+ */
 const MOST_TICKS = 2 ** 22 - 1;
 const KINDS = 8;
 const NOTHING = -1;

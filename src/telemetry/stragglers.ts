@@ -1,13 +1,19 @@
 /**
- * Who slows the ring, and why. In a ring all wait for the slowest, so that every rank's step takes as long; what tells them apart is
- * their **own time**, the step without waiting for others. Pure.
+ * Who slows the ring, and why. In a ring all wait for the slowest, so that every rank's step takes
+ * as long; what tells them apart is their **own time**, the step without waiting for others. Pure.
  */
 import type { LinkRoute, RankStatistics, RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
-/** Ranks within this ratio of the median are alike: machines of one class differ that much from step to step. */
+/**
+ * Ranks within this ratio of the median are alike: machines of one class differ that much from step
+ * to step.
+ */
 const SLOW_RATIO = 1.3;
-/** A link is slow from this ratio to the others' median on: times of single chunks scatter more than those of steps. */
+/**
+ * A link is slow from this ratio to the others' median on: times of single chunks scatter more than
+ * those of steps.
+ */
 const SLOW_LINK_RATIO = 2;
 /** Least share of a step that a slow link must cost. */
 const LINK_COST = 0.15;
@@ -38,7 +44,8 @@ export type Finding =
 export function findStragglers(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
   if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
   const links = slowLinks(statistics, telemetry);
-  // A slow link holds up the rank that sends over it: where nothing else is slow about that rank, it is not to blame.
+  // A slow link holds up the rank that sends over it: where nothing else is slow about that rank,
+  // it is not to blame.
   const ranks = slowRanks(statistics, telemetry).filter(
     ({ rank, computing, isHidden }) => computing !== null || isHidden || links.every(({ from }) => from !== rank),
   );

@@ -50,8 +50,8 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
 }
 
 /**
- * Runs `n` ranks in one process over memory links: `main` is called once per rank with its process group, and the
- * results come back in rank order.
+ * Runs `n` ranks in one process over memory links: `main` is called once per rank with its process
+ * group, and the results come back in rank order.
  *
  * @throws what the first rank to throw has thrown; the others' collectives are then aborted.
  */

@@ -1,6 +1,6 @@
 /**
- * An end of a link over a channel of its own: waits below the mark of `link.ts`. An implementation adds how a frame leaves
- * (`transmit`), and reports what left.
+ * An end of a link over a channel of its own: waits below the mark of `link.ts`. An implementation
+ * adds how a frame leaves (`transmit`), and reports what left.
  */
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { HIGH_WATER_BYTES } from './link.ts';
@@ -13,7 +13,10 @@ export abstract class BaseLink extends LinkEnd {
   readonly #waiting: Deferred<void>[] = [];
   #queuedBytes = 0;
 
-  /** Sends the frame off. Whoever implements it calls `left(bytes)` once the frame no longer counts as queued. */
+  /**
+   * Sends the frame off. Whoever implements it calls `left(bytes)` once the frame no longer counts
+   * as queued.
+   */
   protected abstract transmit(frame: ArrayBuffer): void;
 
   protected dispatch(frame: ArrayBuffer): Promise<void> {

@@ -1,11 +1,14 @@
 /**
- * Entry of the SharedWorker that joins tabs of one browser: whoever connects says a key, and the second to say it and the first get
- * a port each, whose other end the other has. Only pages of one origin in one profile of a browser share it. What then goes over the
- * ports does not come by here.
+ * Entry of the SharedWorker that joins tabs of one browser: whoever connects says a key, and the
+ * second to say it and the first get a port each, whose other end the other has. Only pages of one
+ * origin in one profile of a browser share it. What then goes over the ports does not come by here.
  */
 import { systemClock } from '../util/clock.ts';
 
-/** How long a key waits for its second tab: longer than whoever asks, who may have gone without a word. */
+/**
+ * How long a key waits for its second tab: longer than whoever asks, who may have gone without a
+ * word.
+ */
 const WAITING_MS = 30_000;
 
 const waiting = new Map<unknown, MessagePort>();

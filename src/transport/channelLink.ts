@@ -1,6 +1,6 @@
 /**
- * A link over a WebRTC data channel, on whichever thread the channel lives. docs/LIMITS.md lists the numbers; the reasons stand
- * beside each constant.
+ * A link over a WebRTC data channel, on whichever thread the channel lives. docs/LIMITS.md lists
+ * the numbers; the reasons stand beside each constant.
  */
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
@@ -9,15 +9,15 @@ import { BaseLink } from './baseLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * Bytes handed to the channel before frames wait in our queue instead. Chromium closes nothing but throws above 16 MiB;
- * 1 MiB keeps its SCTP window (at most ~1 MiB) full.
+ * Bytes handed to the channel before frames wait in our queue instead. Chromium closes nothing but
+ * throws above 16 MiB; 1 MiB keeps its SCTP window (at most ~1 MiB) full.
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
 /** Refill when the channel has drained to this: far enough from zero that the wire never idles. */
 const CHANNEL_LOW_BYTES = 256 * 1024;
 /**
- * How long a link whose connection is gone waits for frames that came before: they reach this thread by another way than the word of
- * the end, and may be slower.
+ * How long a link whose connection is gone waits for frames that came before: they reach this
+ * thread by another way than the word of the end, and may be slower.
  */
 const LAST_WORDS_MS = 50;
 
@@ -84,8 +84,8 @@ class ChannelLink extends BaseLink {
 }
 
 /**
- * Resolves with a link over `channel` once that is open, which it is not yet. Rejects with PeerGoneError where its connection does
- * not come about.
+ * Resolves with a link over `channel` once that is open, which it is not yet. Rejects with
+ * PeerGoneError where its connection does not come about.
  */
 export function openChannelLink(channel: RTCDataChannel, connection: Connection): Promise<Link> {
   const opened = deferred<Link>();

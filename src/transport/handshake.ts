@@ -1,6 +1,7 @@
 /**
- * HELLO and HELLO-ACK: a link counts as up once both ends have said who they are and agreed. A stale or wrong peer (of
- * another room, generation or rank) is refused here, before any gradient crosses.
+ * HELLO and HELLO-ACK: a link counts as up once both ends have said who they are and agreed. A
+ * stale or wrong peer (of another room, generation or rank) is refused here, before any gradient
+ * crosses.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';
@@ -13,11 +14,11 @@ export const Hello = v.strictObject({ room: v.string(), generation: v.number(), 
 export type Hello = v.InferOutput<typeof Hello>;
 
 /**
- * Introduces both ends of a fresh link to each other. Resolves when both agreed; frames behind the handshake stay queued
- * in the link for the next handler. On failure the link is closed.
+ * Introduces both ends of a fresh link to each other. Resolves when both agreed; frames behind the
+ * handshake stay queued in the link for the next handler. On failure the link is closed.
  *
- * @throws ProtocolError where the other side is not `expected`, TimeoutError after `timeoutMs`, PeerGoneError where the
- *   link closes first.
+ * @throws ProtocolError where the other side is not `expected`, TimeoutError after `timeoutMs`,
+ *   PeerGoneError where the link closes first.
  */
 export async function handshake(
   link: Link,

@@ -1,6 +1,7 @@
 /**
- * `Link`: ordered, reliable frames between two ranks. Everything above this interface (handshake, collectives) works the
- * same over every implementation; `test/transport/linkCompliance.ts` is the contract as code.
+ * `Link`: ordered, reliable frames between two ranks. Everything above this interface (handshake,
+ * collectives) works the same over every implementation; `test/transport/linkCompliance.ts` is the
+ * contract as code.
  */
 import type { LinkRoute } from '../protocol/events.ts';
 import { MAX_FRAME_BYTES } from '../protocol/frame.ts';
@@ -26,28 +27,38 @@ export const UNKNOWN_WAY: LinkDescription = { route: 'unknown', roundTripMs: nul
 
 export interface Link {
   /**
-   * Queues one frame (1 .. MAX_FRAME_BYTES bytes) and takes it over: the buffer may be transferred, do not touch it again.
-   * Frames arrive whole and in order. Resolves when the frame need not be kept and the queue is below its mark, so that
-   * awaiting it is backpressure.
+   * Queues one frame (1 .. MAX_FRAME_BYTES bytes) and takes it over: the buffer may be transferred,
+   * do not touch it again. Frames arrive whole and in order. Resolves when the frame need not be
+   * kept and the queue is below its mark, so that awaiting it is backpressure.
    *
    * @throws (rejects) PeerGoneError once the link is closed, UsageError for a bad size.
    */
   send(frame: ArrayBuffer): Promise<void>;
-  /** Called for each frame that arrives; it is the handler's from then on. Frames before there is one are queued. */
+  /**
+   * Called for each frame that arrives; it is the handler's from then on. Frames before there is
+   * one are queued.
+   */
   onframe: ((frame: ArrayBuffer) => void) | null;
-  /** Called once when the link closes, from either side; with the error, if it broke. Called at once if set late. */
+  /**
+   * Called once when the link closes, from either side; with the error, if it broke. Called at once
+   * if set late.
+   */
   onclose: ((error: Error | null) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
   /** How the bytes travel, as far as the implementation knows. */
   describe(): Promise<LinkDescription>;
-  /** Closes both sides. What was sent before may be lost: acknowledge first what must arrive. Idempotent. */
+  /**
+   * Closes both sides. What was sent before may be lost: acknowledge first what must arrive.
+   * Idempotent.
+   */
   close(): void;
 }
 
 /**
- * Bytes that may wait in one link's queue before `send` stops resolving: enough to keep a fast line busy through a
- * scheduling pause (1 MiB is 8 ms at 1 Gbit/s), little enough that a slow one does not hold much of a tab's memory.
+ * Bytes that may wait in one link's queue before `send` stops resolving: enough to keep a fast line
+ * busy through a scheduling pause (1 MiB is 8 ms at 1 Gbit/s), little enough that a slow one does
+ * not hold much of a tab's memory.
  */
 export const HIGH_WATER_BYTES = 1024 * 1024;
 

@@ -1,6 +1,7 @@
 /**
- * What every end of a link does the same way: counting, queueing frames that come before their handler, and closing once. An
- * implementation adds how a frame goes (`dispatch`), and reports what came and broke.
+ * What every end of a link does the same way: counting, queueing frames that come before their
+ * handler, and closing once. An implementation adds how a frame goes (`dispatch`), and reports what
+ * came and broke.
  */
 import { asError, PeerGoneError } from '../util/errors.ts';
 import { checkFrameSize, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';
@@ -12,7 +13,10 @@ export abstract class LinkEnd implements Link {
   #onclose: ((error: Error | null) => void) | null = null;
   #closed: { error: Error | null } | null = null;
 
-  /** Sends the frame off, at once. Resolves when more may come; throws or rejects with {@link goneError} where the link closes first. */
+  /**
+   * Sends the frame off, at once. Resolves when more may come; throws or rejects with {@link
+   * goneError} where the link closes first.
+   */
   protected abstract dispatch(frame: ArrayBuffer): Promise<void>;
   /** Lets go of what is beneath; called once. */
   protected abstract release(): void;

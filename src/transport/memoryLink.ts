@@ -8,7 +8,8 @@ class MemoryLink extends BaseLink {
   protected transmit(frame: ArrayBuffer): void {
     const { peer } = this;
     const bytes = frame.byteLength;
-    // Detached like on any other link, so that a caller who goes on using the buffer is caught in a unit test.
+    // Detached like on any other link, so that a caller who goes on using the buffer is caught in a
+    // unit test.
     const moved = structuredClone(frame, { transfer: [frame] });
     queueMicrotask(() => {
       this.left(bytes);

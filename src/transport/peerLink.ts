@@ -1,8 +1,10 @@
 /**
- * Connections by simple-peer: the only file that knows it. Main thread only, as RTCPeerConnection is.
+ * Connections by simple-peer: the only file that knows it. Main thread only, as RTCPeerConnection
+ * is.
  *
- * simple-peer makes a channel of its own and keeps its events: by it the two ends know that they are connected, and that the other is
- * gone. Frames have another channel, which may move to a worker.
+ * simple-peer makes a channel of its own and keeps its events: by it the two ends know that they
+ * are connected, and that the other is gone. Frames have another channel, which may move to a
+ * worker.
  */
 import type Peer from 'simple-peer';
 // The plain entry needs Node's globals; this build brings its own.
@@ -13,8 +15,9 @@ import { openChannelLink, type Connection } from './channelLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * The stream of the channel for frames, on both ends: simple-peer's own channel gets 0 or 1, whichever end it comes from
- * (https://www.rfc-editor.org/rfc/rfc8832#section-6), and browsers differ in how many there may be.
+ * The stream of the channel for frames, on both ends: simple-peer's own channel gets 0 or 1,
+ * whichever end it comes from (https://www.rfc-editor.org/rfc/rfc8832#section-6), and browsers
+ * differ in how many there may be.
  */
 const FRAMES_STREAM = 2;
 
@@ -32,14 +35,23 @@ export interface PeerConnectOptions {
 export interface PeerAttempt {
   /** Hands over what the other side signalled; late or superfluous signals are ignored. */
   signal(signal: PeerSignal): void;
-  /** Resolves with the open link. Rejects with PeerGoneError where the connection fails or is aborted. */
+  /**
+   * Resolves with the open link. Rejects with PeerGoneError where the connection fails or is
+   * aborted.
+   */
   readonly link: Promise<Link>;
   abort(): void;
 }
 
-/** A connection under way. It has no deadline of its own: whoever closes it knows how long linking may take. */
+/**
+ * A connection under way. It has no deadline of its own: whoever closes it knows how long linking
+ * may take.
+ */
 export interface PeerConnection extends Connection {
-  /** For frames. In the task that made it, and no later, it may be transferred to a worker, where the browser can do so. */
+  /**
+   * For frames. In the task that made it, and no later, it may be transferred to a worker, where
+   * the browser can do so.
+   */
   readonly channel: RTCDataChannel;
   signal(signal: PeerSignal): void;
 }
@@ -56,7 +68,8 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
   });
   const peer = new PeerConstructor({
     initiator,
-    // simple-peer's way to be given an implementation of WebRTC: it is to manage this connection, and makes one.
+    // simple-peer's way to be given an implementation of WebRTC: it is to manage this connection,
+    // and makes one.
     wrtc: {
       RTCPeerConnection: new Proxy(RTCPeerConnection, { construct: () => native }),
       RTCSessionDescription,
@@ -89,7 +102,10 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
   return connection;
 }
 
-/** Starts one attempt to link, with frames on this thread. @throws where the browser makes no connections. */
+/**
+ * Starts one attempt to link, with frames on this thread. @throws where the browser makes no
+ * connections.
+ */
 export function connectPeer(options: PeerConnectOptions): PeerAttempt {
   const connection = openPeerConnection(options);
   return {

@@ -1,6 +1,7 @@
 /**
- * A link over a MessagePort: between threads of a page, or two tabs of one browser. Frames are transferred, not copied.
- * A port has neither backpressure nor a dependable close event, so both are messages of ours.
+ * A link over a MessagePort: between threads of a page, or two tabs of one browser. Frames are
+ * transferred, not copied. A port has neither backpressure nor a dependable close event, so both
+ * are messages of ours.
  */
 import * as v from 'valibot';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
@@ -22,7 +23,10 @@ const PortMessage = v.variant('type', [
 ]);
 type PortMessage = v.InferOutput<typeof PortMessage>;
 
-/** Report consumption in steps of this many bytes: a message a frame would double the traffic of the port. */
+/**
+ * Report consumption in steps of this many bytes: a message a frame would double the traffic of the
+ * port.
+ */
 const TAKEN_STEP_BYTES = 256 * 1024;
 
 export class PortLink extends BaseLink {
@@ -86,14 +90,16 @@ export class PortLink extends BaseLink {
   }
 }
 
-/** A link over one end of a MessageChannel whose other end is a link too, or a {@link bridgeLink}. */
+/**
+ * A link over one end of a MessageChannel whose other end is a link too, or a {@link bridgeLink}.
+ */
 export function createPortLink(port: MessagePort): Link {
   return new PortLink(port);
 }
 
 /**
- * Puts `link` on the other side of `port`: the thread that holds the port's other end uses it as a link of its own.
- * Closing either closes both, and calls `onclose`.
+ * Puts `link` on the other side of `port`: the thread that holds the port's other end uses it as a
+ * link of its own. Closing either closes both, and calls `onclose`.
  */
 export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => {}): void {
   const post = (message: PortMessage) => port.postMessage(message, []);

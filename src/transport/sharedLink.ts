@@ -1,6 +1,7 @@
 /**
- * A link that outlasts a membership generation: one link to a member, and a view of it for each generation that uses it. The next generation
- * greets over its view while the last one still finishes over its own.
+ * A link that outlasts a membership generation: one link to a member, and a view of it for each
+ * generation that uses it. The next generation greets over its view while the last one still
+ * finishes over its own.
  */
 import { generationOf } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
@@ -8,8 +9,9 @@ import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
 
 /**
- * Most bytes kept of generations that this rank has not come to. Before it has heard this rank's greeting a member sends nothing but
- * its own, of some hundred bytes: this is enough for hundreds of generations that come and go meanwhile.
+ * Most bytes kept of generations that this rank has not come to. Before it has heard this rank's
+ * greeting a member sends nothing but its own, of some hundred bytes: this is enough for hundreds
+ * of generations that come and go meanwhile.
  */
 export const MAX_EARLY_BYTES = 64 * 1024;
 
@@ -39,15 +41,19 @@ export class SharedLink {
     return this.#onclose;
   }
 
-  /** For the owner: called once when the link closes, before the views hear of it; at once if set late. */
+  /**
+   * For the owner: called once when the link closes, before the views hear of it; at once if set
+   * late.
+   */
   set onclose(handler: ((error: Error | null) => void) | null) {
     this.#onclose = handler;
     if (handler && this.#closed) handler(this.#closed.error);
   }
 
   /**
-   * The link as a generation has it: sends frames as they are, and gets those of its generation only, also those that came before the view
-   * was made. Closing it closes nothing else, and the other end does not hear of it; frames of its generation are dropped from then on.
+   * The link as a generation has it: sends frames as they are, and gets those of its generation
+   * only, also those that came before the view was made. Closing it closes nothing else, and the
+   * other end does not hear of it; frames of its generation are dropped from then on.
    *
    * @param generation later than that of all views before.
    * @throws UsageError where it is not: what a generation missed has been dropped.

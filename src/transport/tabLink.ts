@@ -1,9 +1,10 @@
 /**
- * A link to another tab of the same browser: a MessagePort between the two threads that use it, be they workers or main threads.
+ * A link to another tab of the same browser: a MessagePort between the two threads that use it, be
+ * they workers or main threads.
  *
- * A port does not say when the tab at its other end has died. The browser does, by way of the Web Locks API
- * (https://www.w3.org/TR/web-locks/): each end holds a lock as long as it lives, and asks for the other's, which it is given at once
- * when that tab is gone, in whatever way.
+ * A port does not say when the tab at its other end has died. The browser does, by way of the Web
+ * Locks API (https://www.w3.org/TR/web-locks/): each end holds a lock as long as it lives, and asks
+ * for the other's, which it is given at once when that tab is gone, in whatever way.
  */
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
@@ -14,8 +15,8 @@ import type { PeerAttempt } from './peerLink.ts';
 import { PortLink } from './portLink.ts';
 
 /**
- * How long an end whose other end is gone waits for what that one may have sent before: the browser's word takes another way, and
- * may be faster.
+ * How long an end whose other end is gone waits for what that one may have sent before: the
+ * browser's word takes another way, and may be faster.
  */
 const LAST_WORDS_MS = 50;
 
@@ -50,8 +51,9 @@ class TabLink extends PortLink {
 }
 
 /**
- * Starts one attempt to link to a tab that makes one with the same key. It takes no signals, and has no deadline of its own. Its link
- * rejects with PeerGoneError where the browser does not join its tabs, or does not say when one is gone.
+ * Starts one attempt to link to a tab that makes one with the same key. It takes no signals, and
+ * has no deadline of its own. Its link rejects with PeerGoneError where the browser does not join
+ * its tabs, or does not say when one is gone.
  */
 export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOptions): PeerAttempt {
   const own = `peergrad ${key} ${initiator ? 'a' : 'b'}`;

@@ -1,7 +1,9 @@
 import type { Clock } from './clock.ts';
 import { deferred } from './deferred.ts';
 
-/** What `promise` gives, or a rejection with `expired()` if it takes longer than `ms` milliseconds. */
+/**
+ * What `promise` gives, or a rejection with `expired()` if it takes longer than `ms` milliseconds.
+ */
 export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T>, expired: () => Error): Promise<T> {
   const late = deferred<never>();
   const cancel = clock.after(ms, () => late.reject(expired()));

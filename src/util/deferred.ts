@@ -1,4 +1,7 @@
-/** A promise with its `resolve` and `reject` on the outside (`Promise.withResolvers`, which Node 20 lacks). */
+/**
+ * A promise with its `resolve` and `reject` on the outside (`Promise.withResolvers`, which Node 20
+ * lacks).
+ */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   readonly resolve: (value: T) => void;

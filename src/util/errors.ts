@@ -1,6 +1,6 @@
 /**
- * Errors, one class per decision a caller has to make. Every message says what happened and what to do about it;
- * `context` carries the same facts for programs.
+ * Errors, one class per decision a caller has to make. Every message says what happened and what to
+ * do about it; `context` carries the same facts for programs.
  */
 
 /** Where an error happened. Every field is optional: an error carries what its thrower knows. */
@@ -37,7 +37,10 @@ export class UsageError extends PeergradError {
   override readonly name: string = 'UsageError';
 }
 
-/** A deadline passed; `context.missing` names the ranks that did not answer. Retry with the survivors, or give up. */
+/**
+ * A deadline passed; `context.missing` names the ranks that did not answer. Retry with the
+ * survivors, or give up.
+ */
 export class TimeoutError extends PeergradError {
   override readonly name: string = 'TimeoutError';
 }
@@ -47,25 +50,34 @@ export class PeerGoneError extends PeergradError {
   override readonly name: string = 'PeerGoneError';
 }
 
-/** Ranks issued different collectives or hold different models: the program differs between ranks, so give up. */
+/**
+ * Ranks issued different collectives or hold different models: the program differs between ranks,
+ * so give up.
+ */
 export class MismatchError extends PeergradError {
   override readonly name: string = 'MismatchError';
 }
 
 /**
- * Some ranks' state (`context.odd`) is no longer that of the others: begin another generation, at whose start theirs is replaced; if it
- * comes again, go on without them.
+ * Some ranks' state (`context.odd`) is no longer that of the others: begin another generation, at
+ * whose start theirs is replaced; if it comes again, go on without them.
  */
 export class DivergenceError extends PeergradError {
   override readonly name: string = 'DivergenceError';
 }
 
-/** Bytes or messages that our protocol does not allow: the other side is broken, hostile or of another version. */
+/**
+ * Bytes or messages that our protocol does not allow: the other side is broken, hostile or of
+ * another version.
+ */
 export class ProtocolError extends PeergradError {
   override readonly name: string = 'ProtocolError';
 }
 
-/** The signaling server refused or could not be reached: check the address and the room code, then try again. */
+/**
+ * The signaling server refused or could not be reached: check the address and the room code, then
+ * try again.
+ */
 export class SignalingError extends PeergradError {
   override readonly name: string = 'SignalingError';
 }
@@ -75,7 +87,10 @@ export class RemovedError extends SignalingError {
   override readonly name: string = 'RemovedError';
 }
 
-/** The room has ended a run before it was finished, and this member is still there: wait for the next one. */
+/**
+ * The room has ended a run before it was finished, and this member is still there: wait for the
+ * next one.
+ */
 export class RunOverError extends PeergradError {
   override readonly name: string = 'RunOverError';
 }
@@ -95,7 +110,10 @@ export class StorageError extends PeergradError {
   override readonly name: string = 'StorageError';
 }
 
-/** Some rank has no more inputs and all were told to stop with it: end this pass over the data, the model is as it was. */
+/**
+ * Some rank has no more inputs and all were told to stop with it: end this pass over the data, the
+ * model is as it was.
+ */
 export class EarlyTerminationError extends PeergradError {
   override readonly name: string = 'EarlyTerminationError';
 }

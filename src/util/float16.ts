@@ -1,8 +1,10 @@
 /**
- * Whole arrays between float32 and float16 (IEEE 754 binary16, as bits in a Uint16Array): half the bytes on a wire.
+ * Whole arrays between float32 and float16 (IEEE 754 binary16, as bits in a Uint16Array): half the
+ * bytes on a wire.
  *
- * Arithmetic on the bits, after Fabian Giesen's `float_to_half_fast3_rtne` (https://gist.github.com/rygorous/2156668) and
- * `half_to_float_fast5` (https://gist.github.com/rygorous/2144712): nothing in it is left to an engine.
+ * Arithmetic on the bits, after Fabian Giesen's `float_to_half_fast3_rtne`
+ * (https://gist.github.com/rygorous/2156668) and `half_to_float_fast5`
+ * (https://gist.github.com/rygorous/2144712): nothing in it is left to an engine.
  */
 import { UsageError } from './errors.ts';
 
@@ -17,7 +19,10 @@ const FLOAT_TOO_LARGE = (127 + 16) << 23;
 const FLOAT_SMALLEST_NORMAL = (127 - 14) << 23;
 /** Bits of mantissa that a float32 has and a half has not. */
 const DROPPED_BITS = 13;
-/** The difference of the exponents' biases, and just below half a unit of what stays: with the last bit, ties go to even. */
+/**
+ * The difference of the exponents' biases, and just below half a unit of what stays: with the last
+ * bit, ties go to even.
+ */
 const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
 /** Subnormal halves are multiples of 2^-24. */
 const SUBNORMALS_PER_ONE = 16_777_216;
@@ -25,15 +30,19 @@ const SUBNORMALS_PER_ONE = 16_777_216;
 const ROUND_TO_INTEGER = 4_503_599_627_370_496;
 /** The factor by which a half's bits in a float32's place are too small. */
 const REBIAS = powerOfTwo(112);
-/** The least exponent of {@link toHalf}: with it, a float32 that is subnormal becomes a half that is. */
+/**
+ * The least exponent of {@link toHalf}: with it, a float32 that is subnormal becomes a half that
+ * is.
+ */
 export const MIN_HALF_EXPONENT = -112;
 
 /**
- * Each float32 rounded to the nearest float16, ties to even: from 65520 on infinity, below 2^-14 subnormal. A NaN stays one
- * and keeps the upper bits of its payload.
+ * Each float32 rounded to the nearest float16, ties to even: from 65520 on infinity, below 2^-14
+ * subnormal. A NaN stays one and keeps the upper bits of its payload.
  *
  * @param into where to write; a new array by default.
- * @param exponent values are divided by 2^exponent first. From -112 on; not 0 only where all values are finite.
+ * @param exponent values are divided by 2^exponent first. From -112 on; not 0 only where all values
+ *   are finite.
  * @throws UsageError where `into` has another length.
  */
 export function toHalf(

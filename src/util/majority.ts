@@ -1,6 +1,8 @@
 /** Telling from what several say which of them are wrong: most of them are right. */
 
-/** The most frequent of `votes`; of equally frequent ones the first, `undefined` where nobody voted. */
+/**
+ * The most frequent of `votes`; of equally frequent ones the first, `undefined` where nobody voted.
+ */
 export function majority(votes: readonly string[]): string | undefined {
   const counts = new Map<string, number>();
   for (const vote of votes) counts.set(vote, (counts.get(vote) ?? 0) + 1);

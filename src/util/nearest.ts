@@ -1,6 +1,9 @@
 /** Which name somebody may have meant. */
 
-/** The known name nearest to `name`, if it is near: no more than a third of its letters are other, and two of a short one's. */
+/**
+ * The known name nearest to `name`, if it is near: no more than a third of its letters are other,
+ * and two of a short one's.
+ */
 export function nearestOf(name: string, known: readonly string[]): string | null {
   const most = Math.max(2, Math.floor(name.length / 3));
   const distances = known.map((one) => distance(name.toLowerCase(), one.toLowerCase()));

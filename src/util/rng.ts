@@ -1,6 +1,6 @@
 /**
- * Seeded random numbers that are the same on every machine: integer arithmetic only, no `Math.sin`, `log` or `pow`,
- * whose last bits differ between engines.
+ * Seeded random numbers that are the same on every machine: integer arithmetic only, no `Math.sin`,
+ * `log` or `pow`, whose last bits differ between engines.
  */
 
 /** Uniform numbers in [0, 1). */
@@ -23,7 +23,10 @@ export function mixSeed(...words: number[]): number {
   return h >>> 0;
 }
 
-/** mulberry32, Tommy Ettinger's 32-bit generator: one word of state, passes gjrand; ample for data and shuffles. */
+/**
+ * mulberry32, Tommy Ettinger's 32-bit generator: one word of state, passes gjrand; ample for data
+ * and shuffles.
+ */
 export function createRng(seed: number): Rng {
   let state = seed >>> 0;
   const next = (): number => {
@@ -36,7 +39,10 @@ export function createRng(seed: number): Rng {
   return { next, below: (n) => Math.floor(next() * n) };
 }
 
-/** A permutation of 0 .. n-1 by Fisher and Yates' shuffle; the same for the same seed on every machine. */
+/**
+ * A permutation of 0 .. n-1 by Fisher and Yates' shuffle; the same for the same seed on every
+ * machine.
+ */
 export function permutation(n: number, seed: number): Uint32Array {
   const rng = createRng(seed);
   const out = Uint32Array.from({ length: n }, (_, i) => i);

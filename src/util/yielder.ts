@@ -1,4 +1,7 @@
-/** Lets timers and messages have their turn amid long work: what waits for nothing but itself would never let them. */
+/**
+ * Lets timers and messages have their turn amid long work: what waits for nothing but itself would
+ * never let them.
+ */
 import type { Clock } from './clock.ts';
 
 export class Yielder {
@@ -6,7 +9,10 @@ export class Yielder {
   readonly #stretchMs: number;
   #last: number;
 
-  /** @param stretchMs of work between two turns. A turn takes up to 4 ms, as browsers have it of timers behind timers. */
+  /**
+   * @param stretchMs of work between two turns. A turn takes up to 4 ms, as browsers have it of
+   *   timers behind timers.
+   */
   constructor(clock: Clock, stretchMs: number) {
     this.#clock = clock;
     this.#stretchMs = stretchMs;

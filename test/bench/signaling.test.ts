@@ -1,4 +1,6 @@
-/** The benchmark of the signaling server, with few clients: that it runs, and says what it measured. */
+/**
+ * The benchmark of the signaling server, with few clients: that it runs, and says what it measured.
+ */
 import { expect, test } from 'vitest';
 import { runBench } from '../../bench/cli.ts';
 

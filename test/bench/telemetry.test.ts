@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { compareCpu, compareStretches } from '../../bench/telemetry/stretches.ts';
 
 test('stretches that tell are compared with their quiet neighbours; the first, and what was tested, are left out', () => {
-  // Four steps a stretch: 10 ms where quiet, 11 where told, 1 ms between steps; comparing takes 5, with an exchange 9.
+  // Four steps a stretch: 10 ms where quiet, 11 where told, 1 ms between steps; comparing takes 5,
+  // with an exchange 9.
   const taken = [];
   let at = 0;
   for (let step = 0; step < 32; step++) {
@@ -24,7 +25,8 @@ test('stretches that tell are compared with their quiet neighbours; the first, a
 });
 
 test('what processors did is compared by whole stretches, but for the first and those with a test', () => {
-  // Four steps a stretch: 20 ms each where quiet, 22 where told, half of each shaders', which a test adds 300 to.
+  // Four steps a stretch: 20 ms each where quiet, 22 where told, half of each shaders', which a
+  // test adds 300 to.
   const times = [{ total: 500, besideShaders: 200 }];
   for (let stretch = 0; stretch < 8; stretch++) {
     const { total, besideShaders } = times.at(-1)!;

@@ -1,4 +1,7 @@
-/** That all ranks have called an op is known to each once it is so, and not before, in whatever order frames come. */
+/**
+ * That all ranks have called an op is known to each once it is so, and not before, in whatever
+ * order frames come.
+ */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createAgreement, type Agreement } from '../../src/collectives/diagnostics/agreement.ts';
@@ -16,7 +19,10 @@ interface Call {
   step: number;
 }
 
-/** Ranks that call one op, and what their CALL frames do on links that `pick` lets move one frame at a time. */
+/**
+ * Ranks that call one op, and what their CALL frames do on links that `pick` lets move one frame at
+ * a time.
+ */
 class Ranks {
   readonly agreements: (Agreement | null)[];
   readonly sent: Call[] = [];

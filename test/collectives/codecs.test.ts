@@ -1,4 +1,7 @@
-/** Codecs alone: what they lose, what they do not hide, and that decoded values encode to the same bytes. */
+/**
+ * Codecs alone: what they lose, what they do not hide, and that decoded values encode to the same
+ * bytes.
+ */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { codecOf, INT8_BLOCK, type Codec } from '../../src/collectives/codecs.ts';
@@ -22,7 +25,10 @@ function decode(codec: Codec, frame: ArrayBuffer, length: number): Float32Array 
   return values;
 }
 
-/** Anything that 32 bits can say: NaNs, infinities and subnormals too; or values of one magnitude, as gradients are. */
+/**
+ * Anything that 32 bits can say: NaNs, infinities and subnormals too; or values of one magnitude,
+ * as gradients are.
+ */
 const anything = fc.uint32Array({ maxLength: 3 * INT8_BLOCK }).map((bits) => new Float32Array(bits.slice().buffer));
 const alike = fc
   .tuple(
@@ -108,7 +114,8 @@ test('fp16 keeps 11 bits of values of any magnitude', () => {
       const decoded = decode(codec, encode(codec, values), values.length);
       const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       values.forEach((value, i) => {
-        // Half a unit of the value; of the smallest half where the largest is just below 2^15; and of that at the least exponent.
+        // Half a unit of the value; of the smallest half where the largest is just below 2^15; and
+        // of that at the least exponent.
         const most = Math.max(2 ** -11 * Math.abs(value), 2 ** -39 * largest, 2 ** (-25 - 112));
         expect(Math.abs(value - decoded[i]!)).toBeLessThanOrEqual(most);
       });

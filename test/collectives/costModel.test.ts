@@ -39,7 +39,8 @@ function simulated(plan: typeof plans.ringAllReduce, n: number, bytes: number, c
 
 /** Largest share by which the model may be off, for what it leaves out. */
 function largestError(algorithm: Algorithm, n: number, costs: Costs): number {
-  // Ranks beyond a power of two send while others already exchange. The model adds both up, which of 3 ranks' few rounds is half.
+  // Ranks beyond a power of two send while others already exchange. The model adds both up, which
+  // of 3 ranks' few rounds is half.
   if (algorithm === Algorithm.DOUBLING && !Number.isInteger(Math.log2(n))) return n === 3 ? 0.5 : 0.2;
   // The later frames of the last round, which are the more the fewer rounds there are.
   if (n <= 3) return 0.2;

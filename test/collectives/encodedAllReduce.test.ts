@@ -1,4 +1,7 @@
-/** All-reduces whose values travel encoded: the same bits everywhere, near the sum, with nothing hidden and nothing unaccounted for. */
+/**
+ * All-reduces whose values travel encoded: the same bits everywhere, near the sum, with nothing
+ * hidden and nothing unaccounted for.
+ */
 import { describe, expect, test } from 'vitest';
 import type { CodecName } from '../../src/collectives/codecs.ts';
 import type { AllReduceOptions } from '../../src/collectives/options.ts';

@@ -1,4 +1,6 @@
-/** News between ranks: that they reach everybody, and what ranks that forge or flood them can do. */
+/**
+ * News between ranks: that they reach everybody, and what ranks that forge or flood them can do.
+ */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
@@ -172,7 +174,8 @@ describe('a hostile rank', () => {
     const held = slow.bytes();
     expect(held).toBeGreaterThan(200 * 1024);
     expect(held).toBeLessThanOrEqual(256 * 1024);
-    // News of others do not wait behind them, and neither do later ones once the link has taken all.
+    // News of others do not wait behind them, and neither do later ones once the link has taken
+    // all.
     groups[1]!.abort(new Error('over'));
     const withAbort = slow.bytes();
     expect(withAbort).toBeGreaterThan(held);

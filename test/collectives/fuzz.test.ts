@@ -1,4 +1,7 @@
-/** Random programs of collectives, each known by its seed. PEERGRAD_FUZZ_SEEDS=1-5000 plays more of them, =17 that one alone. */
+/**
+ * Random programs of collectives, each known by its seed. PEERGRAD_FUZZ_SEEDS=1-5000 plays more of
+ * them, =17 that one alone.
+ */
 import { expect, test } from 'vitest';
 import { PeergradError } from '../../src/util/errors.ts';
 import { play, programOf, TOLD, troubleOf, TROUBLES, type Outcome } from './programs.ts';

@@ -1,7 +1,8 @@
 /**
- * Random programs of collectives and messages. All ranks make the same calls without waiting for one before the next, and every
- * result is compared with a direct computation. One rank may get into trouble on the way. The clock moves only when no frame
- * does, so a seed plays the same way every time.
+ * Random programs of collectives and messages. All ranks make the same calls without waiting for
+ * one before the next, and every result is compared with a direct computation. One rank may get
+ * into trouble on the way. The clock moves only when no frame does, so a seed plays the same way
+ * every time.
  */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -14,11 +15,20 @@ import { ManualClock } from '../manualClock.ts';
 
 /** Deadline of every op, on a clock that the test moves. */
 const TIMEOUT_MS = 1000;
-/** How long a late rank is blocked: it is back while the others inquire, for half of the deadline, what it has called. */
+/**
+ * How long a late rank is blocked: it is back while the others inquire, for half of the deadline,
+ * what it has called.
+ */
 const LATE_MS = 1.25 * TIMEOUT_MS;
-/** By then every op must have ended: those of a late rank after their own deadline and two inquiries. */
+/**
+ * By then every op must have ended: those of a late rank after their own deadline and two
+ * inquiries.
+ */
 const MAX_WAIT_MS = LATE_MS + 2 * TIMEOUT_MS;
-/** Turns of the event loop without a frame after which none is under way: a delayed link takes a dozen for one. */
+/**
+ * Turns of the event loop without a frame after which none is under way: a delayed link takes a
+ * dozen for one.
+ */
 const QUIET_TURNS = 30;
 
 /** What a call's op has to work with, on one rank. */
@@ -110,7 +120,10 @@ const OPS: Readonly<Record<string, Op>> = {
   async monitoredBarrier({ group }) {
     await group.monitoredBarrier();
   },
-  /** Every member sends to the one so many places further on, and receives from the one so many places back, or from anybody. */
+  /**
+   * Every member sends to the one so many places further on, and receives from the one so many
+   * places back, or from anybody.
+   */
   async message({ call, group, self, of, check }) {
     const { rank, ranks, worldSize: n } = group;
     if (rank < 0 || n < 2) return;
@@ -129,7 +142,10 @@ const OPS: Readonly<Record<string, Op>> = {
 };
 const OP_NAMES = Object.keys(OPS);
 
-/** Lengths of tensors: fewer than ranks, about a segment, more than is sent ahead. The last three are drawn less often. */
+/**
+ * Lengths of tensors: fewer than ranks, about a segment, more than is sent ahead. The last three
+ * are drawn less often.
+ */
 const LENGTHS = [0, 1, 2, 3, 7, 100, 1000, 16_376, 16_377, 70_000];
 const SEGMENTS = [Infinity, 16_376, 1000, 333];
 
@@ -246,7 +262,10 @@ export interface Outcome {
   readonly waitedMs: number;
 }
 
-/** Runs a program on all ranks, over links that delay frames, until every call has ended or should have. */
+/**
+ * Runs a program on all ranks, over links that delay frames, until every call has ended or should
+ * have.
+ */
 export async function play(program: Program, trouble: Trouble | null): Promise<Outcome[]> {
   const { seed, worldSize, segmentElements, isDelayed, subgroups } = program;
   const clock = new ManualClock();
@@ -298,7 +317,8 @@ export async function play(program: Program, trouble: Trouble | null): Promise<O
 async function issue(call: Call, group: ProcessGroup, self: number): Promise<void> {
   const of = (rank: number, length = call.length): Float32Array => {
     const tensor = new Float32Array(length);
-    // Small whole numbers, of which any sum is exact. A loop: a callback for each element takes most of a program's time.
+    // Small whole numbers, of which any sum is exact. A loop: a callback for each element takes
+    // most of a program's time.
     for (let i = 0; i < length; i++) tensor[i] = ((call.number * 7 + rank * 31 + i * 13) % 17) - 8;
     return tensor;
   };

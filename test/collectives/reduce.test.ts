@@ -1,4 +1,7 @@
-/** NaN has many bit patterns: which of them a sum has depends on the order of its operands and on the machine. */
+/**
+ * NaN has many bit patterns: which of them a sum has depends on the order of its operands and on
+ * the machine.
+ */
 import { expect, test } from 'vitest';
 import type { TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';

@@ -23,7 +23,8 @@ describe('ring plan', () => {
   test('sums each rank into each chunk exactly once, then copies every sum to every rank', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
-        // held[rank][chunk]: the ranks whose parts this rank's copy of the chunk contains, in order of summation.
+        // held[rank][chunk]: the ranks whose parts this rank's copy of the chunk contains, in order
+        // of summation.
         const held = Array.from({ length: n }, (_, rank) => Array.from({ length: n }, () => [rank]));
         for (let step = 0; step < ringStepCount(n); step++) {
           const sent = transfersAt(n, step).map((t) => ({ ...t, parts: [...held[t.from]![t.chunk]!] }));

@@ -20,7 +20,10 @@ import { filled, range, sumOfRanks } from './values.ts';
 
 /** Of the halving-doubling tests of gloo. */
 export const GLOO_WORLDS = [...range(1, 9), 13, 16, 24, 32];
-/** Bytes for which worlds of more than 8 take recursive doubling, halving-doubling, and (up to 24 ranks) the ring. */
+/**
+ * Bytes for which worlds of more than 8 take recursive doubling, halving-doubling, and (up to 24
+ * ranks) the ring.
+ */
 const BYTES_OF_ALGORITHMS = [40, 45_000, 280_000];
 
 async function sumsRanks(group: ProcessGroup, n: number, counts: readonly number[]): Promise<void> {
@@ -80,7 +83,10 @@ function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: Dtype
   ];
 }
 
-/** torch's distributed_test: who is special in turn, what it holds, what the others hold, what must come of it. */
+/**
+ * torch's distributed_test: who is special in turn, what it holds, what the others hold, what must
+ * come of it.
+ */
 const MASTER_AND_WORKERS = [
   { op: ReduceOp.SUM, master: 2, worker: 10, expected: (n: number) => 2 + 10 * (n - 1) },
   // Exact in float32 up to 10^10, which is 2^10 times a number of 24 bits.
@@ -182,7 +188,8 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
         // A 127th of these is a scale without rounding, as it is of their sum.
         [127, 254, 0],
         [0, 0, 0],
-        // A block's scale is a 127th of its largest value, rounded up to 17 bits: so much is lost twice, on the way there and back.
+        // A block's scale is a 127th of its largest value, rounded up to 17 bits: so much is lost
+        // twice, on the way there and back.
         [42, 43, 2 ** -15],
       ] as const) {
         const result = await group.allReduce(filled(1024, group.rank === 0 ? a : b), { codec: 'int8' });

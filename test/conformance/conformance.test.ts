@@ -1,6 +1,7 @@
 /**
- * The conformance cases over memory links, on a sample of their world sizes: `npm run -s conformance` runs all of them. Then
- * once more on links that delay frames, where ranks meet in other orders.
+ * The conformance cases over memory links, on a sample of their world sizes: `npm run -s
+ * conformance` runs all of them. Then once more on links that delay frames, where ranks meet in
+ * other orders.
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -17,7 +18,10 @@ import { TAB_CASES } from './tabs.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
-/** Small worlds, and of those where other algorithms are taken the smallest; a case without any of these runs its smallest. */
+/**
+ * Small worlds, and of those where other algorithms are taken the smallest; a case without any of
+ * these runs its smallest.
+ */
 const isSampled = ({ worlds }: GroupCase, n: number): boolean => n <= 4 || n === 9 || n === Math.min(...worlds);
 
 describe('conformance case', () => {

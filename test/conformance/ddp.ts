@@ -101,7 +101,10 @@ const SETTINGS: readonly Setting[] = [
   { title: 'noSync, every 3rd iteration reduced', model: normalized, shape: [3], every: 3, ...GRID },
 ];
 
-/** Trains `iterations` on this rank inside join; what the model was in the loop's end, and after join. */
+/**
+ * Trains `iterations` on this rank inside join; what the model was in the loop's end, and after
+ * join.
+ */
 async function trainInJoin(
   group: ProcessGroup,
   iterations: number,
@@ -145,7 +148,10 @@ async function trainInJoin(
   return { done, inLoop, after, error };
 }
 
-/** Iterations of three ranks of which `early` end before the others: the second of them a little later. */
+/**
+ * Iterations of three ranks of which `early` end before the others: the second of them a little
+ * later.
+ */
 function iterationsOf(early: number, baseline: number, extra: number): number[] {
   return [baseline, early === 2 ? baseline + Math.floor(extra / 2) : baseline + extra, baseline + extra];
 }
@@ -281,7 +287,8 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     ...{ number: 43, title: `join with ${setting.title}`, worlds: [3] },
     run: (group) => joins(group, setting),
   })),
-  // The whole grid of those that have one combination above. Each part ends before the runner's deadline.
+  // The whole grid of those that have one combination above. Each part ends before the runner's
+  // deadline.
   ...SETTINGS.filter(({ extras }) => extras === LARGE.extras).flatMap((setting) =>
     GRID.earlies.flatMap((early) =>
       GRID.baselines.map((baseline): ConformanceCase => {

@@ -1,6 +1,6 @@
 /**
- * Memory links on which every frame takes another while: ranks meet in orders in which links inside a process never let them.
- * The order on a link stays, as on any.
+ * Memory links on which every frame takes another while: ranks meet in orders in which links inside
+ * a process never let them. The order on a link stays, as on any.
  */
 import { BaseLink } from '../../src/transport/baseLink.ts';
 import type { LinkDescription } from '../../src/transport/link.ts';

@@ -1,4 +1,7 @@
-/** Every dtype that collectives take, and what a reduction must give: computed here by other means than theirs. */
+/**
+ * Every dtype that collectives take, and what a reduction must give: computed here by other means
+ * than theirs.
+ */
 import { copyInto, emptyLike, view, type TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { fromHalf, toHalf } from '../../src/util/float16.ts';
@@ -66,7 +69,10 @@ export function opsOf({ bits }: DtypeSample): [name: string, op: ReduceOp][] {
   return names.map((name) => [name, ReduceOp[name]]);
 }
 
-/** An input of `rank` whose reductions are exact in every dtype with up to 32 ranks, and that tells places and ranks apart. */
+/**
+ * An input of `rank` whose reductions are exact in every dtype with up to 32 ranks, and that tells
+ * places and ranks apart.
+ */
 export function inputOf(op: ReduceOp, rank: number, n: number, count: number): number[] {
   if (op === ReduceOp.PRODUCT) {
     return Array.from({ length: count }, (_, i) => (rank === i % n ? 2 : rank === (i + 1) % n ? 3 : 1));
@@ -79,7 +85,10 @@ export function factorOf(rank: number): number {
   return rank + 1;
 }
 
-/** What was expected last: all ranks of a world that is in one process ask for the same, one after the other. */
+/**
+ * What was expected last: all ranks of a world that is in one process ask for the same, one after
+ * the other.
+ */
 let lastExpected: { key: string; values: TypedArray } | null = null;
 
 /** What ranks must hold afterwards. */

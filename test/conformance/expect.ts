@@ -1,4 +1,7 @@
-/** Assertions that work in a tab as in Node; their messages say where, what was expected, and what came. */
+/**
+ * Assertions that work in a tab as in Node; their messages say where, what was expected, and what
+ * came.
+ */
 import { messageOf } from '../../src/util/errors.ts';
 
 export class ConformanceError extends Error {

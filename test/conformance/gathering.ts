@@ -1,4 +1,7 @@
-/** Collectives that move parts about: broadcast, gather, scatter, allGather, reduceScatter, allToAll. */
+/**
+ * Collectives that move parts about: broadcast, gather, scatter, allGather, reduceScatter,
+ * allToAll.
+ */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { GLOO_WORLDS } from './allReduce.ts';

@@ -1,4 +1,7 @@
-/** Ranks that come and go: the room's state machine and the election of a state, as torchft's and Horovod's users expect them. */
+/**
+ * Ranks that come and go: the room's state machine and the election of a state, as torchft's and
+ * Horovod's users expect them.
+ */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../signaling/room/index.ts';
 import { electState, type PeerState } from '../../src/parallel/recovery/stateElection.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -65,7 +68,8 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
     title: 'the ranks with the most steps have the state for all; equal ranks need none',
     check: () => {
       const { step: steps, sources, late, keeper } = electState([0, 1, 0, 1, 0].map(after));
-      // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind the state, by all that have it.
+      // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind
+      // the state, by all that have it.
       const expected = { steps: 1, sources: [1, 3], late: [0, 2, 4], keeper: 1 };
       expectEqual({ steps, sources, late, keeper }, expected, 'steps 0, 1, 0, 1, 0');
       expectEqual(electState([0, 3, 0, 3, 0].map(after)).late, [], 'steps 0, 3, 0, 3, 0');

@@ -7,7 +7,10 @@ import { range } from './values.ts';
 const cyclic: Record<string, unknown> = { name: 'cyclic' };
 cyclic['self'] = cyclic;
 
-/** Every kind of value that may be sent; `seed` makes ranks' values, and their encoded sizes, differ. */
+/**
+ * Every kind of value that may be sent; `seed` makes ranks' values, and their encoded sizes,
+ * differ.
+ */
 function valuesOf(seed: number): unknown[] {
   return [
     undefined,

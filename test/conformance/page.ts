@@ -9,10 +9,16 @@ import { range } from './values.ts';
 
 declare global {
   interface Window {
-    /** Opens a room for `worldSize` tabs, or joins one; resolves with this tab's rank once all are there. */
+    /**
+     * Opens a room for `worldSize` tabs, or joins one; resolves with this tab's rank once all are
+     * there.
+     */
     joinWorld: (room: string | null, worldSize: number, timeoutMs?: number) => Promise<number>;
     onroom: (room: string) => void;
-    /** Runs this rank's part of `CASES[index]` on the first `n` ranks; resolves with what failed, `null` for nothing. */
+    /**
+     * Runs this rank's part of `CASES[index]` on the first `n` ranks; resolves with what failed,
+     * `null` for nothing.
+     */
     runConformanceCase: (index: number, n: number) => Promise<string | null>;
     /** All-reduces `rounds` times, or until that fails; resolves with the error. */
     loop: (timeoutMs: number, rounds: number) => Promise<{ name: string; message: string } | null>;

@@ -107,7 +107,8 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       const third = shares(committed, 2);
       shares(third.next, 2);
       expectEqual(shares(committed, 2), third, 'the window after the commit, once more');
-      // Worlds that divide what is left, that do not, and that have more ranks than samples are left.
+      // Worlds that divide what is left, that do not, and that have more ranks than samples are
+      // left.
       for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
         const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
         for (let position = committed; position.epoch === 0;) {

@@ -1,4 +1,7 @@
-/** The laws of plans, without a network: all ranks' plans of a collective are run against each other here. */
+/**
+ * The laws of plans, without a network: all ranks' plans of a collective are run against each other
+ * here.
+ */
 import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import type { Displacements, Move, Plan } from '../../src/collectives/plans/plans.ts';
@@ -12,7 +15,10 @@ import { range } from './values.ts';
 interface Element {
   /** Bit r: rank r's value. */
   readonly ranks: bigint;
-  /** Equal where values were combined in the same way: so are their bits. Combining two is commutative, not associative. */
+  /**
+   * Equal where values were combined in the same way: so are their bits. Combining two is
+   * commutative, not associative.
+   */
   readonly order: number;
   /** Where it was at first, so that it can be told when it lands elsewhere. */
   readonly place: number;
@@ -41,10 +47,11 @@ interface Simulation {
 }
 
 /**
- * Runs plans move by move, each rank's in its own order, and checks that every send meets one receive of the same step and
- * length.
+ * Runs plans move by move, each rank's in its own order, and checks that every send meets one
+ * receive of the same step and length.
  *
- * @param inputs what sends take from; receives write to `outputs`, which are the same where a collective works in place.
+ * @param inputs what sends take from; receives write to `outputs`, which are the same where a
+ *   collective works in place.
  */
 function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][], where: string): Simulation {
   const n = all.length;
@@ -103,7 +110,10 @@ const tensorsOf = (n: number, count: number): Element[][] =>
   range(n).map((rank) => range(count).map((place) => own(rank, place)));
 const isFull = (n: number, { ranks }: Element): boolean => ranks === (1n << BigInt(n)) - 1n;
 
-/** Checks that elements `start` .. `end`-1 of these tensors hold all ranks' values, put together alike. */
+/**
+ * Checks that elements `start` .. `end`-1 of these tensors hold all ranks' values, put together
+ * alike.
+ */
 function expectReduced(n: number, tensors: readonly Element[][], start: number, end: number, where: string): void {
   for (let place = start; place < end; place++) {
     const first = tensors[0]![place]!;
@@ -313,7 +323,10 @@ function checkDirect(): void {
   }
 }
 
-/** The model must be the same function on all ranks, and every algorithm has to be the best somewhere, or it is dead code. */
+/**
+ * The model must be the same function on all ranks, and every algorithm has to be the best
+ * somewhere, or it is dead code.
+ */
 function checkCostModel(): void {
   const sizes = range(0, 24).map((exponent) => 2 ** exponent);
   const chosen = (choose: (n: number, bytes: number) => Algorithm, worlds: number[]): Algorithm[] =>
@@ -325,7 +338,8 @@ function checkCostModel(): void {
   expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather beyond');
   expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce beyond');
   for (const n of large) {
-    // Of little only steps count, of much only bytes; between them test/collectives/costModel.test.ts asks the simulation.
+    // Of little only steps count, of much only bytes; between them
+    // test/collectives/costModel.test.ts asks the simulation.
     expectEqual(chooseAllReduce(n, sizes[0]!), Algorithm.DOUBLING, `allReduce of one byte over ${n}`);
     expectEqual(chooseAllReduce(n, 2 ** 28), Algorithm.RING, `allReduce of 256 MiB over ${n}`);
   }

@@ -1,10 +1,16 @@
-/** A few of the conformance cases in real tabs, of each kind one: `npm run -s conformance -- --tabs` runs all that can. */
+/**
+ * A few of the conformance cases in real tabs, of each kind one: `npm run -s conformance -- --tabs`
+ * runs all that can.
+ */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { CASES_IN_TABS, TAB_CASES, Tabs } from './tabs.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-/** Reductions, roots and ranks of subgroups, mismatches, objects, messages to ranks that are no neighbours, uneven inputs. */
+/**
+ * Reductions, roots and ranks of subgroups, mismatches, objects, messages to ranks that are no
+ * neighbours, uneven inputs.
+ */
 const TITLES = [
   'one rank in turn holds another value than all others',
   'src, dst and peers are global ranks in a subgroup',

@@ -1,4 +1,7 @@
-/** Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. Node's side; `page.ts` is the tabs'. */
+/**
+ * Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. Node's side; `page.ts`
+ * is the tabs'.
+ */
 import type { BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
@@ -111,7 +114,10 @@ export class Tabs {
   }
 }
 
-/** Three tabs all-reduce until `trouble` befalls rank 0; how the others ended, and how long that took, milliseconds. */
+/**
+ * Three tabs all-reduce until `trouble` befalls rank 0; how the others ended, and how long that
+ * took, milliseconds.
+ */
 async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => unknown) {
   const pages = await tabs.join(await tabs.open(3), 3);
   const [first, ...others] = pages;

@@ -34,7 +34,10 @@ const COLLECTIVES: Record<string, Call> = {
   scatterObjects: (group, timeoutMs) => group.scatterObjects(range(group.worldSize), 0, { timeoutMs }),
 };
 
-/** Deadline of ops whose other ranks are gone or frozen, milliseconds: long enough that a busy machine does not miss twice of it. */
+/**
+ * Deadline of ops whose other ranks are gone or frozen, milliseconds: long enough that a busy
+ * machine does not miss twice of it.
+ */
 const TROUBLE_TIMEOUT_MS = 2000;
 
 /** What rank 0 does to the others. */
@@ -251,7 +254,8 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
       inTabs: true,
     },
     run: async (group, n) => {
-      // Objects take a second op each, once sizes are known: it must not wait behind later ones that wait for other ranks.
+      // Objects take a second op each, once sizes are known: it must not wait behind later ones
+      // that wait for other ranks.
       const objects = range(80).map((i) => group.allGatherObject(i + group.rank));
       if (group.rank > 0) await sleep(20);
       const tensors = range(80).map((i) => group.allReduce(one(i)));

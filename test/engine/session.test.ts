@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { REVIVAL_MS } from '../../signaling/room/index.ts';
+import { RESTORE_MS } from '../../signaling/room/index.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { JOB, SessionWorld, tableOf, type Tab } from './sessionWorld.ts';
 
@@ -317,7 +317,7 @@ describe('where the server is lost', () => {
     world.startServer();
     await world.until('all are back', () => tabs.every(({ isServerAway }) => !isServerAway));
     // The room waits for ranks that may still train.
-    await world.pass(REVIVAL_MS);
+    await world.pass(RESTORE_MS);
     expect(tabs.map((tab) => tab.member)).toEqual(members);
     expect(tabs.map((tab) => tab.all('admitted').length)).toEqual([2, 2]);
     await world.until('the room is whole', () => tabs.every((tab) => tab.last('room')!.members.length === 2));

@@ -1,4 +1,6 @@
-/** Members whose runs outlive their worlds: a scripted sequence of generations over memory links. */
+/**
+ * Members whose runs outlive their worlds: a scripted sequence of generations over memory links.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
@@ -42,8 +44,9 @@ interface CountingOptions {
 }
 
 /**
- * A task whose gradients count samples: a weight for each, whose loss it is, negated. With plain SGD and a learning rate of 1 a step
- * adds 1 / (samples of its window) to the weights of these samples, and nothing to others.
+ * A task whose gradients count samples: a weight for each, whose loss it is, negated. With plain
+ * SGD and a learning rate of 1 a step adds 1 / (samples of its window) to the weights of these
+ * samples, and nothing to others.
  */
 export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
   const half = samples >> 1;
@@ -117,8 +120,8 @@ export async function createMember(
 }
 
 /**
- * When a rank's links break: in place of the frame that comes next after so many, sent and received together, since it has begun
- * with a step or, without one, with the generation.
+ * When a rank's links break: in place of the frame that comes next after so many, sent and received
+ * together, since it has begun with a step or, without one, with the generation.
  */
 interface Break {
   rank: number;
@@ -266,7 +269,10 @@ export function stepsOf(members: readonly Member[]): Step[] {
   return [...steps.values()].sort((a, b) => a.step - b.step);
 }
 
-/** The weights of a counting task if every sample of the windows of `steps` was applied once, bit for bit. */
+/**
+ * The weights of a counting task if every sample of the windows of `steps` was applied once, bit
+ * for bit.
+ */
 export function countedOnce(steps: readonly Step[], samples: number, seed = 1): number[] {
   const weights = new Float32Array(samples);
   for (const { epoch, offset, samples: size } of steps) {

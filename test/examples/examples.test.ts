@@ -1,4 +1,7 @@
-/** Every example prints what its tutorial says, in one process and in real tabs, two of them by the command. */
+/**
+ * Every example prints what its tutorial says, in one process and in real tabs, two of them by the
+ * command.
+ */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
@@ -31,7 +34,10 @@ async function linesOf(name: string, tabs?: number): Promise<string[][]> {
   });
 }
 
-/** What `peergrad example` prints, by rank: ranks are not in step, only each one's own lines have an order. */
+/**
+ * What `peergrad example` prints, by rank: ranks are not in step, only each one's own lines have an
+ * order.
+ */
 async function printedBy(...args: string[]): Promise<string[]> {
   const command = [path.join(ROOT, 'launcher/bin.js'), 'example', ...args];
   const { stdout } = await promisify(execFile)(process.execPath, command);

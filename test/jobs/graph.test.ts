@@ -1,4 +1,7 @@
-/** Models of layers that branch: as TensorFlow.js, Keras 2 and Keras 3 describe them, on TensorFlow.js's CPU backend. */
+/**
+ * Models of layers that branch: as TensorFlow.js, Keras 2 and Keras 3 describe them, on
+ * TensorFlow.js's CPU backend.
+ */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';

@@ -12,7 +12,10 @@ const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
 
 type Files = Record<string, Uint8Array<ArrayBuffer>>;
 
-/** A picture's file is its brightness; one of 13 is damaged. What browsers decode, tests in real tabs see. */
+/**
+ * A picture's file is its brightness; one of 13 is damaged. What browsers decode, tests in real
+ * tabs see.
+ */
 const decode: DecodePicture = async (name, blob, { side, channels }) => {
   const [value] = new Uint8Array(await blob.arrayBuffer());
   if (value === 13) throw new DataError(`${name} cannot be decoded.`);

@@ -1,4 +1,7 @@
-/** A job of layers that no named model has: pooling, depthwise convolution, branches, normalization, dropout, activations, a softmax. Small. */
+/**
+ * A job of layers that no named model has: pooling, depthwise convolution, branches, normalization,
+ * dropout, activations, a softmax. Small.
+ */
 const layer = (className: string, name: string, from: readonly string[], config: Record<string, unknown> = {}) => ({
   ...{ class_name: className, name, config },
   inbound_nodes: from.length === 0 ? [] : [from.map((one) => [one, 0, 0, {}])],

@@ -1,4 +1,7 @@
-/** Tables as people have them: which fields are missing, how numbers are written, and where names stand. */
+/**
+ * Tables as people have them: which fields are missing, how numbers are written, and where names
+ * stand.
+ */
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../src/jobs/dataset.ts';
 import { agreeOn, openShard } from '../../src/jobs/index.ts';
@@ -391,7 +394,8 @@ describe('files that people have', () => {
         { name: '-', count: 30 },
       ],
     });
-    // 3 words; a number, and whether it is missing; 2 words; 2 words; a number; a number, and whether it is missing.
+    // 3 words; a number, and whether it is missing; 2 words; 2 words; a number; a number, and
+    // whether it is missing.
     expect(await sizes(text)).toEqual([60, 12]);
   });
 

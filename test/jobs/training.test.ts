@@ -9,7 +9,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** One tab's training, without any of the engine: the parts of this folder, the optimizer and the cursor together. */
+/**
+ * One tab's training, without any of the engine: the parts of this folder, the optimizer and the
+ * cursor together.
+ */
 test('an mlp learns the drawn digits', async () => {
   const job = DEFAULT_JOB;
   const globalBatch = 128;

@@ -1,4 +1,7 @@
-/** Weights as files. What other programs wrote is in `weights/`: safetensors 0.8.0 for Python, and Keras 3.15.1. */
+/**
+ * Weights as files. What other programs wrote is in `weights/`: safetensors 0.8.0 for Python, and
+ * Keras 3.15.1.
+ */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';

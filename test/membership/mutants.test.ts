@@ -1,4 +1,7 @@
-/** Each law is one that the schedules can see broken: with a fault put into the room, the members or the run, they find it. */
+/**
+ * Each law is one that the schedules can see broken: with a fault put into the room, the members or
+ * the run, they find it.
+ */
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
 import { advance as advanceMember } from '../../src/engine/membership/membership.ts';

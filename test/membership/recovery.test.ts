@@ -1,4 +1,7 @@
-/** Tabs that train, break off and come together again: each sample once, one state, nothing undone. The laws are in recovery.ts. */
+/**
+ * Tabs that train, break off and come together again: each sample once, one state, nothing undone.
+ * The laws are in recovery.ts.
+ */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
 import { describeRecovery, playRecovery } from './recovery.ts';

@@ -1,7 +1,8 @@
 /**
- * Tabs that train, break off and come together again, as random schedules: production's recovery, dealing and progress over
- * histories in place of arrays of numbers, and over collectives any of which may break with some of its ranks done. What must
- * never happen is checked on the way and thrown as {@link Violation}.
+ * Tabs that train, break off and come together again, as random schedules: production's recovery,
+ * dealing and progress over histories in place of arrays of numbers, and over collectives any of
+ * which may break with some of its ranks done. What must never happen is checked on the way and
+ * thrown as {@link Violation}.
  */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { PartitionedDataAssigner } from '../../src/engine/training/partitionedDataAssigner.ts';
@@ -64,7 +65,10 @@ function numberOf({ epoch, offset, parts = 0 }: CursorPosition): number {
   return (epoch * 4096 + offset) * 4096 + parts;
 }
 
-/** Stands for parameters and optimizer state: two are the same object exactly if the same steps made them from the same start. */
+/**
+ * Stands for parameters and optimizer state: two are the same object exactly if the same steps made
+ * them from the same start.
+ */
 class History {
   readonly id: number;
   readonly steps: number;
@@ -199,7 +203,10 @@ interface Call {
   reject: (error: Error) => void;
 }
 
-/** One generation's collectives. The last of them breaks: some ranks complete it, the others do not, and none completes another. */
+/**
+ * One generation's collectives. The last of them breaks: some ranks complete it, the others do not,
+ * and none completes another.
+ */
 class World {
   readonly generation: number;
   readonly tabs: readonly Tab[];
@@ -226,7 +233,10 @@ class World {
     this.#trace = trace;
   }
 
-  /** All ranks' values, by rank, of a collective that every rank calls. `complete` is called first, once all have. */
+  /**
+   * All ranks' values, by rank, of a collective that every rank calls. `complete` is called first,
+   * once all have.
+   */
   exchange<T>(what: string, tab: Tab, value: T, complete?: (values: T[]) => void): Promise<T[]> {
     const rank = this.tabs.indexOf(tab);
     return new Promise<T[]>((resolve, reject) => {
@@ -504,7 +514,10 @@ class Schedule {
 
   // ---- The laws ----
 
-  /** R1: after each step exactly the samples that the position says are learned; `tabs` took part in all steps of the pass. */
+  /**
+   * R1: after each step exactly the samples that the position says are learned; `tabs` took part in
+   * all steps of the pass.
+   */
   checkLearned(learned: readonly number[], tabs: number, { isEndOfPass, to }: Sum): void {
     if (this.#kind === 'replicated') {
       const due = isEndOfPass ? this.#samples : Math.floor(to / 4096) % 4096;
@@ -562,8 +575,8 @@ class Schedule {
   }
 
   /**
-   * R2: all have one state. R5: nothing is undone that ranks of the latest world have, but for a last step that was taken again
-   * in a later generation.
+   * R2: all have one state. R5: nothing is undone that ranks of the latest world have, but for a
+   * last step that was taken again in a later generation.
    */
   #checkBegun({ tabs }: World): void {
     const { history, progress } = tabs[0]!;

@@ -1,7 +1,8 @@
 /**
- * One rank's training state, abstracted to what membership can get wrong: which steps were applied, in which order, and how much
- * was computed of the next one. Numbers stand for parameters and gradients: two are equal exactly if their histories are. The
- * rules by which ranks go on with it are production's.
+ * One rank's training state, abstracted to what membership can get wrong: which steps were applied,
+ * in which order, and how much was computed of the next one. Numbers stand for parameters and
+ * gradients: two are equal exactly if their histories are. The rules by which ranks go on with it
+ * are production's.
  */
 import type { GradientStore } from '../../src/engine/training/sampleAssigner.ts';
 import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
@@ -99,7 +100,10 @@ export class Replica implements GradientStore {
   }
 }
 
-/** Gives `rank` of a generation the state that a comparison of its ranks' found, as ranks get it from each other. */
+/**
+ * Gives `rank` of a generation the state that a comparison of its ranks' found, as ranks get it
+ * from each other.
+ */
 type TakeOver = (
   replica: Replica,
   rank: number,

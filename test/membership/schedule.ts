@@ -1,4 +1,7 @@
-/** Random schedules: which small action a world takes next. Each is known by its seed, and can be played again from its actions. */
+/**
+ * Random schedules: which small action a world takes next. Each is known by its seed, and can be
+ * played again from its actions.
+ */
 import { createRng, mixSeed } from '../../src/util/rng.ts';
 import { Violation } from './violation.ts';
 import { REAL_PARTS, World, type Parts, type WorldOptions } from './world.ts';
@@ -22,7 +25,8 @@ const PROGRESS_NAMES = Object.keys(PROGRESS) as (keyof typeof PROGRESS)[];
 
 const ACTIONS = {
   ...PROGRESS,
-  // Long stretches in which one client does nothing, or nobody else does anything: what single actions seldom add up to.
+  // Long stretches in which one client does nothing, or nobody else does anything: what single
+  // actions seldom add up to.
   without: (world: World, slot: number, x: number) => goOn(world, 1 + (x % STRETCH), (other) => other !== slot),
   alone: (world: World, slot: number, x: number) => goOn(world, 1 + (x % STRETCH), (other) => other === slot),
   join: (world: World, slot: number) => world.join(slot),
@@ -89,7 +93,9 @@ const STRETCH = 16;
 const CALM = 3;
 /** Actions tried after that, faults among them, at most: about half of them can happen. */
 const TRIES = 60;
-/** Bursts of actions in which every schedule comes to rest once faults have stopped: some need 60. */
+/**
+ * Bursts of actions in which every schedule comes to rest once faults have stopped: some need 60.
+ */
 const REST = 1000;
 
 export interface Outcome {
@@ -101,7 +107,10 @@ export interface Outcome {
   world: World;
 }
 
-/** Takes the actions that bring the world on, in turn, at most `limit` of them. Whether there were any. */
+/**
+ * Takes the actions that bring the world on, in turn, at most `limit` of them. Whether there were
+ * any.
+ */
 function goOn(world: World, limit: number, isOne: (slot: number) => boolean = () => true): boolean {
   let left = limit;
   for (let moved = true; moved && left > 0;) {
@@ -126,7 +135,8 @@ function comeToRest(world: World, burst: number): void {
       world.grow();
       continue;
     }
-    // Links that nobody answers are noticed first, then the host lets the run go on, then whatever timer is due.
+    // Links that nobody answers are noticed first, then the host lets the run go on, then whatever
+    // timer is due.
     const slots = [...world.clients.keys()];
     const isNoticed = slots.some((slot) => world.stall(slot, 1)) || slots.some((slot) => world.resume(slot));
     if (!isNoticed && !world.fireNext()) {

@@ -1,6 +1,7 @@
 /**
- * Members, room and a run in random schedules of messages, timers and faults: lost connections, crashes, freezes, broken links,
- * restarts of the server, duplicates. What must never happen is in world.ts; here it is counted that it never does.
+ * Members, room and a run in random schedules of messages, timers and faults: lost connections,
+ * crashes, freezes, broken links, restarts of the server, duplicates. What must never happen is in
+ * world.ts; here it is counted that it never does.
  */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';

@@ -1,7 +1,8 @@
 /**
- * A room and its members, with everything between them that can go wrong, as a machine that takes one small action at a time. The
- * room's and the members' functions are the real ones; the hub, the connections, the links and the training are modelled.
- * What must never happen is checked on the way and thrown as {@link Violation}.
+ * A room and its members, with everything between them that can go wrong, as a machine that takes
+ * one small action at a time. The room's and the members' functions are the real ones; the hub, the
+ * connections, the links and the training are modelled. What must never happen is checked on the
+ * way and thrown as {@link Violation}.
  */
 import {
   createRoom,
@@ -100,7 +101,10 @@ interface Client {
   assigner: SampleAssigner | null;
   /** Its part of the next step. */
   turn: StepAssignment | null;
-  /** A run goes on without it, from a generation on that it is no member of: its last steps may be undone. */
+  /**
+   * A run goes on without it, from a generation on that it is no member of: its last steps may be
+   * undone.
+   */
   isBehind: boolean;
 }
 
@@ -195,7 +199,8 @@ export class World {
     this.#checkPutOut(before, event, effects);
     for (const effect of effects) this.#carryOut(effect);
     for (const client of this.clients) {
-      // Out of the ring, for it has gone, failed or missed a deadline: what it applied alone may be undone.
+      // Out of the ring, for it has gone, failed or missed a deadline: what it applied alone may be
+      // undone.
       const { member } = client;
       if (member !== null && isCounted(before, member) && !isCounted(state, member)) client.isBehind = true;
     }
@@ -318,7 +323,8 @@ export class World {
 
   /** Nobody has to go at the word of one other member. */
   #checkPutOut(before: RoomState, event: RoomEvent, effects: readonly RoomEffect[]): void {
-    // Time that has run out shows it without a word, and newcomers whose generations have all failed wait for others.
+    // Time that has run out shows it without a word, and newcomers whose generations have all
+    // failed wait for others.
     const isObserved = event.type === 'deadline' || event.type === 'entering' || before.retries >= MAX_RETRIES;
     for (const effect of effects) {
       if (effect.type !== 'send' || effect.message.type !== 'suspended') continue;
@@ -422,7 +428,8 @@ export class World {
       if (other.member === null || other === client || other.isBehind || client.isBehind) continue;
       if (other.replica.run !== replica.run) continue;
       const both = Math.min(steps, other.replica.steps);
-      // A rank that has not yet come to the generation that undoes nothing of it may lag, and may not differ.
+      // A rank that has not yet come to the generation that undoes nothing of it may lag, and may
+      // not differ.
       if (other.active === generation && other.isTraining && Math.abs(steps - other.replica.steps) > 1) {
         throw new Violation(
           'I4',
@@ -729,7 +736,10 @@ export class World {
     };
   }
 
-  /** A client that was there all the time still has all its steps, but for a last one that was taken again in a later generation. */
+  /**
+   * A client that was there all the time still has all its steps, but for a last one that was taken
+   * again in a later generation.
+   */
   #checkKept({ member, active, replica }: Client, before: Replica): void {
     const last = before.steps;
     if (replica.hashes[last] === before.hash) return;
@@ -867,7 +877,10 @@ export class World {
     return true;
   }
 
-  /** The server hears what is left of a connection that its client has given up, and at last its end. */
+  /**
+   * The server hears what is left of a connection that its client has given up, and at last its
+   * end.
+   */
   bury(x: number): boolean {
     if (this.#dying.length === 0) return false;
     const index = x % this.#dying.length;
@@ -963,7 +976,10 @@ export class World {
     return true;
   }
 
-  /** The same message twice, with others between. A `room` is all there is to know, so an older one never comes after a newer. */
+  /**
+   * The same message twice, with others between. A `room` is all there is to know, so an older one
+   * never comes after a newer.
+   */
   repeat(slot: number, x: number): boolean {
     const { connection } = this.clients[slot]!;
     const queue: (ToServer | ToClient)[] | undefined = x % 2 === 0 ? connection?.toServer : connection?.toClient;
@@ -977,7 +993,10 @@ export class World {
     return true;
   }
 
-  /** One message less, or before another. A WebSocket does neither: this shows only that nothing wrong comes of it. */
+  /**
+   * One message less, or before another. A WebSocket does neither: this shows only that nothing
+   * wrong comes of it.
+   */
   disturb(slot: number, x: number): boolean {
     const { connection } = this.clients[slot]!;
     const queue: (ToServer | ToClient)[] | undefined = x % 2 === 0 ? connection?.toServer : connection?.toClient;

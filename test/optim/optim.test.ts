@@ -7,7 +7,10 @@ import { createRng } from '../../src/util/rng.ts';
 
 const NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
-/** What PyTorch 2.13 (CPU, float64) leaves of [1, -2, 0.5, 0] after six steps with the gradients of `goldenGradient`. */
+/**
+ * What PyTorch 2.13 (CPU, float64) leaves of [1, -2, 0.5, 0] after six steps with the gradients of
+ * `goldenGradient`.
+ */
 const TORCH: readonly [OptimizerName, OptimizerOptions, number[]][] = [
   ['sgd', { learningRate: 0.1 }, [-0.05000000000000007, -1.8500000000000005, 0.65, -0.0015]],
   [
@@ -97,7 +100,10 @@ describe('PyTorch', () => {
 });
 
 describe('the same bits everywhere', () => {
-  /** Hashes after 100 steps, as computed on x64; any machine must get these. A changed formula changes them. */
+  /**
+   * Hashes after 100 steps, as computed on x64; any machine must get these. A changed formula
+   * changes them.
+   */
   const BITS: Record<OptimizerName, string> = {
     sgd: 'd4bf33ab7b8ca976',
     momentum: '161ddcc1089081f0',

@@ -5,7 +5,10 @@ import { createRng } from '../../src/util/rng.ts';
 
 const STEPS = 100;
 
-/** The losses of a test: falls from `high` to `low` in an S whose middle is at the rate `at`, and from ten times that on explodes. */
+/**
+ * The losses of a test: falls from `high` to `low` in an S whose middle is at the rate `at`, and
+ * from ten times that on explodes.
+ */
 function curve({ high = 2.3, low = 0.3, at = 0.01, noise = 0, steps = STEPS }): number[] {
   const rng = createRng(5);
   return Array.from({ length: steps }, (_, step) => {

@@ -1,4 +1,7 @@
-/** The package as npm packs it, in a project of somebody's own: README's ten lines, a test in Node, the launcher. */
+/**
+ * The package as npm packs it, in a project of somebody's own: README's ten lines, a test in Node,
+ * the launcher.
+ */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
@@ -111,7 +114,9 @@ async function readJson(file: string): Promise<{ devDependencies: Record<string,
   return JSON.parse(await readFile(file, 'utf8')) as { devDependencies: Record<string, string> };
 }
 
-/** Runs a program to its end; its stdout. @throws an Error with all that it printed where it fails. */
+/**
+ * Runs a program to its end; its stdout. @throws an Error with all that it printed where it fails.
+ */
 async function run(cwd: string, program: string, ...args: string[]): Promise<string> {
   try {
     return (await promisify(execFile)(program, args, { cwd, timeout: INSTALL_MS })).stdout;
@@ -124,7 +129,8 @@ async function run(cwd: string, program: string, ...args: string[]): Promise<str
 test("README's lines and the package's declarations hold under strict TypeScript", async () => {
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   await run(project, process.execPath, tsc);
-  // What declarations import and do not find is `any` above, without a word. TensorFlow.js's own do not hold.
+  // What declarations import and do not find is `any` above, without a word. TensorFlow.js's own do
+  // not hold.
   const everything = await run(project, process.execPath, tsc, '--skipLibCheck', 'false').catch(String);
   expect(everything).not.toContain('node_modules/peergrad/');
 });

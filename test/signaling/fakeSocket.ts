@@ -1,4 +1,6 @@
-/** The server's end of a WebSocket without a network: what a connection says is handed to `onsend`. */
+/**
+ * The server's end of a WebSocket without a network: what a connection says is handed to `onsend`.
+ */
 import { EventEmitter } from 'node:events';
 import { WebSocket } from 'ws';
 

@@ -61,7 +61,10 @@ export class TestMember {
     await this.send({ type: 'join', version: PROTOCOL_VERSION, room, name, ...asked });
   }
 
-  /** The next message of that type; what comes before it is dropped. Rejects when the socket closes first. */
+  /**
+   * The next message of that type; what comes before it is dropped. Rejects when the socket closes
+   * first.
+   */
   async next<Type extends ServerMessage['type']>(
     type: Type,
     fits: (message: Of<Type>) => boolean = () => true,

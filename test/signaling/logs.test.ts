@@ -1,4 +1,7 @@
-/** What the server writes down, whatever it is asked to: who came and went, never what they said, who they are, or how to get in. */
+/**
+ * What the server writes down, whatever it is asked to: who came and went, never what they said,
+ * who they are, or how to get in.
+ */
 import { afterEach, expect, test } from 'vitest';
 import { Child } from '../../bench/signaling/child.ts';
 import type { ServerOrder, ServerSays } from '../../bench/signaling/serverProcess.ts';

@@ -3,7 +3,10 @@ import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 import { rowsOf } from '../../src/spec/topology.ts';
 
-/** As Keras 3.11 writes `Sequential([Input((28, 28, 1)), Conv2D(4, 3, activation='relu'), Flatten(), Dense(10)]).to_json()`. */
+/**
+ * As Keras 3.11 writes `Sequential([Input((28, 28, 1)), Conv2D(4, 3, activation='relu'), Flatten(),
+ * Dense(10)]).to_json()`.
+ */
 const KERAS_3 = {
   module: 'keras',
   class_name: 'Sequential',

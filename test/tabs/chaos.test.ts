@@ -13,7 +13,10 @@ vi.setConfig({ testTimeout: 60_000 });
 const AWAY_MS = 4_000;
 /** Milliseconds for what must come: enough for the slowest machine. */
 const WAIT = { timeout: 50_000 };
-/** Steps that a tab may still tell after another is gone: one that was on its way here, and one whose last byte had arrived. */
+/**
+ * Steps that a tab may still tell after another is gone: one that was on its way here, and one
+ * whose last byte had arrived.
+ */
 const IN_FLIGHT = 2;
 
 let server: ServerProcess;

@@ -1,4 +1,6 @@
-/** Checkpoints in a real browser's storage, saved in a worker and read on the page, in both media. */
+/**
+ * Checkpoints in a real browser's storage, saved in a worker and read on the page, in both media.
+ */
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { CHECKPOINTS_KEPT } from '../../src/engine/storage/checkpoints.ts';
@@ -111,7 +113,8 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     await save(metaOf('other-job', { job: parseJob({ batchSize: 64 }), savedAt: 2 }));
     for (let i = 0; i <= CHECKPOINTS_KEPT; i++) await save(metaOf(`at-${i}`, { savedAt: 10 + i }));
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'at-1', 'other-job', 'other-room']);
-    // Of one whose clock was set back, the others go first. However its fields are ordered, the job is the same.
+    // Of one whose clock was set back, the others go first. However its fields are ordered, the job
+    // is the same.
     const job = Object.fromEntries(Object.entries(parseJob({})).toReversed()) as CheckpointMeta['job'];
     await save(metaOf('early', { savedAt: 5, job }));
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'early', 'other-job', 'other-room']);

@@ -12,13 +12,19 @@ export interface Saving {
 declare global {
   interface Window {
     preferredMedium: typeof preferredMedium;
-    /** Saves `count` numbers from `first` on, as three arrays, in a worker; resolves with `saved`, or the error. */
+    /**
+     * Saves `count` numbers from `first` on, as three arrays, in a worker; resolves with `saved`,
+     * or the error.
+     */
     save: (medium: Medium, meta: CheckpointMeta, first: number, count: number) => Promise<string>;
     list: (medium: Medium) => Promise<CheckpointList>;
     /** What was saved, or the error; arrays with their type's name. */
     load: (medium: Medium, id: string) => Promise<{ meta: CheckpointMeta; arrays: [string, number[]][] } | string>;
     remove: (medium: Medium, id: string) => Promise<void>;
-    /** Replaces a stored checkpoint's bytes by its first `kept`, with `changed` turned over; a new one where there is none. */
+    /**
+     * Replaces a stored checkpoint's bytes by its first `kept`, with `changed` turned over; a new
+     * one where there is none.
+     */
     spoil: (medium: Medium, id: string, kept: number, changed?: number) => Promise<void>;
     /** Bytes of a stored checkpoint. */
     sizeOf: (medium: Medium, id: string) => Promise<number>;

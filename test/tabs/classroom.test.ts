@@ -1,4 +1,6 @@
-/** A lesson as it goes: a host, and guests who come by code, by link and by keyboard, in real tabs. */
+/**
+ * A lesson as it goes: a host, and guests who come by code, by link and by keyboard, in real tabs.
+ */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 

@@ -1,4 +1,7 @@
-/** People's own files in real tabs: dropped on the page, looked at, and trained on; what is wrong with one is said first. */
+/**
+ * People's own files in real tabs: dropped on the page, looked at, and trained on; what is wrong
+ * with one is said first.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -13,7 +13,10 @@ function steps(tab: Tab) {
   return tab.events.filter((event) => event.type === 'step');
 }
 
-/** Of the steps that the tabs saw none is missing, all saw the same, and their windows tile the passes. */
+/**
+ * Of the steps that the tabs saw none is missing, all saw the same, and their windows tile the
+ * passes.
+ */
 async function expectEachSampleOnce(...tabs: Tab[]): Promise<void> {
   const { trainSamples } = await tabs[0]!.event('model');
   const windows = new Map<number, { epoch: number; offset: number; samples: number }>();

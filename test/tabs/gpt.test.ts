@@ -1,4 +1,6 @@
-/** A language model in real tabs: it learns together, writes as it learns, and writes on when asked. */
+/**
+ * A language model in real tabs: it learns together, writes as it learns, and writes on when asked.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -64,7 +64,8 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await button(ann, 'Go on').click();
   const soon = Math.max(...before) + 5;
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
-  // None is missing, and none came twice. Who was told to pause at the very end of a step gets its outcome from another who had it.
+  // None is missing, and none came twice. Who was told to pause at the very end of a step gets its
+  // outcome from another who had it.
   const taken = tabs.map((tab) => tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : [])));
   for (const steps of taken) {
     expect(steps.length).toBeGreaterThan(5);

@@ -21,7 +21,10 @@ async function download(tab: Tab, name: string): Promise<{ name: string; bytes: 
   return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
 }
 
-/** Opens a room that begins with a file, for a job as the address has it; `startAt` is typed before the file is chosen. */
+/**
+ * Opens a room that begins with a file, for a job as the address has it; `startAt` is typed before
+ * the file is chosen.
+ */
 async function begin(file: { name: string; bytes: Buffer }, query = '', startAt: number | null = null): Promise<Tab> {
   const tab = await world.open(`#new?name=ann&${query}`);
   if (startAt !== null) {
@@ -75,7 +78,8 @@ test('a model of two tabs begins a room of others in each format, and a checkpoi
   await Promise.all([ann, ben].map((tab) => tab.page.close()));
 
   for (const [i, file] of files.entries()) {
-    // Another seed would begin elsewhere; a step this small leaves weights of this size as they are.
+    // Another seed would begin elsewhere; a step this small leaves weights of this size as they
+    // are.
     const tab = await begin(file, 'hidden=6&seed=9&maxSteps=1&batchSize=1&optimizer=sgd&learningRate=1e-30');
     await tab.page.getByText(`Begins with the weights of ${file.name}`).waitFor();
     await button(tab, 'Open the room').click();

@@ -1,11 +1,16 @@
-/** Every page in Chinese, in a real tab: no English is left on it but names that everybody knows. */
+/**
+ * Every page in Chinese, in a real tab: no English is left on it but names that everybody knows.
+ */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 
-/** Names of things, of units and of people, the same in all languages; the field's terms are given beside their translation. */
+/**
+ * Names of things, of units and of people, the same in all languages; the field's terms are given
+ * beside their translation.
+ */
 const NAMES = new RegExp(
   [
     ...['peergrad', 'English', 'http\\S*', 'localhost\\S*', 'google swiftshader', 'simulated', 'rank', 'Rank', 'token'],

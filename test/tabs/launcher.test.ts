@@ -1,4 +1,7 @@
-/** `peergrad run` as several processes of one world, each with a browser of its own: what torchrun and env:// do. */
+/**
+ * `peergrad run` as several processes of one world, each with a browser of its own: what torchrun
+ * and env:// do.
+ */
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** The library without our app: two tabs of a page of somebody's own train with DistributedDataParallel. */
+/**
+ * The library without our app: two tabs of a page of somebody's own train with
+ * DistributedDataParallel.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { Wishes } from './library.ts';

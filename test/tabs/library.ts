@@ -1,4 +1,6 @@
-/** In a tab: README's ten lines, as a user of the library writes them, and groups that come and go. */
+/**
+ * In a tab: README's ten lines, as a user of the library writes them, and groups that come and go.
+ */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import {
@@ -18,7 +20,10 @@ type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldS
 
 declare global {
   interface Window {
-    /** Opens a room (or joins `room`), trains a line through rank's own points, and resolves with what was learned. */
+    /**
+     * Opens a room (or joins `room`), trains a line through rank's own points, and resolves with
+     * what was learned.
+     */
     train: (room: string | null) => Promise<{
       rank: number;
       worldSize: number;
@@ -29,11 +34,17 @@ declare global {
       /** To the other rank. */
       route: string | undefined;
     }>;
-    /** Makes a group and destroys it, so many times; `onroom` of a tab that opens the room hears its code. */
+    /**
+     * Makes a group and destroys it, so many times; `onroom` of a tab that opens the room hears its
+     * code.
+     */
     cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
     /** Makes two groups, the second while the first lives, uses both at once, and destroys both. */
     two: (first: Wishes, second: Wishes) => Promise<Said[]>;
-    /** Trains with Trainer in two tabs, so many times; the model's weights afterwards, and the losses of the last time. */
+    /**
+     * Trains with Trainer in two tabs, so many times; the model's weights afterwards, and the
+     * losses of the last time.
+     */
     fit: (times: number) => Promise<{ weights: number[]; losses: number[] }>;
     onroom: (room: string) => void;
   }

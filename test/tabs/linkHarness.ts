@@ -1,4 +1,7 @@
-/** In a tab: one end of a link, by simple-peer or a port. The two tabs signal over a BroadcastChannel, as they share a browser. */
+/**
+ * In a tab: one end of a link, by simple-peer or a port. The two tabs signal over a
+ * BroadcastChannel, as they share a browser.
+ */
 import { PeerHost, type RelayReply } from '../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import { askForPort } from '../../src/transport/broker.ts';
@@ -10,7 +13,10 @@ import type { FromLinkWorker, ToLinkWorker } from './linkWorker.ts';
 
 declare global {
   interface Window {
-    /** Begins one end of a case over a fresh connection; it listens for the other end's signals once this returns. */
+    /**
+     * Begins one end of a case over a fresh connection; it listens for the other end's signals once
+     * this returns.
+     */
     openEnd: (name: string, end: End, by: keyof typeof WAYS) => void;
     /** Resolves once the end that was begun has kept the contract. */
     endDone: () => Promise<void>;

@@ -1,4 +1,7 @@
-/** The link contract over simple-peer, in each of the places that a link may be, and over a port that a broker gave, each end in a real tab. */
+/**
+ * The link contract over simple-peer, in each of the places that a link may be, and over a port
+ * that a broker gave, each end in a real tab.
+ */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
 import { afterAll, beforeAll, describe, test } from 'vitest';
@@ -38,7 +41,8 @@ describe.each([
   'a port',
 ] as const)('a link by %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {
-    // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who come later.
+    // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who
+    // come later.
     for (const [tab, end] of [
       [bob, 'bob'],
       [alice, 'alice'],

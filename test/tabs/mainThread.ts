@@ -1,6 +1,7 @@
 /**
- * How long a page's main thread is busy with each of its tasks, by Chromium's own trace. In time of the thread, not of the clock: where
- * tabs compute in software, the processes of a machine take turns, and a task of one millisecond may last a hundred.
+ * How long a page's main thread is busy with each of its tasks, by Chromium's own trace. In time of
+ * the thread, not of the clock: where tabs compute in software, the processes of a machine take
+ * turns, and a task of one millisecond may last a hundred.
  */
 import type { Browser, Page } from 'playwright-core';
 

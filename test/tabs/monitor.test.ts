@@ -1,4 +1,7 @@
-/** Watching a run in real tabs: its timeline, what can be taken along, and a recording that opens again. */
+/**
+ * Watching a run in real tabs: its timeline, what can be taken along, and a recording that opens
+ * again.
+ */
 import { readFile } from 'node:fs/promises';
 import type { Download } from 'playwright-core';
 import { expect, test, vi } from 'vitest';

@@ -1,4 +1,7 @@
-/** Real tabs for tests of the library: a page of the tests' own, built, served beside the signaling server, and opened. */
+/**
+ * Real tabs for tests of the library: a page of the tests' own, built, served beside the signaling
+ * server, and opened.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

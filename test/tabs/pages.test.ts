@@ -82,7 +82,8 @@ test('the front page loads little JavaScript, and TensorFlow.js not at all', () 
   expect(total, `Bytes, gzipped: ${files.join(', ')}`).toBeLessThan(FIRST_LOAD);
 });
 
-// By the clock a task takes longer where the tabs' own work has taken the cores: the thread's time is what the page can be blamed for.
+// By the clock a task takes longer where the tabs' own work has taken the cores: the thread's time
+// is what the page can be blamed for.
 test(`no task takes ${LONG_TASK_MS} ms of the page's thread while four tabs train and the ring plays`, () => {
   const { tasks, busiest, longest } = work;
   console.log(

@@ -7,7 +7,9 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const world = await worldOfFile();
 
-/** How a tab is linked to each of its neighbours, by their ranks; as it was in the first generation. */
+/**
+ * How a tab is linked to each of its neighbours, by their ranks; as it was in the first generation.
+ */
 async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRoute[]> {
   const links = neighbours.map((rank) => tab.event('link', ({ peerRank }) => peerRank === rank));
   return (await Promise.all(links)).map(({ route }) => route);

@@ -1,4 +1,7 @@
-/** Two signaling processes behind one address, real tabs that train, and the death of the process that has their room. */
+/**
+ * Two signaling processes behind one address, real tabs that train, and the death of the process
+ * that has their room.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
@@ -51,7 +54,10 @@ class Serve {
   }
 }
 
-/** What stands before the processes: hands connections out in turn, and passes over a process that takes none. */
+/**
+ * What stands before the processes: hands connections out in turn, and passes over a process that
+ * takes none.
+ */
 class Balancer {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -60,7 +66,8 @@ class Balancer {
   private constructor(ports: readonly number[]) {
     this.#server = createServer((client) => {
       this.#track(client);
-      // Its own order: by one that all clients count on, two that come at once could each meet the dead process twice.
+      // Its own order: by one that all clients count on, two that come at once could each meet the
+      // dead process twice.
       const turn = this.#turn++;
       this.#pass(
         client,

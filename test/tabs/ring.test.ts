@@ -71,7 +71,8 @@ test('scrub equals play: a place looks the same however one came there', async (
     expect(Math.abs(one - coordinates(scrubbed.places)[i]!)).toBeLessThan(2);
   });
 
-  // Steps end at the very same place: from the one that was played to, and from one that another tab scrubs to.
+  // Steps end at the very same place: from the one that was played to, and from one that another
+  // tab scrubs to.
   await page
     .getByRole('button', { name: 'Pause' })
     .or(page.getByRole('button', { name: 'Play' }))

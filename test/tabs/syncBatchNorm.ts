@@ -1,4 +1,7 @@
-/** In a tab: a few steps of a model with SyncBatchNormalization layers, and of one with BatchNormalization by itself. */
+/**
+ * In a tab: a few steps of a model with SyncBatchNormalization layers, and of one with
+ * BatchNormalization by itself.
+ */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup } from '../../src/index.ts';
@@ -14,7 +17,10 @@ interface Trained {
 
 declare global {
   interface Window {
-    /** Opens a room (or joins `room`) for two tabs, and trains with the other, then alone with all samples. */
+    /**
+     * Opens a room (or joins `room`) for two tabs, and trains with the other, then alone with all
+     * samples.
+     */
     trainNormalized: (
       room: string | null,
     ) => Promise<{ backend: string; together: Trained; alone: Trained; leaked: number }>;

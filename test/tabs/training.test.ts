@@ -8,7 +8,10 @@ vi.setConfig({ testTimeout: 150_000 });
 
 const world = await worldOfFile();
 
-/** Trains in `n` tabs; every tab's result. All within what the page's Content-Security-Policy allows. */
+/**
+ * Trains in `n` tabs; every tab's result. All within what the page's Content-Security-Policy
+ * allows.
+ */
 async function train(n: number, fields: Parameters<World['createRoom']>[0]): Promise<RunResult[]> {
   const room = world.createRoom(fields, n);
   const tabs = await Promise.all(Array.from({ length: n }, (_, i) => world.join(room, `tab-${i}`)));

@@ -1,4 +1,7 @@
-/** What goes wrong for people, in real tabs: one clear sentence on the screen each, and nothing hangs. */
+/**
+ * What goes wrong for people, in real tabs: one clear sentence on the screen each, and nothing
+ * hangs.
+ */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';

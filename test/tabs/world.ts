@@ -96,7 +96,10 @@ export class World {
     return new World(await startSignaling(served), served, await launchBrowser());
   }
 
-  /** Stops the server, waits for `meanwhile`, and starts another at the same address, which knows nothing of the first's rooms. */
+  /**
+   * Stops the server, waits for `meanwhile`, and starts another at the same address, which knows
+   * nothing of the first's rooms.
+   */
   async restartServer(meanwhile: () => Promise<unknown>): Promise<void> {
     const { port } = this.server;
     await this.server.close();
@@ -104,14 +107,17 @@ export class World {
     this.server = await startSignaling({ ...this.#options, port });
   }
 
-  /** Opens a room that starts by itself with `worldSize` ranks; by default they are those that it needs. */
+  /**
+   * Opens a room that starts by itself with `worldSize` ranks; by default they are those that it
+   * needs.
+   */
   createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number, nodes: Nodes | null = null): string {
     return this.server.createRoom({ job: parseJob(fields), startAt: worldSize, nodes });
   }
 
   /**
-   * Opens a tab at `path` behind the server's address, in a browser profile of its own or in that of the tab `beside` it;
-   * `before` runs in the page ahead of everything else.
+   * Opens a tab at `path` behind the server's address, in a browser profile of its own or in that
+   * of the tab `beside` it; `before` runs in the page ahead of everything else.
    */
   async open(
     path: string,
@@ -152,7 +158,9 @@ export class World {
   }
 }
 
-/** The world of a file's tests: its tabs are closed after each of them, and it ends after the last. */
+/**
+ * The world of a file's tests: its tabs are closed after each of them, and it ends after the last.
+ */
 export async function worldOfFile(options: ServerOptions = {}): Promise<World> {
   const world = await World.start(options);
   afterEach(() => world.reset());

@@ -4,7 +4,8 @@ import { ClockComparison } from '../../src/telemetry/clocks.ts';
 test('clocks are laid over each other within what a common collective leaves open', () => {
   const comparison = new ClockComparison();
   expect(comparison.offsets(0)).toEqual([]);
-  // Rank 1's clock is 500 ms ahead. All are in the collective from 10 to 12 of rank 0's clock; rank 1 came first.
+  // Rank 1's clock is 500 ms ahead. All are in the collective from 10 to 12 of rank 0's clock; rank
+  // 1 came first.
   comparison.add(
     [
       { begin: 10, end: 12 },

@@ -178,7 +178,10 @@ describe('hashes', () => {
 
 describe('recovery', () => {
   const tabs = ['a', 'b', 'c'];
-  /** Three tabs; `c` is lost at 2000, the others go on at 3000; `d` comes and trains at 4000, `c` at 5000. */
+  /**
+   * Three tabs; `c` is lost at 2000, the others go on at 3000; `d` comes and trains at 4000, `c` at
+   * 5000.
+   */
   const story = new Story()
     .generation(1, tabs)
     .step(0, tabs, [0, 0, 10], 1000)

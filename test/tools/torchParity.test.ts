@@ -1,4 +1,7 @@
-/** What PyTorch computes from the same numbers. Skipped where it is not installed (Debian: python3-torch). */
+/**
+ * What PyTorch computes from the same numbers. Skipped where it is not installed (Debian:
+ * python3-torch).
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { compareWithTorch, findTorch, SUITES } from '../../tools/torch-parity/parity.ts';

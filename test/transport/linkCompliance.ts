@@ -1,6 +1,7 @@
 /**
- * The contract of `Link` as code, run against every implementation. A case is two programs, one for each end, so that it
- * runs in one process as well as in two tabs; each throws if its end does not keep the contract.
+ * The contract of `Link` as code, run against every implementation. A case is two programs, one for
+ * each end, so that it runs in one process as well as in two tabs; each throws if its end does not
+ * keep the contract.
  */
 import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
@@ -9,7 +10,8 @@ import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
 /**
  * One end of a case.
  *
- * @param header what each frame begins with, on links that read it; frames are then that long at least.
+ * @param header what each frame begins with, on links that read it; frames are then that long at
+ *   least.
  */
 type Program = (link: Link, header?: Uint8Array) => Promise<void>;
 

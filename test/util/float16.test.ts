@@ -20,7 +20,8 @@ function valueOf(half: number): number {
 function nearest(value: number): number {
   const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
   const magnitude = Math.abs(value);
-  // Rounding comes before overflow: as if the exponent had no end, the next half after 65504 would be 65536.
+  // Rounding comes before overflow: as if the exponent had no end, the next half after 65504 would
+  // be 65536.
   const at = (half: number): number => (half === INFINITY ? 65_536 : valueOf(half));
   let low = 0;
   let high = INFINITY;

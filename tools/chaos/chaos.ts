@@ -1,4 +1,7 @@
-/** `peergrad chaos`: real tabs that train together while faults are made to them, and how they bore it. */
+/**
+ * `peergrad chaos`: real tabs that train together while faults are made to them, and how they bore
+ * it.
+ */
 import { isElastic } from '../../src/spec/job.ts';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { ensureBuilt } from '../../launcher/build.ts';
@@ -31,7 +34,10 @@ const ENDLESS_EPOCHS = 1000;
 /** Often, to find the step that went wrong. */
 const HASH_EVERY = 5;
 
-/** @throws (rejects) UsageError; PeergradError where the run did not bear its faults, after the report is out. */
+/**
+ * @throws (rejects) UsageError; PeergradError where the run did not bear its faults, after the
+ *   report is out.
+ */
 export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   if (process.platform === 'win32') {
     throw new UsageError('chaos stops processes by signals, which Windows does not have: run it on Linux or macOS.');

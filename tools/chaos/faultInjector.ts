@@ -24,18 +24,26 @@ interface Cure {
   /** Milliseconds after the fault. */
   afterMs: number;
   undo: () => void | Promise<void>;
-  /** Whether all is as before the fault, if one can know, and how many milliseconds that may take. */
+  /**
+   * Whether all is as before the fault, if one can know, and how many milliseconds that may take.
+   */
   isWell: () => boolean;
   withinMs: number;
 }
 
-/** Milliseconds a tab is frozen or cut: longer than the server waits until it counts a silent tab as gone. */
+/**
+ * Milliseconds a tab is frozen or cut: longer than the server waits until it counts a silent tab as
+ * gone.
+ */
 const AWAY_MS = 20_000;
 /** Milliseconds that the server is away. */
 const SERVER_AWAY_MS = 3_000;
 /** Milliseconds for the tabs to find the server again, which they need not tell. */
 const SERVER_BACK_MS = 8_000;
-/** Milliseconds after which a fault counts as one that training did not recover from; a tab that joins takes the longest. */
+/**
+ * Milliseconds after which a fault counts as one that training did not recover from; a tab that
+ * joins takes the longest.
+ */
 const RECOVERY_MS = 90_000;
 
 export class FaultInjector {
@@ -48,8 +56,8 @@ export class FaultInjector {
   }
 
   /**
-   * Makes the planned faults, none before its time, until `minutes` are over (kinds that have not come until then come late) or
-   * the run has ended.
+   * Makes the planned faults, none before its time, until `minutes` are over (kinds that have not
+   * come until then come late) or the run has ended.
    *
    * @throws (rejects) what {@link TabPool.until} does.
    */

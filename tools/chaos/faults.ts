@@ -19,7 +19,10 @@ export interface Fault {
   tab: string | null;
   /** When it was made, milliseconds of the launcher's clock. */
   at: number;
-  /** When it was undone, if it is: the frozen tab goes on, the cable is in again, the server is back. */
+  /**
+   * When it was undone, if it is: the frozen tab goes on, the cable is in again, the server is
+   * back.
+   */
   curedAt: number | null;
   /** When it was left alone, whether all was well again or not. */
   endedAt: number;

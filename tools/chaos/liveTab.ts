@@ -1,4 +1,6 @@
-/** A tab in a browser of its own, so that whatever befalls the browser's processes befalls one rank. */
+/**
+ * A tab in a browser of its own, so that whatever befalls the browser's processes befalls one rank.
+ */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { messageOf } from '../../src/util/errors.ts';
@@ -42,7 +44,9 @@ export class LiveTab {
     page.on('pageerror', (error) => shared.options.onerror(name, messageOf(error)));
   }
 
-  /** @throws (rejects) PeergradError where the browser does not start or the page cannot be loaded. */
+  /**
+   * @throws (rejects) PeergradError where the browser does not start or the page cannot be loaded.
+   */
   static async open(name: string, url: string, options: LiveTabOptions): Promise<LiveTab> {
     const browser = await launchBrowser(options.launch);
     try {
@@ -59,7 +63,10 @@ export class LiveTab {
     }
   }
 
-  /** As the browser's "Duplicate" does: the same address, and a copy of sessionStorage. The copy ends with this tab's browser. */
+  /**
+   * As the browser's "Duplicate" does: the same address, and a copy of sessionStorage. The copy
+   * ends with this tab's browser.
+   */
   async duplicate(name: string): Promise<LiveTab> {
     const shared = { browser: this.#browser, names: this.#names, options: this.#options, isCopy: true };
     const [page] = await Promise.all([
@@ -80,7 +87,10 @@ export class LiveTab {
     }
   }
 
-  /** Ends the browser; a copy's stays. Whether the page is still there does not matter. Never rejects. */
+  /**
+   * Ends the browser; a copy's stays. Whether the page is still there does not matter. Never
+   * rejects.
+   */
   async dispose(): Promise<void> {
     if (!this.#isCopy) await closeBrowser(this.#browser).catch(() => {});
     else await this.page.close().catch(() => {});

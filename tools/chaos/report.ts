@@ -1,4 +1,6 @@
-/** What a run under faults is judged by: pure functions of what its tabs told, and of the faults. */
+/**
+ * What a run under faults is judged by: pure functions of what its tabs told, and of the faults.
+ */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
@@ -53,7 +55,10 @@ export interface ChaosReport {
   worldSizes: number[];
   /** Whether the run came to its end. */
   finished: boolean;
-  /** Share of held-out samples classified right when they were last tested; `null` where they never were. */
+  /**
+   * Share of held-out samples classified right when they were last tested; `null` where they never
+   * were.
+   */
   accuracy: number | null;
   /** Every fault, with its own times. */
   schedule: FaultOutcome[];
@@ -62,7 +67,9 @@ export interface ChaosReport {
 interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
   /** Since the first step. */
   atMs: number;
-  /** `null` where training did not go on, or a tab did not come back, or had none to come back from. */
+  /**
+   * `null` where training did not go on, or a tab did not come back, or had none to come back from.
+   */
   recoveryMs: number | null;
   returnMs: number | null;
   pauseMs: number;
@@ -109,8 +116,8 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
 /**
  * When training had gone on after `fault`; `null` where it has not (yet).
  *
- * - A tab was lost, or a connection: another tab's first step (any tab's, for a connection) in a later membership. A step of the
- *   old one may arrive after the fault, and says nothing.
+ * - A tab was lost, or a connection: another tab's first step (any tab's, for a connection) in a
+ *   later membership. A step of the old one may arrive after the fault, and says nothing.
  * - A tab was brought: its first step.
  * - The server: the next step.
  */
@@ -123,7 +130,10 @@ export function recoveredAt(fault: Fault, observations: readonly Observation[]):
   return stepAfter(at, observations, (step) => step.generation > before && survives(step.tab));
 }
 
-/** When the tab of a freeze or cut trained again, in a later membership; `null` where it has not (yet). */
+/**
+ * When the tab of a freeze or cut trained again, in a later membership; `null` where it has not
+ * (yet).
+ */
 export function returnedAt(fault: Fault, observations: readonly Observation[]): number | null {
   if (fault.curedAt === null) return null;
   const before = generationAt(fault.at, observations);
@@ -172,8 +182,9 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 }
 
 /**
- * Samples that no step had, and those that steps had too often. A step number has one window of samples, told by every tab that
- * applied it; windows follow each other through a pass without gap or overlap, up to its last sample before the next pass.
+ * Samples that no step had, and those that steps had too often. A step number has one window of
+ * samples, told by every tab that applied it; windows follow each other through a pass without gap
+ * or overlap, up to its last sample before the next pass.
  */
 function countSamples(
   observations: readonly Observation[],
@@ -221,7 +232,10 @@ function passesOf(observations: readonly Observation[]): { size: number; due: nu
   return { size, due: isFinished ? due : 0 };
 }
 
-/** Steps after which states differed: within what one tab told, or between what two told. The end counts as one more. */
+/**
+ * Steps after which states differed: within what one tab told, or between what two told. The end
+ * counts as one more.
+ */
 function countMismatches(observations: readonly Observation[]): number {
   const states = new Map<number | 'end', Set<string>>();
   const mismatches = new Set<number | 'end'>();
@@ -263,7 +277,10 @@ function firstArrivals(steps: readonly Step[]): number[] {
   return [...first.values()].sort((a, b) => a - b);
 }
 
-/** The longest time between two steps, or a step and the fault's end, that reaches into the fault's time. */
+/**
+ * The longest time between two steps, or a step and the fault's end, that reaches into the fault's
+ * time.
+ */
 function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): number {
   const before = arrivals.findLast((arrival) => arrival <= at) ?? at;
   const times = [before, ...arrivals.filter((arrival) => arrival > at && arrival < endedAt), endedAt];

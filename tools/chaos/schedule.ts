@@ -7,8 +7,8 @@ export interface PlannedFault {
   at: number;
   kind: FaultKind;
   /**
-   * Whom it befalls: tabs sit on seats 0 .. tabs-1 and a copy on one more, so that a plan need not know names. Meaningless for
-   * the server's.
+   * Whom it befalls: tabs sit on seats 0 .. tabs-1 and a copy on one more, so that a plan need not
+   * know names. Meaningless for the server's.
    */
   seat: number;
 }
@@ -25,12 +25,15 @@ const EPISODES: readonly (readonly FaultKind[])[] = [
 
 /** Milliseconds that the world trains undisturbed first. */
 const FIRST_MS = 5_000;
-/** Milliseconds between two faults at least, and planned are up to twice as many: some steps of a slow machine. */
+/**
+ * Milliseconds between two faults at least, and planned are up to twice as many: some steps of a
+ * slow machine.
+ */
 export const REST_MS = 2_000;
 /**
- * Milliseconds until all is well again after a fault, as expected on two cores without a GPU, where a tab that joins compiles
- * its shaders beside those that train. They place faults in time, so that three minutes have all kinds; if it takes longer, the
- * next fault waits.
+ * Milliseconds until all is well again after a fault, as expected on two cores without a GPU, where
+ * a tab that joins compiles its shaders beside those that train. They place faults in time, so that
+ * three minutes have all kinds; if it takes longer, the next fault waits.
  */
 const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
   ...{ close: 3_000, crash: 6_000, freeze: 28_000, cut: 28_000, edge: 6_000, server: 10_000 },
@@ -38,8 +41,9 @@ const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
 };
 
 /**
- * The faults of `minutes`. They come in rounds, each with every kind in an order of its own. At most one tab is away at a time:
- * one that is lost is followed by one that joins, and a copy is closed again, or neither comes because time would be up.
+ * The faults of `minutes`. They come in rounds, each with every kind in an order of its own. At
+ * most one tab is away at a time: one that is lost is followed by one that joins, and a copy is
+ * closed again, or neither comes because time would be up.
  */
 export function planFaults({ seed, minutes, tabs }: { seed: number; minutes: number; tabs: number }): PlannedFault[] {
   const rng = createRng(seed);

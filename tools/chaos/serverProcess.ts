@@ -30,7 +30,8 @@ export class ServerProcess {
   }
 
   /**
-   * Serves on a free port, with a room for the job that starts at `tabs` tabs. `folder` has the job's data, unless it is elsewhere.
+   * Serves on a free port, with a room for the job that starts at `tabs` tabs. `folder` has the
+   * job's data, unless it is elsewhere.
    *
    * @throws (rejects) PeergradError where it does not start.
    */
@@ -50,7 +51,10 @@ export class ServerProcess {
     await this.#server.kill();
   }
 
-  /** After `kill`: on the same port, with the same secret and without a room. @throws (rejects) PeergradError */
+  /**
+   * After `kill`: on the same port, with the same secret and without a room. @throws (rejects)
+   * PeergradError
+   */
   async restart(): Promise<void> {
     const args = ['--port', new URL(this.page).port, ...this.#folder];
     this.#server = await serve(args, this.#secret);

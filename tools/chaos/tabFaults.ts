@@ -7,7 +7,10 @@ export async function closeTab({ page }: LiveTab): Promise<void> {
   await Promise.all([page.waitForEvent('close'), page.close({ runBeforeUnload: true })]);
 }
 
-/** The page's process is killed: it says nothing any more; its browser closes its connections to servers, not those to peers. */
+/**
+ * The page's process is killed: it says nothing any more; its browser closes its connections to
+ * servers, not those to peers.
+ */
 export async function crashTab(tab: LiveTab): Promise<void> {
   const renderers = await tab.processes('renderer');
   const crashed = tab.page.waitForEvent('crash');
@@ -15,22 +18,25 @@ export async function crashTab(tab: LiveTab): Promise<void> {
   await crashed;
 }
 
-/** Page and workers stand still, until the function that it resolves with is called. What reaches their connections waits. */
+/**
+ * Page and workers stand still, until the function that it resolves with is called. What reaches
+ * their connections waits.
+ */
 export function freezeTab(tab: LiveTab): Promise<() => void> {
   return stop(tab, 'renderer');
 }
 
 /**
- * The process that owns every socket of the browser, WebRTC's too, stands still, until the function that it resolves
- * with is called: page and workers go on without a network.
+ * The process that owns every socket of the browser, WebRTC's too, stands still, until the function
+ * that it resolves with is called: page and workers go on without a network.
  */
 export function cutTab(tab: LiveTab): Promise<() => void> {
   return stop(tab, 'network.mojom.NetworkService');
 }
 
 /**
- * Closes the busiest connection of the tab to another behind its back: a closed RTCPeerConnection tells its own page nothing, and
- * the other side finds the channel closed.
+ * Closes the busiest connection of the tab to another behind its back: a closed RTCPeerConnection
+ * tells its own page nothing, and the other side finds the channel closed.
  *
  * @throws (rejects) PeergradError where the tab has no connection.
  */

@@ -48,7 +48,10 @@ export class TabPool {
     this.#endsAt = systemClock.now() + options.timeoutMs;
   }
 
-  /** Opens a tab on each seat; resolves when all train. @throws (rejects) PeergradError where one does not. */
+  /**
+   * Opens a tab on each seat; resolves when all train. @throws (rejects) PeergradError where one
+   * does not.
+   */
   async start(): Promise<void> {
     const seats = Array.from({ length: this.#options.tabs }, (_, seat) => seat);
     await Promise.all(seats.map((seat) => this.open(seat, this.newName())));
@@ -68,7 +71,10 @@ export class TabPool {
     return (this.#seats[seat] ?? null) === null;
   }
 
-  /** Whoever sits there, or if nobody can be hurt there, on the next seat; for a copy's seat, nobody else. */
+  /**
+   * Whoever sits there, or if nobody can be hurt there, on the next seat; for a copy's seat, nobody
+   * else.
+   */
   at(seat: number): LiveTab | null {
     const { tabs } = this.#options;
     if (seat === tabs) return this.#seats[seat] ?? null;
@@ -85,7 +91,10 @@ export class TabPool {
     return this.#finished.size > 0;
   }
 
-  /** Resolves when the run has ended for all, so far as they train. @throws (rejects) what `until` does. */
+  /**
+   * Resolves when the run has ended for all, so far as they train. @throws (rejects) what `until`
+   * does.
+   */
   async finish(): Promise<void> {
     await this.until(() => this.isFinished, Infinity);
     const hasEnded = ({ name }: LiveTab): boolean => this.#finished.has(name) || this.hasFailed(name);
@@ -128,8 +137,8 @@ export class TabPool {
   /**
    * Waits until something is so, for `ms` at most; resolves with whether it is.
    *
-   * @throws (rejects) PeergradError where no tab is left that could go on or the server has ended; TimeoutError when time for
-   * everything is up; the reason of `io.signal`.
+   * @throws (rejects) PeergradError where no tab is left that could go on or the server has ended;
+   *   TimeoutError when time for everything is up; the reason of `io.signal`.
    */
   async until(condition: () => boolean, ms: number): Promise<boolean> {
     const { io, server, timeoutMs } = this.#options;

@@ -1,6 +1,7 @@
 /**
- * `peergrad kills`: a run whose tabs are all killed at once, again and again, each time to go on from the checkpoint that was written
- * by then; and whether it comes to the same state as a run that nobody disturbs.
+ * `peergrad kills`: a run whose tabs are all killed at once, again and again, each time to go on
+ * from the checkpoint that was written by then; and whether it comes to the same state as a run
+ * that nobody disturbs.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -35,9 +36,14 @@ export interface CrashRecoveryOptions extends JobOptions {
 /** What the command tells. */
 export interface CrashRecoveryReport {
   kills: number;
-  /** Steps that were taken when all were killed, and steps of the checkpoint that was gone on from. */
+  /**
+   * Steps that were taken when all were killed, and steps of the checkpoint that was gone on from.
+   */
   lives: { killedAt: number; wentOnFrom: number }[];
-  /** Steps that had to be taken again, at most, and steps between two comparisons of ranks, when checkpoints are written. */
+  /**
+   * Steps that had to be taken again, at most, and steps between two comparisons of ranks, when
+   * checkpoints are written.
+   */
   mostLost: number;
   interval: number;
   stateHash: string;
@@ -65,7 +71,10 @@ interface World {
   checkpoint: string;
 }
 
-/** @throws (rejects) UsageError; PeergradError where more is lost than may be, or the state differs, after the report is out. */
+/**
+ * @throws (rejects) UsageError; PeergradError where more is lost than may be, or the state differs,
+ *   after the report is out.
+ */
 export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Promise<void> {
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
@@ -112,7 +121,8 @@ async function killAgainAndAgain(
   const interval = job.hashEvery;
   let from = 0;
   for (let i = 0; i < count; i++) {
-    // Within two intervals of where it goes on; not at the end, where there is nothing to go on with.
+    // Within two intervals of where it goes on; not at the end, where there is nothing to go on
+    // with.
     const killAt = Math.min(from + 1 + rng.below(2 * interval), job.maxSteps! - 1);
     const life = await live(world, killAt, io);
     from = (await stepsIn(checkpoint)) ?? 0;
@@ -124,7 +134,10 @@ async function killAgainAndAgain(
   return { kills: count, lives, mostLost, interval, stateHash: last.result!.stateHash[0]! };
 }
 
-/** One life of the run, from its checkpoint, if there is one, until all is killed after step `killAt`, or to its end. */
+/**
+ * One life of the run, from its checkpoint, if there is one, until all is killed after step
+ * `killAt`, or to its end.
+ */
 async function live(world: World, killAt: number | null, io: Io): Promise<Life> {
   const { server, job, tabs: n, executable, backend, gpu, timeoutMs, checkpoint } = world;
   const room = server.createRoom({ job, startAt: n, nodes: null });
@@ -184,7 +197,9 @@ async function live(world: World, killAt: number | null, io: Io): Promise<Life> 
   }
 }
 
-/** @returns `null` where there is no checkpoint. @throws (rejects) DataError where it is not whole. */
+/**
+ * @returns `null` where there is no checkpoint. @throws (rejects) DataError where it is not whole.
+ */
 async function stepsIn(checkpoint: string): Promise<number | null> {
   let bytes: Uint8Array<ArrayBuffer>;
   try {

@@ -1,4 +1,7 @@
-/** `npm run -s torch-parity`: prints how far this project's numbers are from PyTorch's, and exits with 1 where that is too far. */
+/**
+ * `npm run -s torch-parity`: prints how far this project's numbers are from PyTorch's, and exits
+ * with 1 where that is too far.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { compareWithTorch, findTorch, SUITES, type Comparison } from './parity.ts';
 

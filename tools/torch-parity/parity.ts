@@ -38,7 +38,10 @@ export const SUITES: readonly Suite[] = [
 /** Debian's, which has python3-torch, before another one in the path. */
 const PYTHONS = ['/usr/bin/python3', 'python3'];
 const REFERENCE = path.join(import.meta.dirname, 'reference.py');
-/** Milliseconds for Python to compare one suite: PyTorch takes seconds to load, and seconds for each process of a group. */
+/**
+ * Milliseconds for Python to compare one suite: PyTorch takes seconds to load, and seconds for each
+ * process of a group.
+ */
 const TIMEOUT_MS = 120_000;
 
 /** The Python that has PyTorch, and its version; `null` where none has. */

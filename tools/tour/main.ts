@@ -1,4 +1,7 @@
-/** `npm run tour`: takes pictures of every page of a real run, and writes the page that shows them, docs/tour.md. */
+/**
+ * `npm run tour`: takes pictures of every page of a real run, and writes the page that shows them,
+ * docs/tour.md.
+ */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Page } from 'playwright-core';
@@ -11,7 +14,10 @@ import { tourPage } from './tourPage.ts';
 import { inEveryLook, STOPS, visitEveryPage } from './visit.ts';
 
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
-/** Steps of the run: enough that curves fall and the model reads what is drawn, and a few minutes without a GPU. */
+/**
+ * Steps of the run: enough that curves fall and the model reads what is drawn, and a few minutes
+ * without a GPU.
+ */
 const STEPS = 100;
 const FIRST_LOOK = 25;
 /** Of 100: below, hairlines begin to smear. */

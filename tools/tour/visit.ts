@@ -1,6 +1,6 @@
 /**
- * Every page of the app as people meet it, in real tabs with a real run: what the tour takes pictures of, and what tests look at. The
- * pages' own words lead from one to the next.
+ * Every page of the app as people meet it, in real tabs with a real run: what the tour takes
+ * pictures of, and what tests look at. The pages' own words lead from one to the next.
  */
 import type { Browser, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
@@ -13,7 +13,10 @@ export interface Stop {
   title: string;
   /** What there is to see, in a sentence. */
   says: string;
-  /** The part of the page that it is about, as the style sheets call it; `null`: all of it, from the top. */
+  /**
+   * The part of the page that it is about, as the style sheets call it; `null`: all of it, from the
+   * top.
+   */
   part: string | null;
 }
 
@@ -57,7 +60,10 @@ const TWO = [
   [0.74, 0.86],
 ] as const;
 
-/** Has `page` in both themes, wide and narrow, one after the other, with `part` of it in view and unfolded. */
+/**
+ * Has `page` in both themes, wide and narrow, one after the other, with `part` of it in view and
+ * unfolded.
+ */
 export async function inEveryLook(page: Page, part: string | null, see: (look: Look) => Promise<void>): Promise<void> {
   for (const look of LOOKS) {
     await page.emulateMedia({ colorScheme: look.theme });
@@ -71,8 +77,9 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
 }
 
 /**
- * In a page: resolves once what has changed is drawn, charts too, which learn of their new size in one frame and draw in the next, and
- * colours have faded over, at once. What moves for ever moves on.
+ * In a page: resolves once what has changed is drawn, charts too, which learn of their new size in
+ * one frame and draw in the next, and colours have faded over, at once. What moves for ever moves
+ * on.
  */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);

@@ -1,4 +1,7 @@
-/** The keys of rooms that this browser opened: with one, a tab that was closed is a host of its room again. */
+/**
+ * The keys of rooms that this browser opened: with one, a tab that was closed is a host of its room
+ * again.
+ */
 import * as v from 'valibot';
 import { remembered } from './remembered.ts';
 

@@ -1,5 +1,6 @@
 /**
- * Can this tab take part? Asked before anyone joins, answered in plain words, each failure with what to do about it.
+ * Can this tab take part? Asked before anyone joins, answered in plain words, each failure with
+ * what to do about it.
  */
 import { messages } from '../locales/index.ts';
 
@@ -13,7 +14,9 @@ export type Verdict =
 
 /** A broken driver makes `requestAdapter` hang: better to go on without the GPU. */
 const ADAPTER_DEADLINE_MS = 5000;
-/** A first local candidate comes within milliseconds; three seconds is a browser that will not tell. */
+/**
+ * A first local candidate comes within milliseconds; three seconds is a browser that will not tell.
+ */
 const CANDIDATE_DEADLINE_MS = 3000;
 
 export function checkSecure(): Verdict {

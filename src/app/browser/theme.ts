@@ -1,4 +1,7 @@
-/** Light, dark, letters large enough for a projector; and how wide the page is, measured in such letters. */
+/**
+ * Light, dark, letters large enough for a projector; and how wide the page is, measured in such
+ * letters.
+ */
 import { computed, effect, signal } from '@preact/signals';
 import { prefersDark, windowWidth } from './env.ts';
 import { remembered } from './remembered.ts';
@@ -19,11 +22,17 @@ export const zoom = computed(() => (projector.value ? 1.5 : 1));
 /** Text of the smallest size, pixels, for what is drawn by hand. */
 export const smallText = computed(() => 13 * zoom.value);
 
-/** Below the first width everything but the essential is folded away; below the second, columns are fewer. Pixels. */
+/**
+ * Below the first width everything but the essential is folded away; below the second, columns are
+ * fewer. Pixels.
+ */
 const NARROW = 720;
 const MIDDLE = 1200;
 
-/** Decided here for scripts and, by an attribute, for the style sheets: large letters make a window narrower. */
+/**
+ * Decided here for scripts and, by an attribute, for the style sheets: large letters make a window
+ * narrower.
+ */
 export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
   const width = windowWidth.value / zoom.value;
   return width < NARROW ? 'narrow' : width < MIDDLE ? 'middle' : 'wide';

@@ -1,7 +1,10 @@
 /** Keeps the screen on while it shows a run: on a phone that sleeps, the page sleeps too. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 
-/** Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted`. A browser may refuse, and that is all right. */
+/**
+ * Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted`. A browser
+ * may refuse, and that is all right.
+ */
 export function keepAwake(isWanted: ReadonlySignal<boolean>): void {
   let lock: Promise<WakeLockSentinel | null> | null = null;
   effect(() => {

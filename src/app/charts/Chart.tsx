@@ -1,7 +1,7 @@
 /**
- * One curve over steps or time, in ink on paper: faint raw values under a smoothed line, or points where somebody measured. uPlot
- * draws. All charts of a page show the same stretch of x, which a drag chooses and a double click or Escape leaves, and their
- * crosshairs move together.
+ * One curve over steps or time, in ink on paper: faint raw values under a smoothed line, or points
+ * where somebody measured. uPlot draws. All charts of a page show the same stretch of x, which a
+ * drag chooses and a double click or Escape leaves, and their crosshairs move together.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -18,7 +18,10 @@ interface ChartData {
   line: readonly (number | null)[];
 }
 
-/** A place on x where something changed: a line with a few words, or with none a notch below the curve. */
+/**
+ * A place on x where something changed: a line with a few words, or with none a notch below the
+ * curve.
+ */
 export interface Mark {
   x: number;
   label: string | null;
@@ -150,7 +153,8 @@ function optionsFor(
       },
       {
         ...axis,
-        // `100 %` beside the gap, also where digits are wide; the same in all charts, so that their x axes line up.
+        // `100 %` beside the gap, also where digits are wide; the same in all charts, so that their
+        // x axes line up.
         size: text * 3.6 + LABEL_GAP,
         gap: LABEL_GAP,
         space: text * 2.4,

@@ -1,4 +1,7 @@
-/** Loss and accuracy over steps or time; each also as a small table, for those who do not see curves. */
+/**
+ * Loss and accuracy over steps or time; each also as a small table, for those who do not see
+ * curves.
+ */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../locales/format.ts';
@@ -22,7 +25,10 @@ interface Props {
   pointed: Signal<Pointed | null>;
 }
 
-/** Both curves, and what they share: axis, stretch and crosshair. Of a run that looks for a rate, the one that shows it. */
+/**
+ * Both curves, and what they share: axis, stretch and crosshair. Of a run that looks for a rate,
+ * the one that shows it.
+ */
 export function Curves({ run, pointed }: Props) {
   const { charts } = messages.value;
   const axis = useSignal<XAxis>('step');

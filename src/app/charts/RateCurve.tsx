@@ -1,4 +1,7 @@
-/** Loss over the learning rate, of a run that looks for one: flat, falling, exploding; with the rate that was found. */
+/**
+ * Loss over the learning rate, of a run that looks for one: flat, falling, exploding; with the rate
+ * that was found.
+ */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { rangeRate } from '../../optim/schedule.ts';
@@ -11,8 +14,8 @@ import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**
- * Losses above so many times the highest of the first quarter, whose rates teach nothing, are drawn there: of an explosion one sees
- * that it is one, and else nothing but it.
+ * Losses above so many times the highest of the first quarter, whose rates teach nothing, are drawn
+ * there: of an explosion one sees that it is one, and else nothing but it.
  */
 const HIGHEST = 1.5;
 const IDLE_SHARE = 0.25;

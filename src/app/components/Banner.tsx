@@ -1,4 +1,7 @@
-/** What went wrong and what to do about it, in the engine's own words: every error of ours says both. */
+/**
+ * What went wrong and what to do about it, in the engine's own words: every error of ours says
+ * both.
+ */
 import type { ComponentChildren } from 'preact';
 import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';

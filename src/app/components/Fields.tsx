@@ -1,4 +1,7 @@
-/** Labelled inputs. They report when a value is settled (`change`), and numbers are checked on every key. */
+/**
+ * Labelled inputs. They report when a value is settled (`change`), and numbers are checked on every
+ * key.
+ */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../state/route.ts';
@@ -38,8 +41,8 @@ export function Select<Value extends string>({
 }
 
 /**
- * A number; where `empty` is given, nothing typed means `null` and is shown as that word. What cannot be stays as it was
- * typed, is said beside the field, and keeps its form from being sent.
+ * A number; where `empty` is given, nothing typed means `null` and is shown as that word. What
+ * cannot be stays as it was typed, is said beside the field, and keeps its form from being sent.
  */
 export function NumberField<Value extends number | null>({
   label,
@@ -50,7 +53,10 @@ export function NumberField<Value extends number | null>({
   label: string;
   value: Value;
   empty?: string;
-  /** Returns what is wrong with the number, or `null`; takes it once it is settled, and not while it is typed. */
+  /**
+   * Returns what is wrong with the number, or `null`; takes it once it is settled, and not while it
+   * is typed.
+   */
   onpick: (value: Value, isSettled: boolean) => string | null;
 }) {
   const typed = useSignal<string | null>(null);

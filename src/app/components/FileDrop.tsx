@@ -1,4 +1,7 @@
-/** Takes the files of jobs whose data every tab brings itself, or one for all, and shows what they hold. */
+/**
+ * Takes the files of jobs whose data every tab brings itself, or one for all, and shows what they
+ * hold.
+ */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { FilesJob } from '../../spec/job.ts';
@@ -26,7 +29,8 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
   const { files: says } = messages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
-    // They may come in two goes, and the later of a name wins; anything else takes the place of what was there.
+    // They may come in two goes, and the later of a name wins; anything else takes the place of
+    // what was there.
     const isPair = (job === 'mnist' || job === 'images') && picked.every(({ name }) => IDX.test(name));
     const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
     files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];

@@ -1,4 +1,7 @@
-/** What files hold, before anything is trained: rows and columns, classes, a dozen pictures; and what is wrong with them. */
+/**
+ * What files hold, before anything is trained: rows and columns, classes, a dozen pictures; and
+ * what is wrong with them.
+ */
 import { useEffect, useRef } from 'preact/hooks';
 import type {
   ColumnKind,

@@ -42,7 +42,9 @@ function FromHost({ files }: { files: readonly ManifestFile[] }) {
   );
 }
 
-/** What has become of files that this tab's user chose, or chose before its page was loaded anew. */
+/**
+ * What has become of files that this tab's user chose, or chose before its page was loaded anew.
+ */
 function Chosen({ reading, files }: { reading: View['reading']; files: readonly ManifestFile[] }) {
   const { handedOn: says } = messages.value.lobby;
   if (reading === null) return files.length === 0 ? null : <p class="wait small">{says.lacking}</p>;

@@ -1,8 +1,13 @@
-/** What the parts of the job form share: fields offer the job that they make, which is taken if nothing is wrong with it. */
+/**
+ * What the parts of the job form share: fields offer the job that they make, which is taken if
+ * nothing is wrong with it.
+ */
 import type { JobSpec } from '../../spec/job.ts';
 import { NumberField } from './Fields.tsx';
 
-/** Takes a job, or while something is half typed only looks at it; what is wrong with it, or `null`. */
+/**
+ * Takes a job, or while something is half typed only looks at it; what is wrong with it, or `null`.
+ */
 export type Offer = (job: JobSpec, isSettled?: boolean) => string | null;
 
 /** Fields of a job that are numbers, or none. */

@@ -1,4 +1,7 @@
-/** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
+/**
+ * What to train and how to share it: three choices in front, the rest under "advanced". Says what
+ * is wrong instead of sending it.
+ */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import {

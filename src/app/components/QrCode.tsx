@@ -1,4 +1,6 @@
-/** A link as a QR code: one path, dark on light in every theme, because that is what cameras expect. */
+/**
+ * A link as a QR code: one path, dark on light in every theme, because that is what cameras expect.
+ */
 import { encode } from 'uqr';
 
 /** Cameras want four light modules around the code; two and the page's own margin do. */

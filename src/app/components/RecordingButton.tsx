@@ -1,4 +1,7 @@
-/** Downloads what this rank's flight recorder holds: to see, file beside file, which rank waited for which. */
+/**
+ * Downloads what this rank's flight recorder holds: to see, file beside file, which rank waited for
+ * which.
+ */
 import { downloadRecording } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
 

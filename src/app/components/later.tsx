@@ -1,4 +1,6 @@
-/** Pages whose code comes when they are first shown, so that the first page of all is there at once. */
+/**
+ * Pages whose code comes when they are first shown, so that the first page of all is there at once.
+ */
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';

@@ -5,7 +5,10 @@ export function withFolders(files: Iterable<File>): File[] {
   return [...files].map((file) => named(file, file.webkitRelativePath || file.name));
 }
 
-/** What was dropped, folders with all that is in them. Must be called while the drop is told: later its items are gone. */
+/**
+ * What was dropped, folders with all that is in them. Must be called while the drop is told: later
+ * its items are gone.
+ */
 export async function droppedFiles({ items, files }: DataTransfer): Promise<File[]> {
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
   // A drop that a program makes has files and no entries.

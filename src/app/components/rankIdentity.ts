@@ -1,6 +1,7 @@
 /**
- * Who is who: a rank is a number, a shape and a colour (Okabe and Ito's palette, which colour-blind people can tell
- * apart), never a colour alone. Eight of each; ranks 8 to 15 are the same, outlined, then it repeats.
+ * Who is who: a rank is a number, a shape and a colour (Okabe and Ito's palette, which colour-blind
+ * people can tell apart), never a colour alone. Eight of each; ranks 8 to 15 are the same,
+ * outlined, then it repeats.
  */
 
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;

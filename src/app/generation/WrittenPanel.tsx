@@ -1,4 +1,7 @@
-/** See it learn to write: what it wrote after ever more steps, how well it foretells a text that it has not read, and a prompt to continue. */
+/**
+ * See it learn to write: what it wrote after ever more steps, how well it foretells a text that it
+ * has not read, and a prompt to continue.
+ */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { MAX_PROMPT } from '../../spec/gpt.ts';
@@ -15,7 +18,9 @@ const HOTTEST = 1.5;
 const TEMPERATURE_STEP = 0.05;
 const USUAL_TEMPERATURE = 0.8;
 
-/** Of one run: another's model is another model. @param asks whether this tab has a model to ask. */
+/**
+ * Of one run: another's model is another model. @param asks whether this tab has a model to ask.
+ */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
   const prompt = useSignal(run.job.gpt.prompt.trim());

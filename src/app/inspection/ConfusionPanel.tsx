@@ -1,4 +1,7 @@
-/** Which class is taken for which: a row for each class, a column for each answer, and the worst of it in words. */
+/**
+ * Which class is taken for which: a row for each class, a column for each answer, and the worst of
+ * it in words.
+ */
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/view.ts';
@@ -65,7 +68,10 @@ function kindOf(count: number, isRight: boolean): string {
   return isRight ? 'is-right' : 'is-wrong';
 }
 
-/** Between none of a row and all of it. By its root, as mistakes are a few in a hundred, and are what one looks for. */
+/**
+ * Between none of a row and all of it. By its root, as mistakes are a few in a hundred, and are
+ * what one looks for.
+ */
 function shade(count: number, row: readonly number[]): number {
   return count === 0 ? 0 : Math.sqrt(count / totalOf(row));
 }

@@ -1,4 +1,7 @@
-/** See what it learned: draw a digit and watch the model answer, some of its mistakes, its first layer while it forms. */
+/**
+ * See what it learned: draw a digit and watch the model answer, some of its mistakes, its first
+ * layer while it forms.
+ */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { IMAGE_SIDE, type LabelledImage, type Learned } from '../../spec/inspection.ts';

@@ -1,4 +1,7 @@
-/** Paper to draw on: by pointer, or by keys that move a pen. Shows a held-out image instead where that is asked about. */
+/**
+ * Paper to draw on: by pointer, or by keys that move a pen. Shows a held-out image instead where
+ * that is asked about.
+ */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';

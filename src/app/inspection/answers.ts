@@ -1,4 +1,7 @@
-/** What the model last answered: signals of their own, for the panel that asked; the rest of the page need not be drawn again. */
+/**
+ * What the model last answered: signals of their own, for the panel that asked; the rest of the
+ * page need not be drawn again.
+ */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
 

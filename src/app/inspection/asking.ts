@@ -1,10 +1,15 @@
-/** When the model is asked: never twice at once, what it has learned about once a second, and nothing while nobody can see it. */
+/**
+ * When the model is asked: never twice at once, what it has learned about once a second, and
+ * nothing while nobody can see it.
+ */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
 import { learning, prediction, type Learning, type Prediction } from './answers.ts';
 
-/** Milliseconds from an answer to the next question: weights that change faster cannot be followed. */
+/**
+ * Milliseconds from an answer to the next question: weights that change faster cannot be followed.
+ */
 const PERIOD_MS = 1000;
 
 /** Of all questions of this page, so that an answer to an earlier one is known as such. */
@@ -22,7 +27,10 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
   return isOnScreen && !pageHidden.value;
 }
 
-/** What the model has learned, asked anew while it learns. @param steps that it has taken, as far as the page knows. */
+/**
+ * What the model has learned, asked anew while it learns. @param steps that it has taken, as far as
+ * the page knows.
+ */
 export function useLearning(isVisible: boolean, steps: number): Learning | null {
   const last = learning.value;
   const isFresh = last?.learned?.steps === steps;
@@ -34,7 +42,10 @@ export function useLearning(isVisible: boolean, steps: number): Learning | null 
   return last;
 }
 
-/** What the model says of an image, asked anew when it has learned more; the last answer while another is on its way. */
+/**
+ * What the model says of an image, asked anew when it has learned more; the last answer while
+ * another is on its way.
+ */
 export function usePrediction(pixels: Float32Array | null, steps: number): Prediction | null {
   const last = prediction.value;
   const asked = useRef<{ id: number; pixels: Float32Array; steps: number } | null>(null);

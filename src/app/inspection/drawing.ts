@@ -1,7 +1,8 @@
 /**
- * A drawing by hand, and the image that the model is asked about, which is made as those were that the model has seen: fitted into a
- * box of 20 x 20 pixels with its shape kept, and placed in the middle of 28 x 28. A stroke is a line and not pixels, so that the pen
- * is as wide however large one draws.
+ * A drawing by hand, and the image that the model is asked about, which is made as those were that
+ * the model has seen: fitted into a box of 20 x 20 pixels with its shape kept, and placed in the
+ * middle of 28 x 28. A stroke is a line and not pixels, so that the pen is as wide however large
+ * one draws.
  */
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
@@ -11,8 +12,9 @@ export type Stroke = readonly number[];
 export type Drawing = readonly Stroke[];
 
 /**
- * What is placed in the middle: the ink's centre of mass, as in MNIST (LeCun et al., http://yann.lecun.com/exdb/mnist/), or the
- * middle of its box, as in our drawn digits. A model that learned from the one takes a 9 of the other for a 4.
+ * What is placed in the middle: the ink's centre of mass, as in MNIST (LeCun et al.,
+ * http://yann.lecun.com/exdb/mnist/), or the middle of its box, as in our drawn digits. A model
+ * that learned from the one takes a 9 of the other for a 4.
  */
 type Centre = 'mass' | 'box';
 
@@ -20,7 +22,10 @@ type Centre = 'mass' | 'box';
 const BOX = 20;
 /** Radius of the pen, pixels: MNIST's strokes are two to three wide. */
 const RADIUS = 1.2;
-/** What is drawn smaller than this share of the pad is enlarged no further: a dot is a dot, and not a scribble. */
+/**
+ * What is drawn smaller than this share of the pad is enlarged no further: a dot is a dot, and not
+ * a scribble.
+ */
 const LEAST_EXTENT = 0.1;
 /** Points that a drawing keeps: minutes of scribbling, and drawn in a millisecond. */
 export const MAX_POINTS = 4096;

@@ -1,4 +1,7 @@
-/** What each rank's line has carried in the round: how evenly the ring shares the work, and how a server does not. */
+/**
+ * What each rank's line has carried in the round: how evenly the ring shares the work, and how a
+ * server does not.
+ */
 import { lineBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';

@@ -1,4 +1,7 @@
-/** The busiest line's bytes by the formulas, for any number of tabs; and what was measured with as many as there are. */
+/**
+ * The busiest line's bytes by the formulas, for any number of tabs; and what was measured with as
+ * many as there are.
+ */
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
@@ -6,7 +9,10 @@ import { messages } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 import { SOLO_RANKS } from './solo.ts';
 
-/** Bytes over the busiest line in a whole round of `n` ranks with `k` float32 each: 2K(N-1)/N on the ring, 2K(N-1) at a server. */
+/**
+ * Bytes over the busiest line in a whole round of `n` ranks with `k` float32 each: 2K(N-1)/N on the
+ * ring, 2K(N-1) at a server.
+ */
 export function busiestBytes(mode: LessonMode, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;
   return mode === 'ring' ? all / n : all;

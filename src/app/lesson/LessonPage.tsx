@@ -1,4 +1,7 @@
-/** The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is about. */
+/**
+ * The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is
+ * about.
+ */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';

@@ -1,6 +1,7 @@
 /**
- * What every rank holds, as the ranks have told it: a row per rank, a column per number, under each number a mark for every rank
- * whose numbers are in it. A finished sum stands out, and so does what has just come.
+ * What every rank holds, as the ranks have told it: a row per rank, a column per number, under each
+ * number a mark for every rank whose numbers are in it. A finished sum stands out, and so does what
+ * has just come.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -38,7 +39,9 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
   const at = useSignal<Cell>({ row: 0, place: 0 });
   const picked = useSignal<Cell | null>(null);
   const cursor = { row: Math.min(at.value.row, ranks.length - 1), place: Math.min(at.value.place, places - 1) };
-  /** What each number is made of, in words: as many as there are cells, and new with a step only. */
+  /**
+   * What each number is made of, in words: as many as there are cells, and new with a step only.
+   */
   const texts = useMemo(() => {
     const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
     return ranks.map((rank) =>

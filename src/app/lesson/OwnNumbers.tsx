@@ -1,4 +1,6 @@
-/** This tab's own numbers: fields before a round, and for the next one while this tab is in none. */
+/**
+ * This tab's own numbers: fields before a round, and for the next one while this tab is in none.
+ */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
@@ -37,7 +39,10 @@ interface InputProps {
 }
 
 function NumberInput({ label, value, disabled, onnumber }: InputProps) {
-  /** What was typed there, be it no number yet; what stands there may be older, as it has gone round by the one who leads. */
+  /**
+   * What was typed there, be it no number yet; what stands there may be older, as it has gone round
+   * by the one who leads.
+   */
   const typed = useSignal<string | null>(null);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {

@@ -23,7 +23,8 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const isOn = isUnderWay(view) && state?.isOver === false;
   const leads = isOn && you === state.leader;
   useEffect(() => {
-    // Who reads ahead comes back when the class turns the page; what the leader hears of it is its own word, and old.
+    // Who reads ahead comes back when the class turns the page; what the leader hears of it is its
+    // own word, and old.
     if (!leads) page.value = led;
   }, [page, led, leads]);
   if (run.lesson === null || state === null) {

@@ -1,4 +1,7 @@
-/** The ring of a round: its chunks travel from the last step that was shown to the last that was taken. */
+/**
+ * The ring of a round: its chunks travel from the last step that was shown to the last that was
+ * taken.
+ */
 import { useEffect, useMemo } from 'preact/hooks';
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import { stepCount } from '../../engine/lesson/lessonRound.ts';

@@ -11,7 +11,9 @@ import { rowsOf } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8] as const;
 const USUAL_SECONDS = 4;
-/** What takes longer, milliseconds, has waited for a slow line: those take twice as much at least. */
+/**
+ * What takes longer, milliseconds, has waited for a slow line: those take twice as much at least.
+ */
 const STALL_MS = 1000;
 
 export function Stall({ desk }: { desk: Desk }) {

@@ -1,4 +1,7 @@
-/** What a page of the lesson shows and may do, whether its ranks are tabs of a room or only imagined. */
+/**
+ * What a page of the lesson shows and may do, whether its ranks are tabs of a room or only
+ * imagined.
+ */
 import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
 export interface Desk {

@@ -1,6 +1,12 @@
-/** The lesson's pages: one thought each, the part of the screen that it is about, and what is on the screen from then on. */
+/**
+ * The lesson's pages: one thought each, the part of the screen that it is about, and what is on the
+ * screen from then on.
+ */
 
-/** In their order; the words of each are in `words/`. `shows`: what is not on every page, for it would be a riddle there. */
+/**
+ * In their order; the words of each are in `words/`. `shows`: what is not on every page, for it
+ * would be a riddle there.
+ */
 export const LESSON_PAGES = [
   { name: 'numbers', lights: 'own', shows: [] },
   { name: 'goal', lights: 'sums', shows: [] },

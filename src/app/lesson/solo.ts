@@ -1,6 +1,6 @@
 /**
- * The lesson with ranks that are only imagined: the same rules as in a room (`engine/lessonRound.ts`), and times that nobody
- * measured, under the word "simulated".
+ * The lesson with ranks that are only imagined: the same rules as in a room
+ * (`engine/lessonRound.ts`), and times that nobody measured, under the word "simulated".
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lesson/lessonRound.ts';
@@ -85,7 +85,10 @@ function membersOf(count: number): LessonState['members'] {
   return Array.from({ length: count }, (_, i) => ({ member: `imagined-${i}`, name: '' }));
 }
 
-/** The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a slow line. */
+/**
+ * The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a
+ * slow line.
+ */
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;

@@ -1,6 +1,7 @@
 /**
- * Every word on the screen, in the language chosen: `en/` and `zh/` have a file for each part of the app, and the compiler holds
- * that a language lacks nothing. Numbers and units are ../format.ts's.
+ * Every word on the screen, in the language chosen: `en/` and `zh/` have a file for each part of
+ * the app, and the compiler holds that a language lacks nothing. Numbers and units are
+ * ../format.ts's.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { remembered } from '../browser/remembered.ts';
@@ -21,7 +22,10 @@ export function isLanguage(text: string | null): text is Language {
   return text !== null && Object.hasOwn(LANGUAGES, text);
 }
 
-/** `asked` in the address, else what was chosen here before, else the first of the browser's that there is. */
+/**
+ * `asked` in the address, else what was chosen here before, else the first of the browser's that
+ * there is.
+ */
 export function startLanguage(asked: string | null): Promise<void> {
   const wishes = [asked, stored.get(), ...navigator.languages.map((tag) => tag.split('-')[0]!)];
   return load(wishes.find(isLanguage) ?? 'en');

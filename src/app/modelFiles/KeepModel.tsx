@@ -1,4 +1,7 @@
-/** Takes the model along: as weights in one of the formats, or, while the run is on, as a checkpoint to go on from. */
+/**
+ * Takes the model along: as weights in one of the formats, or, while the run is on, as a checkpoint
+ * to go on from.
+ */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
@@ -22,7 +25,10 @@ const which = signal<ModelVersion>('best');
 const keep = (format: ModelFormat): void =>
   ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
-/** @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested best, where it has ended and asked. */
+/**
+ * @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested
+ *   best, where it has ended and asked.
+ */
 export function KeepModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
   const { keep: says } = messages.value.run;
   const about = useId();

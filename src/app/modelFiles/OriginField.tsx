@@ -1,4 +1,7 @@
-/** What a new room's first run begins with: nothing, or a file that the model or the whole run was kept in. */
+/**
+ * What a new room's first run begins with: nothing, or a file that the model or the whole run was
+ * kept in.
+ */
 import { useSignal } from '@preact/signals';
 import { looksLikeCheckpoint, readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
 import { nameOfJob } from '../../spec/job.ts';

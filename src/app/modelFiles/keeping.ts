@@ -9,7 +9,9 @@ interface Keeping {
   format: ModelFormat | null;
   /** In the engine's words. */
   problem: string | null;
-  /** After how many steps the weights were that came last, where the best seen here were asked for. */
+  /**
+   * After how many steps the weights were that came last, where the best seen here were asked for.
+   */
   bestStep: number | null;
 }
 

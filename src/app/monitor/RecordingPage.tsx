@@ -1,4 +1,7 @@
-/** Opens flight recordings again: the rounds they hold in the player, the last steps, and who was missing from which collective. */
+/**
+ * Opens flight recordings again: the rounds they hold in the player, the last steps, and who was
+ * missing from which collective.
+ */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

@@ -1,4 +1,7 @@
-/** Any recorded round, in the same player as a run's: the ring, the grid, and which of the rounds it is. */
+/**
+ * Any recorded round, in the same player as a run's: the ring, the grid, and which of the rounds it
+ * is.
+ */
 import { useComputed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

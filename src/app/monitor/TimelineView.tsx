@@ -1,4 +1,7 @@
-/** The timeline: a lane per rank, what it does alone above what it does with others. One canvas, drawn when something changes. */
+/**
+ * The timeline: a lane per rank, what it does alone above what it does with others. One canvas,
+ * drawn when something changes.
+ */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { SEGMENT_KINDS } from '../../spec/names.ts';

@@ -1,6 +1,7 @@
 /**
- * Recordings of several ranks, laid together: which rank is missing from which collective, and which do not agree what they are in.
- * After torch's flight recorder analyzer (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). Pure.
+ * Recordings of several ranks, laid together: which rank is missing from which collective, and
+ * which do not agree what they are in. After torch's flight recorder analyzer
+ * (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). Pure.
  */
 import type { FlightRecord, FlightRecording } from '../../protocol/flightRecording.ts';
 
@@ -47,7 +48,8 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const key = `${group}/${seq}`;
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
-        // Older ones were overwritten; where others have ended more than a rank knows of, its recording was taken earlier.
+        // Older ones were overwritten; where others have ended more than a rank knows of, its
+        // recording was taken earlier.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
         // A group that a rank has no part in is none of its; the world is everyone's.
         const isIts = group === 0 || oldest.has(group);
@@ -92,7 +94,8 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');
     if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
-    // What one rank has ended all have entered: who has not in its recording, had not when it was taken.
+    // What one rank has ended all have entered: who has not in its recording, had not when it was
+    // taken.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
     if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
     else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });

@@ -1,7 +1,8 @@
 /**
- * A timeline in Chrome's trace-event format ("Trace Event Format", JSON object form), which https://ui.perfetto.dev opens: a process
- * per rank, a thread for what it does alone and one for what it does with others, and an arrow for each chunk whose both ends are
- * known. Pure. Times there are microseconds.
+ * A timeline in Chrome's trace-event format ("Trace Event Format", JSON object form), which
+ * https://ui.perfetto.dev opens: a process per rank, a thread for what it does alone and one for
+ * what it does with others, and an arrow for each chunk whose both ends are known. Pure. Times
+ * there are microseconds.
  */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';

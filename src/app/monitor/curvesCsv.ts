@@ -4,8 +4,9 @@ import type { Point, Series } from '../state/series.ts';
 import type { Run, WorldChange } from '../state/view.ts';
 
 /**
- * A line per step, or per point of the curve where a long run has fewer (the mean of so many steps, at the last of them), and where
- * something was measured or changed, with a column for each metric. Steps count from 1; the world size is that after the step.
+ * A line per step, or per point of the curve where a long run has fewer (the mean of so many steps,
+ * at the last of them), and where something was measured or changed, with a column for each metric.
+ * Steps count from 1; the world size is that after the step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,

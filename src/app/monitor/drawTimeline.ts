@@ -68,7 +68,9 @@ interface Picture {
   sayMs: (ms: number) => string;
 }
 
-/** Narrower segments are left out, pixels: thousands of them would draw a grey that says nothing. */
+/**
+ * Narrower segments are left out, pixels: thousands of them would draw a grey that says nothing.
+ */
 const LEAST_WIDTH = 0.2;
 
 export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {

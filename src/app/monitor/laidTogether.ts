@@ -12,7 +12,10 @@ function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetM
   return back && { offsetMs: -back.offsetMs, errorMs: back.errorMs };
 }
 
-/** A row for every rank of the world; one that is not recorded, or whose clock is not known, is empty. */
+/**
+ * A row for every rank of the world; one that is not recorded, or whose clock is not known, is
+ * empty.
+ */
 export function layTogether(recordings: readonly FlightRecording[]): Timeline {
   const [first] = recordings;
   if (first === undefined) return { rows: [], errorMs: 0 };

@@ -114,7 +114,10 @@ function within({ from, to }: Window, extent: Window): Window {
   return { from: start, to: start + length };
 }
 
-/** What a rank does by itself is in the upper half of its row, what it does with others in the lower. */
+/**
+ * What a rank does by itself is in the upper half of its row, what it does with others in the
+ * lower.
+ */
 export function rowOf(kind: SegmentKind): 'alone' | 'together' {
   return kind === 'compute' || kind === 'readback' || kind === 'update' ? 'alone' : 'together';
 }
@@ -142,7 +145,9 @@ export function pickAt(
   return nearest?.pick ?? null;
 }
 
-/** The next segment of the same rank, or the one before, by when it starts; none beyond the ends. */
+/**
+ * The next segment of the same rank, or the one before, by when it starts; none beyond the ends.
+ */
 export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
   const all = (rows[rank]?.steps ?? []).flatMap((one) =>
     one.segments.map((part) => ({ rank, step: one, segment: part })),

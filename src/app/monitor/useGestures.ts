@@ -1,6 +1,7 @@
 /**
- * The timeline's pointers, wheel and keys: wheel with Ctrl, pinch, + and - zoom; drag and Shift with arrows pan; arrows go from segment
- * to segment and from rank to rank; Home and End go to the ends, Escape back to the newest.
+ * The timeline's pointers, wheel and keys: wheel with Ctrl, pinch, + and - zoom; drag and Shift
+ * with arrows pan; arrows go from segment to segment and from rank to rank; Home and End go to the
+ * ends, Escape back to the newest.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';

@@ -1,4 +1,7 @@
-/** Where each rank's step goes: computing, talking, the rest. A bar per rank, on one scale, so a straggler sticks out. */
+/**
+ * Where each rank's step goes: computing, talking, the rest. A bar per rank, on one scale, so a
+ * straggler sticks out.
+ */
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { Term } from '../components/Term.tsx';

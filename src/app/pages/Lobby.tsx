@@ -1,4 +1,7 @@
-/** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
+/**
+ * Before a run: the code to join by, who is here, what will be trained, and the one button that
+ * starts it.
+ */
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { seats } from '../../protocol/seating.ts';
@@ -165,7 +168,10 @@ function roles(you: boolean, host: boolean): string {
   return said.length === 0 ? '' : says.roles(said);
 }
 
-/** The ring that will be, or what will be instead: who is here, and pale places for those whom an automatic start waits for. */
+/**
+ * The ring that will be, or what will be instead: who is here, and pale places for those whom an
+ * automatic start waits for.
+ */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;
   const places = seats(lobby.members, lobby.startAt ?? 0);

@@ -1,4 +1,7 @@
-/** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
+/**
+ * One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint
+ * of its state.
+ */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';

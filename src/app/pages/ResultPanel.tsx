@@ -1,4 +1,7 @@
-/** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
+/**
+ * The end of a run: what came out, whether all ranks have it, and what it cost in bytes against
+ * theory.
+ */
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -148,7 +151,10 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   );
 }
 
-/** How well held-out samples are answered, and what that says: of a text the loss, else what is told first. */
+/**
+ * How well held-out samples are answered, and what that says: of a text the loss, else what is told
+ * first.
+ */
 function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
   told: readonly [MetricName, number][],

@@ -1,4 +1,7 @@
-/** Training: the strip, the ring, the curves, one player for ring and grid, the timeline, the ranks and their links. */
+/**
+ * Training: the strip, the ring, the curves, one player for ring and grid, the timeline, the ranks
+ * and their links.
+ */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { keepsModel, learnsDigits } from '../../spec/job.ts';
@@ -38,7 +41,9 @@ import { ResultPanel } from './ResultPanel.tsx';
 import { DistributionProgress } from './SpreadProgress.tsx';
 import { Strip } from './Strip.tsx';
 
-/** Nobody watches a page that a launcher drives: it does not animate until somebody presses play. */
+/**
+ * Nobody watches a page that a launcher drives: it does not animate until somebody presses play.
+ */
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
@@ -56,7 +61,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const hasRing = !alone && instead === null;
   const spoken = spokenState(view);
   const narrow = pageWidth.value === 'narrow';
-  // Drawn anew when what they show is told anew, not at every step: with many ranks, rows are what costs.
+  // Drawn anew when what they show is told anew, not at every step: with many ranks, rows are what
+  // costs.
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);

@@ -1,7 +1,8 @@
 /**
- * The chunks on their way. Where there is room, a chunk is a capsule with its letter, its numbers if they are known, and one
- * slot per rank, filled for each rank whose numbers are in its sum; in a crowd it is a bar that fills, and in a throng a dot.
- * One per sending rank, moved by hand on every frame.
+ * The chunks on their way. Where there is room, a chunk is a capsule with its letter, its numbers
+ * if they are known, and one slot per rank, filled for each rank whose numbers are in its sum; in a
+ * crowd it is a bar that fills, and in a throng a dot. One per sending rank, moved by hand on every
+ * frame.
  */
 import { effect } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';

@@ -1,4 +1,7 @@
-/** The chunk that somebody looks at, in full: whose copy, how many bytes, its numbers, and the way that it goes, with times. */
+/**
+ * The chunk that somebody looks at, in full: whose copy, how many bytes, its numbers, and the way
+ * that it goes, with times.
+ */
 import { useComputed } from '@preact/signals';
 import { chunkRange, ringStepCount, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';

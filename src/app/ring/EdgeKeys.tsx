@@ -1,4 +1,7 @@
-/** The way round the ring for the pointer and the keys: on which edge they are, and so which chunk somebody looks at. */
+/**
+ * The way round the ring for the pointer and the keys: on which edge they are, and so which chunk
+ * somebody looks at.
+ */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -84,7 +87,9 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
   return <>{text}</>;
 }
 
-/** Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is. */
+/**
+ * Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is.
+ */
 export function EdgeLight({ layout, n, player }: Props) {
   const lit = useLit(player, n);
   if (lit === null) return null;

@@ -1,6 +1,7 @@
 /**
- * The front page's ring. It plays by itself; who wants to know more steps through it, sees who holds what, and tries other
- * world sizes. What was chosen is in the address, so that `#?ranks=32&step=7&speed=0.5` is a picture to share.
+ * The front page's ring. It plays by itself; who wants to know more steps through it, sees who
+ * holds what, and tries other world sizes. What was chosen is in the address, so that
+ * `#?ranks=32&step=7&speed=0.5` is a picture to share.
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
@@ -12,7 +13,10 @@ import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
 import { useInAddress } from './useInAddress.ts';
 import { positionOf } from './watch.ts';
 
-/** As many ranks as a demonstration takes to be understood, at least, and as many as a room takes, at most. */
+/**
+ * As many ranks as a demonstration takes to be understood, at least, and as many as a room takes,
+ * at most.
+ */
 const USUAL_RANKS = 4;
 const LEAST_RANKS = 2;
 const MOST_RANKS = 64;

@@ -1,7 +1,8 @@
 /**
- * Who holds what (after Gibiansky's figures, "Bringing HPC techniques to deep learning", 2017): a row per rank, a column per
- * chunk, and in each cell whose numbers are in the sum. Reads like a loom: at first each row has only its own colour, at the
- * end all rows are the same. The rows' labels and the columns' letters are text; the cells, up to 64 x 64 of them, are a canvas.
+ * Who holds what (after Gibiansky's figures, "Bringing HPC techniques to deep learning", 2017): a
+ * row per rank, a column per chunk, and in each cell whose numbers are in the sum. Reads like a
+ * loom: at first each row has only its own colour, at the end all rows are the same. The rows'
+ * labels and the columns' letters are text; the cells, up to 64 x 64 of them, are a canvas.
  */
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
@@ -164,7 +165,10 @@ function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank:
   return <>{text}</>;
 }
 
-/** Over the canvas: the column of the chunk that somebody looks at, where it comes from and goes to, and the cell itself. */
+/**
+ * Over the canvas: the column of the chunk that somebody looks at, where it comes from and goes to,
+ * and the cell itself.
+ */
 function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Lit }) {
   const share = (i: number): string => `${(100 * i) / n}%`;
   const cell = (row: number) => ({ left: share(chunk), top: share(row), width: share(1), height: share(1) });
@@ -179,7 +183,10 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Lit }) 
   );
 }
 
-/** Paints the canvas whenever what it shows changes; from one ring step to the next that is a cell per rank. */
+/**
+ * Paints the canvas whenever what it shows changes; from one ring step to the next that is a cell
+ * per rank.
+ */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
   player: Player,

@@ -1,4 +1,6 @@
-/** Restart, step, play, pause, scrub; how fast it is played, and how much slower than life that is. */
+/**
+ * Restart, step, play, pause, scrub; how fast it is played, and how much slower than life that is.
+ */
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { formatCount, formatMs } from '../locales/format.ts';
@@ -11,7 +13,10 @@ const SCRUB = 1000;
 
 const MOST_TICKS = 40;
 
-/** Of the speed's slider, in doublings: fine enough to drag, and a little pull towards powers of two. */
+/**
+ * Of the speed's slider, in doublings: fine enough to drag, and a little pull towards powers of
+ * two.
+ */
 const SPEED_STEP = 0.05;
 const SPEED_PULL = 0.12;
 

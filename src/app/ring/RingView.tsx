@@ -1,6 +1,6 @@
 /**
- * The ring: ranks on a circle, and the chunks on their way between them. The circle is drawn when the members change;
- * the chunks move without re-rendering anything.
+ * The ring: ranks on a circle, and the chunks on their way between them. The circle is drawn when
+ * the members change; the chunks move without re-rendering anything.
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../components/useSize.ts';
@@ -36,7 +36,10 @@ export interface RingEdge {
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** Who sends to whom: each rank to its right neighbour, all to rank 0 and back, or now these, now those. */
+  /**
+   * Who sends to whom: each rank to its right neighbour, all to rank 0 and back, or now these, now
+   * those.
+   */
   lines?: 'ring' | 'star' | 'none';
   /** Of a ring: edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];

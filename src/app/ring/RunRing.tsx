@@ -1,4 +1,7 @@
-/** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
+/**
+ * The ring of a run: its members, its edges as far as this rank knows them, and the replay in its
+ * centre.
+ */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../state/derive.ts';

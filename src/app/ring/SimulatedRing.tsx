@@ -1,4 +1,6 @@
-/** The ring by itself, before anything runs: the same plan and player on times that nobody measured. */
+/**
+ * The ring by itself, before anything runs: the same plan and player on times that nobody measured.
+ */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { Term } from '../components/Term.tsx';
@@ -65,7 +67,10 @@ export function Legend() {
   );
 }
 
-/** The frame in words, or the chunk on the ring that somebody looks at. Not a live region on purpose: it changes all the time. */
+/**
+ * The frame in words, or the chunk on the ring that somebody looks at. Not a live region on
+ * purpose: it changes all the time.
+ */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;

@@ -4,13 +4,22 @@ import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { includes, type Frame, type Parts } from './frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from './numbers.ts';
 
-/** Beyond this many ranks the slots of single ranks are too thin for colours: one bar tells from where to where on the ring. */
+/**
+ * Beyond this many ranks the slots of single ranks are too thin for colours: one bar tells from
+ * where to where on the ring.
+ */
 const MOST_SLOTS = 16;
-/** Where columns are narrower than this, pixels, no bar can tell that either: a shade says how many are in. */
+/**
+ * Where columns are narrower than this, pixels, no bar can tell that either: a shade says how many
+ * are in.
+ */
 const LEAST_BAR = 9;
 /** A receiving cell fills over this last part of its chunk's way. */
 const FILLING = 0.25;
-/** How much of a cell's colour is that of its number, at the largest: what is left keeps the digits readable. */
+/**
+ * How much of a cell's colour is that of its number, at the largest: what is left keeps the digits
+ * readable.
+ */
 const MOST_TINT = 0.5;
 
 export interface Palette {
@@ -159,8 +168,8 @@ function drawSlots(
 }
 
 /**
- * One bar, from the first rank whose numbers are in to the last; it may go over the end, and on at the beginning. What is
- * finished is darker.
+ * One bar, from the first rank whose numbers are in to the last; it may go over the end, and on at
+ * the beginning. What is finished is darker.
  */
 function drawBar(
   context: CanvasRenderingContext2D,
@@ -187,7 +196,10 @@ function drawBar(
   if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
 }
 
-/** The numbers by now, on a colour between those of less and more than zero; whose they are in a line of slots below. */
+/**
+ * The numbers by now, on a colour between those of less and more than zero; whose they are in a
+ * line of slots below.
+ */
 function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
   const { n, palette, textSize } = picture;
   const { own, extent } = picture.numbers!;

@@ -1,7 +1,8 @@
 /**
- * One picture of a ring all-reduce as a pure function of (trace, n, t): who is sending which chunk, how far it has come,
- * and what every rank's copy of every chunk holds by then. The plan says what moves, the trace says when: one rank knows
- * only its own times, so all ranks are drawn at this rank's.
+ * One picture of a ring all-reduce as a pure function of (trace, n, t): who is sending which chunk,
+ * how far it has come, and what every rank's copy of every chunk holds by then. The plan says what
+ * moves, the trace says when: one rank knows only its own times, so all ranks are drawn at this
+ * rank's.
  */
 import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
@@ -30,7 +31,10 @@ export interface Frame {
   cells: Parts[][];
 }
 
-/** When each ring step's chunk left and arrived, milliseconds since the bucket's all-reduce began; never going back. */
+/**
+ * When each ring step's chunk left and arrived, milliseconds since the bucket's all-reduce began;
+ * never going back.
+ */
 export interface Timeline {
   leaves: number[];
   arrives: number[];
@@ -38,12 +42,16 @@ export interface Timeline {
 }
 
 /**
- * Least share of a ring step that its chunk is drawn as travelling. `sentAt` is when the last byte was handed over, and
- * the first bytes left long before: a chunk that arrived right then was not teleported.
+ * Least share of a ring step that its chunk is drawn as travelling. `sentAt` is when the last byte
+ * was handed over, and the first bytes left long before: a chunk that arrived right then was not
+ * teleported.
  */
 const LEAST_TRAVEL = 0.4;
 
-/** Least length of a ring step, as a share of an even one: clocks have steps too, and arrivals may seem to coincide. */
+/**
+ * Least length of a ring step, as a share of an even one: clocks have steps too, and arrivals may
+ * seem to coincide.
+ */
 const LEAST_STEP = 0.02;
 
 export function timelineOf(trace: RecordedTrace, n: number): Timeline {
@@ -95,7 +103,10 @@ export function frameOf(timeline: Timeline, n: number, t: number, cells: Parts[]
   return { completed, phase: transfers[0]!.phase, flights, cells };
 }
 
-/** What every rank holds after `completed` ring steps: the plan, played on which ranks' parts are in each sum. */
+/**
+ * What every rank holds after `completed` ring steps: the plan, played on which ranks' parts are in
+ * each sum.
+ */
 export function cellsAfter(n: number, completed: number): Parts[][] {
   const cells = Array.from({ length: n }, (_, rank) =>
     Array.from({ length: n }, (): Parts => ({ first: rank, count: 1 })),

@@ -23,14 +23,16 @@ export function angleOf(rank: number, n: number): number {
 
 export function layoutRing(width: number, height: number, n: number, textSize: number, named: boolean): RingLayout {
   const mark = ((n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * textSize) / 13;
-  // A name stands above, below or beside its mark: it needs a line's height there and a word's width here.
+  // A name stands above, below or beside its mark: it needs a line's height there and a word's
+  // width here.
   const radiusWith = (lines: number, letters: number): number =>
     Math.min(height / 2 - mark * 1.4 - textSize * lines, width / 2 - mark * 1.4 - textSize * letters);
   const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
-  // Names may not press the ring so small that its own middle has no room: then marks and numbers must do.
+  // Names may not press the ring so small that its own middle has no room: then marks and numbers
+  // must do.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
-  // Alone, the one rank is its own centre.
-  // Numbers stand inside large marks, and beside small ones; a halo round a mark needs a little too.
+  // Alone, the one rank is its own centre. Numbers stand inside large marks, and beside small ones;
+  // a halo round a mark needs a little too.
   const beside = n <= MOST_INSIDE ? 0.7 : 1.6;
   const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(beside, beside));
   return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
@@ -41,8 +43,8 @@ export function pointAt(layout: RingLayout, angle: number, radius: number = layo
 }
 
 /**
- * The angle of a box that has gone `progress` of the way from `rank` to its right neighbour; it starts and stops where it
- * just touches their marks.
+ * The angle of a box that has gone `progress` of the way from `rank` to its right neighbour; it
+ * starts and stops where it just touches their marks.
  *
  * @param half half the box's width and height.
  */
@@ -74,7 +76,10 @@ export function arcPath(layout: RingLayout, a: number, b: number): string {
   return `M${from.x.toFixed(1)},${from.y.toFixed(1)}A${r},${r} 0 ${large} 1 ${to.x.toFixed(1)},${to.y.toFixed(1)}`;
 }
 
-/** Least distance from the ring, pixels, at which a pointer is still on it: as far as a finger is wide. */
+/**
+ * Least distance from the ring, pixels, at which a pointer is still on it: as far as a finger is
+ * wide.
+ */
 const REACH = 28;
 
 /** The rank at the beginning of the edge that a pointer is on; `null` away from the ring. */
@@ -91,7 +96,10 @@ interface Capsule {
   kind: 'slots' | 'bar' | 'dot';
   width: number;
   height: number;
-  /** Where the letter begins, and what it and the number behind it are as wide as; in a capsule with slots. */
+  /**
+   * Where the letter begins, and what it and the number behind it are as wide as; in a capsule with
+   * slots.
+   */
   letter: number;
   figure: number;
   /** One slot per rank: beside the letter, or in a line below it where there is a number. */

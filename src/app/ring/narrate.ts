@@ -1,4 +1,7 @@
-/** What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads, and a screen reader's. */
+/**
+ * What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads,
+ * and a screen reader's.
+ */
 import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import { messages } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
@@ -32,7 +35,10 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
   return { title, text: say(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
 }
 
-/** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far, 5 + 2 = 7.` */
+/**
+ * The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far,
+ * 5 + 2 = 7.`
+ */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
   const { ring } = messages.value;
   const holder = holderOf(frame, picked);
@@ -55,7 +61,9 @@ function holds({ first, count }: Parts, n: number): string {
   return ring.holdsSome(Array.from({ length: count }, (_, i) => (first + i) % n).sort((a, b) => a - b));
 }
 
-/** The rank whose copy of a chunk somebody looks at; of the one that travels, the sender's is alike. */
+/**
+ * The rank whose copy of a chunk somebody looks at; of the one that travels, the sender's is alike.
+ */
 export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
   if (rank !== null) return rank;
   const { from, to } = moveOf(frame, chunk);

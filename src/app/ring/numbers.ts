@@ -1,4 +1,7 @@
-/** The numbers of an all-reduce that is small enough to show them: what a chunk holds, and how its sum came about. Pure. */
+/**
+ * The numbers of an all-reduce that is small enough to show them: what a chunk holds, and how its
+ * sum came about. Pure.
+ */
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
 import type { Parts } from './frameAt.ts';
 
@@ -8,7 +11,10 @@ export type Numbers = readonly (readonly number[])[];
 interface ChunkValues {
   /** Whose numbers are in, in the order in which they are added. */
   ranks: number[];
-  /** Of each element of the chunk, as the executor cuts the vector; none, where the vector has fewer elements than ranks. */
+  /**
+   * Of each element of the chunk, as the executor cuts the vector; none, where the vector has fewer
+   * elements than ranks.
+   */
   elements: ElementValues[];
 }
 
@@ -71,7 +77,8 @@ export function extentOf(numbers: Numbers): Extent {
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
-    // What a chunk is at some time: somebody's own, or a part of the sum that begins behind its owner.
+    // What a chunk is at some time: somebody's own, or a part of the sum that begins behind its
+    // owner.
     for (let i = 1; i <= n; i++) {
       meet({ first: i - 1, count: 1 }, chunk);
       meet({ first: (chunk + 1) % n, count: i }, chunk);

@@ -1,7 +1,7 @@
 /**
- * Plays traces of ring all-reduces, slowed down until eyes can follow; the ring, the grid and the caption are all drawn
- * from its one frame. At the end of a round it takes the newest trace there is. Every frame derives from (trace, n, t), so
- * scrubbing and stepping are exact.
+ * Plays traces of ring all-reduces, slowed down until eyes can follow; the ring, the grid and the
+ * caption are all drawn from its one frame. At the end of a round it takes the newest trace there
+ * is. Every frame derives from (trace, n, t), so scrubbing and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
@@ -12,7 +12,10 @@ import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 export interface Stage {
   trace: RecordedTrace;
   n: number;
-  /** Where they are few enough to show: `numbers[rank]` is that rank's own vector before the all-reduce, all of one length. */
+  /**
+   * Where they are few enough to show: `numbers[rank]` is that rank's own vector before the
+   * all-reduce, all of one length.
+   */
   numbers?: readonly (readonly number[])[];
 }
 
@@ -44,15 +47,24 @@ export interface Player {
   seek(position: number): void;
   /** Pauses at the end of the next (+1) or the last (-1) ring step. */
   stepBy(direction: 1 | -1): void;
-  /** Plays from where it is until `completed` ring steps are done, and rests there; jumps if it is beyond, or with less motion. */
+  /**
+   * Plays from where it is until `completed` ring steps are done, and rests there; jumps if it is
+   * beyond, or with less motion.
+   */
   showStep(completed: number): void;
   dispose(): void;
 }
 
-/** The picture stands still before and after a round, milliseconds: where things start, and where they end. */
+/**
+ * The picture stands still before and after a round, milliseconds: where things start, and where
+ * they end.
+ */
 const HOLD_BEFORE_MS = 700;
 const HOLD_AFTER_MS = 1400;
-/** Between two pictures, milliseconds: thirty a second are smooth enough, and leave the processor to the training. */
+/**
+ * Between two pictures, milliseconds: thirty a second are smooth enough, and leave the processor to
+ * the training.
+ */
 const FRAME_MS = 33;
 /** The same where the processor itself computes, and paints: enough to follow. */
 const THRIFTY_FRAME_MS = 100;
@@ -69,15 +81,19 @@ export interface PlayerOptions {
 }
 
 /**
- * @param newest the newest trace, read whenever a round ends, and followed while nothing plays. Where it is the round that is on
- *   stage (same step, bucket and world size) told anew, with more times or other numbers, it takes that one's place at once.
+ * @param newest the newest trace, read whenever a round ends, and followed while nothing plays.
+ *   Where it is the round that is on stage (same step, bucket and world size) told anew, with more
+ *   times or other numbers, it takes that one's place at once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
   const playing = signal(false);
   const speed = signal(1);
   const picked = signal<Picked | null>(null);
-  /** The one moving part: `position`, but below 0 and beyond 1 while the picture stands still before and after the round. */
+  /**
+   * The one moving part: `position`, but below 0 and beyond 1 while the picture stands still before
+   * and after the round.
+   */
   const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
   const watch = computed(() => (timeline.value === null ? null : planWatch(timeline.value)));

@@ -1,8 +1,14 @@
-/** A trace that nobody measured, for pages where nothing runs yet: even ring steps, drawn under the word "simulated". */
+/**
+ * A trace that nobody measured, for pages where nothing runs yet: even ring steps, drawn under the
+ * word "simulated".
+ */
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
-/** As long as a ring step on a home network might take, milliseconds; the player slows it down as it does real ones. */
+/**
+ * As long as a ring step on a home network might take, milliseconds; the player slows it down as it
+ * does real ones.
+ */
 const STEP_MS = 4;
 
 export function simulatedTrace(n: number): RecordedTrace {

@@ -1,6 +1,8 @@
 /** How fast a round is played: a multiplier, on a scale where every step is a doubling. Pure. */
 
-/** Doublings below and above the usual speed: an eighth for explaining, eight times for the rest. */
+/**
+ * Doublings below and above the usual speed: an eighth for explaining, eight times for the rest.
+ */
 export const DOUBLINGS = 3;
 
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };

@@ -3,7 +3,10 @@ import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { keepInAddress, route } from '../state/store.ts';
 
-/** Milliseconds without a change before it is kept: browsers refuse an address that changes more than some three times a second. */
+/**
+ * Milliseconds without a change before it is kept: browsers refuse an address that changes more
+ * than some three times a second.
+ */
 const SETTLED_MS = 400;
 
 export function useInAddress(settings: ReadonlySignal<Readonly<Record<string, string | null>>>): void {

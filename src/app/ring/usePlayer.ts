@@ -1,4 +1,6 @@
-/** A player for as long as a page shows it, at the speed that the address asks for, with its keys. */
+/**
+ * A player for as long as a page shows it, at the speed that the address asks for, with its keys.
+ */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../browser/env.ts';

@@ -1,13 +1,17 @@
 /**
- * How long each ring step of a trace is shown: in proportion to how long it took, but never so short that eyes miss it
- * (one hop of a round may take a tenth of a millisecond and the next, behind a straggler, fifty). Pure.
+ * How long each ring step of a trace is shown: in proportion to how long it took, but never so
+ * short that eyes miss it (one hop of a round may take a tenth of a millisecond and the next,
+ * behind a straggler, fifty). Pure.
  */
 import type { Timeline } from './frameAt.ts';
 
 export interface Watch {
   /** Milliseconds to watch the whole round at speed 1. */
   duration: number;
-  /** How many times slower than it happened the longest hops are shown; shorter ones are shown slower still. */
+  /**
+   * How many times slower than it happened the longest hops are shown; shorter ones are shown
+   * slower still.
+   */
   slowdown: number;
   /** Whether some hops are shown slower than that. */
   stretched: boolean;
@@ -42,7 +46,9 @@ export function planWatch(timeline: Timeline): Watch {
   };
 }
 
-/** The trace's time, milliseconds since the all-reduce began, at `position` (0 .. 1) of watching it. */
+/**
+ * The trace's time, milliseconds since the all-reduce began, at `position` (0 .. 1) of watching it.
+ */
 export function timeAt({ ends, timeline }: Watch, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return timeline.duration;
@@ -67,7 +73,9 @@ export function stepsAt({ ends }: Watch, position: number): number {
   return step + Math.max(0, position - start) / (ends[step]! - start);
 }
 
-/** The places worth stopping at: the start, the middle of each flight (something to see), the end. */
+/**
+ * The places worth stopping at: the start, the middle of each flight (something to see), the end.
+ */
 function stops({ ends, timeline: { leaves, arrives } }: Watch): number[] {
   const middles = ends.map((end, step) => {
     const start = ends[step - 1] ?? 0;

@@ -34,12 +34,18 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   return Math.max(0, Math.min(untilTime, (totalSteps - last.step - 1) * stepMs));
 }
 
-/** Whether nothing but its time is meant to end a run: its passes are as many as a job may have, which is more than anybody waits for. */
+/**
+ * Whether nothing but its time is meant to end a run: its passes are as many as a job may have,
+ * which is more than anybody waits for.
+ */
 export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
 }
 
-/** Of a step's time, the share spent talking; of the talking, the share that something else ran beside. */
+/**
+ * Of a step's time, the share spent talking; of the talking, the share that something else ran
+ * beside.
+ */
 export function talking(run: Run): { share: number; hidden: number } | null {
   const sum = (pick: (ms: Run['recent'][number]['ms']) => number) =>
     run.recent.reduce((total, step) => total + pick(step.ms), 0);
@@ -52,7 +58,9 @@ export function talking(run: Run): { share: number; hidden: number } | null {
 
 export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
 
-/** Whether all ranks hold the same state, and which do not: those apart from the most common hash. */
+/**
+ * Whether all ranks hold the same state, and which do not: those apart from the most common hash.
+ */
 export function agreement(hashes: Run['hashes']): Agreement {
   if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
   const ranks = dissenters(hashes.hashes);
@@ -60,7 +68,10 @@ export function agreement(hashes: Run['hashes']): Agreement {
   return { kind: 'differ', ranks };
 }
 
-/** Megabytes a second from each rank to its right neighbour while it talks, from the last two exchanges. */
+/**
+ * Megabytes a second from each rank to its right neighbour while it talks, from the last two
+ * exchanges.
+ */
 export function edgeRates(run: Run): (number | null)[] {
   const { statistics: now, earlierStatistics: before } = run;
   return Array.from({ length: run.worldSize }, (_, rank) => {
@@ -72,7 +83,9 @@ export function edgeRates(run: Run): (number | null)[] {
   });
 }
 
-/** What theory says each rank sends for `steps` all-reduces of `gradientBytes`: 2(n-1)/n of each. */
+/**
+ * What theory says each rank sends for `steps` all-reduces of `gradientBytes`: 2(n-1)/n of each.
+ */
 export function theoreticalBytes(worldSize: number, gradientBytes: number, steps: number): number {
   return (2 * (worldSize - 1) * gradientBytes * steps) / worldSize;
 }
@@ -154,7 +167,9 @@ function say(word: string, more: string, mood: Spoken['mood']): Spoken {
   return { word, text: word + more, mood };
 }
 
-/** Whether this tab is in a run that has neither ended nor failed, be it that it waits for somebody. */
+/**
+ * Whether this tab is in a run that has neither ended nor failed, be it that it waits for somebody.
+ */
 export function isUnderWay({ run, failure, state, lobby }: View): boolean {
   const isOn = run !== null && run.result === null && failure === null && state !== 'OFFLINE';
   return isOn && lobby !== null && lobby.phase !== 'FORMING';
@@ -229,7 +244,10 @@ export function missingToStart(lobby: Lobby): number | null {
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }
 
-/** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. `files`: what is known of its own. */
+/**
+ * Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. `files`:
+ * what is known of its own.
+ */
 export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
   const { obstacle } = messages.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);

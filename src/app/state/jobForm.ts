@@ -23,8 +23,9 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 };
 
 /**
- * Another job brings what it is usually trained with, unless somebody set something else, and its own kind of data: of mnist from
- * `folder`, if a server offers one, else files that every tab picks.
+ * Another job brings what it is usually trained with, unless somebody set something else, and its
+ * own kind of data: of mnist from `folder`, if a server offers one, else files that every tab
+ * picks.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
@@ -63,7 +64,10 @@ export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
 /** Where data may come from, of jobs that have a choice. */
 export type DataSourceName = Exclude<JobSpec['data']['kind'], 'synthetic' | 'none'>;
 
-/** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
+/**
+ * Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is
+ * typed.
+ */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
   if (kind === spec.data.kind) return spec;
   if (kind === 'url') return { ...spec, data: { kind, url: folder } };
@@ -76,7 +80,10 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
   return { ...spec, optimizer, learningRate: untouched ? USUAL_RATE[optimizer] : spec.learningRate };
 }
 
-/** A run that looks for a rate takes as many steps as such runs usually do, unless somebody set a number that suits both. */
+/**
+ * A run that looks for a rate takes as many steps as such runs usually do, unless somebody set a
+ * number that suits both.
+ */
 export function withSchedule(spec: JobSpec, schedule: JobSpec['schedule']): JobSpec {
   const [before, usual] = [spec.schedule, schedule].map((one) => defaultsOf(spec.job, spec.strategy, one).maxSteps);
   const isUsual = spec.maxSteps === before || 'problem' in checkJob({ ...spec, schedule });
@@ -89,8 +96,8 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
 }
 
 /**
- * Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. One tab's workers have
- * its files.
+ * Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's
+ * settings. One tab's workers have its files.
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;

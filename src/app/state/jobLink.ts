@@ -1,6 +1,7 @@
 /**
- * A job as settings behind a link's question mark, by the names that a job's fields have: `#new?job=mnist&seed=7`. Only what
- * differs from the usual job is there, so that links stay short. Pure.
+ * A job as settings behind a link's question mark, by the names that a job's fields have:
+ * `#new?job=mnist&seed=7`. Only what differs from the usual job is there, so that links stay short.
+ * Pure.
  */
 import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
 import { notationOf, type Field, type Notation } from '../../spec/fields.ts';
@@ -14,7 +15,10 @@ const WRITTEN = writtenOf(FIELDS);
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
 /** What a usual job has, and this one has not. */
 const NONE = 'none';
-/** As a link's `source`: the host hands files on, which it has yet to choose; every tab picks them, of a job that has data without, too. */
+/**
+ * As a link's `source`: the host hands files on, which it has yet to choose; every tab picks them,
+ * of a job that has data without, too.
+ */
 const HOST = 'host';
 const TABS = 'tabs';
 /** Every tab has its own. */
@@ -25,7 +29,9 @@ const PACKED = 'layers:';
 /** Characters: mail programs and chats cut addresses of more than two thousand. */
 const MAX_PACKED_LENGTH = 1500;
 
-/** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
+/**
+ * The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong.
+ */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
   const fields = readFrom(query, WRITTEN);
   const model = query.get('model');

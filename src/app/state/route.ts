@@ -1,8 +1,9 @@
 /**
- * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
- * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#simulated?ranks=32` a run that
- * is not there, `#K7F-3QX?name=Ada&auto&rank=2`
- * join a room. What follows the question mark is how a page is set up, so that a prepared page is a link; each page reads its own.
+ * What the address bar asks for. Hash routing, so that one static file serves every page and a code
+ * never reaches a server's log: `#` home, `#new` start a room, `#lesson` the lesson alone,
+ * `#recording` look at one, `#simulated?ranks=32` a run that is not there,
+ * `#K7F-3QX?name=Ada&auto&rank=2` join a room. What follows the question mark is how a page is set
+ * up, so that a prepared page is a link; each page reads its own.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
 
@@ -65,7 +66,10 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
   return text === '' ? place : `${place}?${text}`;
 }
 
-/** How pages look, wherever one goes from here: language, colours, size of letters, parts that are hidden, the players' speed. */
+/**
+ * How pages look, wherever one goes from here: language, colours, size of letters, parts that are
+ * hidden, the players' speed.
+ */
 const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 
 /** Those of a link's settings that are about looks. */
@@ -88,7 +92,10 @@ export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
   return new Set(PARTS.filter((part) => named.has(part)));
 }
 
-/** The link to share: the page's own address without query, then the code, and how its pages are to look. */
+/**
+ * The link to share: the page's own address without query, then the code, and how its pages are to
+ * look.
+ */
 export function roomLink(
   page: { origin: string; pathname: string },
   room: string,

@@ -58,7 +58,9 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
   }
 }
 
-/** The latest of a run's checkpoints that is whole; the others are listed as damaged from then on. */
+/**
+ * The latest of a run's checkpoints that is whole; the others are listed as damaged from then on.
+ */
 export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
   for (const meta of run) {
     try {

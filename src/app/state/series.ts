@@ -1,6 +1,7 @@
 /**
- * A curve that may grow for days and still fits the screen: bounded points, each the mean of `stride` samples. When the
- * bound is reached, neighbours are merged and the stride doubles, so old and new points weigh the same.
+ * A curve that may grow for days and still fits the screen: bounded points, each the mean of
+ * `stride` samples. When the bound is reached, neighbours are merged and the stride doubles, so old
+ * and new points weigh the same.
  */
 
 export interface Point {
@@ -23,7 +24,10 @@ const MAX_POINTS = 4096;
 
 export const emptySeries: Series = { stride: 1, points: [], pending: [] };
 
-/** `series` and one more sample; a sample at or before the last one's step replaces all from there on (a restart). */
+/**
+ * `series` and one more sample; a sample at or before the last one's step replaces all from there
+ * on (a restart).
+ */
 export function append(series: Series, sample: Point, max: number = MAX_POINTS): Series {
   const kept = truncate(series, sample.step);
   const pending = [...kept.pending, sample];
@@ -45,8 +49,8 @@ export function truncate(series: Series, step: number): Series {
 }
 
 /**
- * The line that eyes follow: the mean of an exponential moving average from the left and one from the right, so that it
- * lies in the middle of the noise and does not lag behind it.
+ * The line that eyes follow: the mean of an exponential moving average from the left and one from
+ * the right, so that it lies in the middle of the noise and does not lag behind it.
  *
  * @param weight share of the neighbours, 0 <= weight < 1.
  */
@@ -68,7 +72,10 @@ function movingAverage(values: readonly number[], weight: number): number[] {
   });
 }
 
-/** How much past suits a curve of `count` points: none for a handful, a fiftieth of the curve for a long one. */
+/**
+ * How much past suits a curve of `count` points: none for a handful, a fiftieth of the curve for a
+ * long one.
+ */
 export function smoothingFor(count: number): number {
   return 1 - 1 / Math.min(50, Math.max(1, count / 20));
 }

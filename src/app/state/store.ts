@@ -1,7 +1,7 @@
 /**
- * The page's one store: the address, the engine, and the view that its events add up to. Events are folded at once and
- * published a few times a second on an animation frame, so drawing never lags training, and a hidden tab draws
- * nothing at all.
+ * The page's one store: the address, the engine, and the view that its events add up to. Events are
+ * folded at once and published a few times a second on an animation frame, so drawing never lags
+ * training, and a hidden tab draws nothing at all.
  */
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { startEngine, type Engine } from '../../engine/page.ts';
@@ -94,8 +94,8 @@ let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
 /**
- * @param resume id of the checkpoint that the room's first run goes on from; `origin`: a file that it goes on from, or begins with;
- * `watches`: this tab never trains.
+ * @param resume id of the checkpoint that the room's first run goes on from; `origin`: a file that
+ *   it goes on from, or begins with; `watches`: this tab never trains.
  */
 export function createRoom(
   job: JobSpec,
@@ -209,8 +209,8 @@ export function giveFiles(files: File[]): void {
 }
 
 /**
- * Asks this tab's model what an image shows, what it has learned, or to write: learned/answers.ts has the answer then; or for itself as
- * a file, which keep/keeping.ts takes.
+ * Asks this tab's model what an image shows, what it has learned, or to write: learned/answers.ts
+ * has the answer then; or for itself as a file, which keep/keeping.ts takes.
  */
 export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' | 'export' }>): void {
   send(question);
@@ -258,7 +258,10 @@ export function followVisibility(): void {
   effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
 }
 
-/** A page that comes back by the browser's button, as it was, has had its engine stopped: it starts anew. */
+/**
+ * A page that comes back by the browser's button, as it was, has had its engine stopped: it starts
+ * anew.
+ */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted && engine !== null) location.reload();

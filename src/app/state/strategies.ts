@@ -16,7 +16,10 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
   diloco: ['syncEvery'],
 };
 
-/** Whether a step's loss and samples are this rank's alone: the others' are known after an exchange only. */
+/**
+ * Whether a step's loss and samples are this rank's alone: the others' are known after an exchange
+ * only.
+ */
 export function tellsOwnOnly({ strategy }: JobSpec, worldSize: number): boolean {
   const isApart = strategy === 'async-parameter-server' || strategy === 'local-sgd' || strategy === 'diloco';
   return isApart && worldSize > 1;

@@ -1,6 +1,6 @@
 /**
- * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a recorded list of events is a
- * recorded screen, and bounded, so that a run may last for days.
+ * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a
+ * recorded list of events is a recorded screen, and bounded, so that a run may last for days.
  */
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { Device, RosterEntry } from '../../protocol/control.ts';
@@ -76,7 +76,9 @@ export interface Run {
   /** The first step that this tab took part in, and the newest. */
   firstStep: number | null;
   last: StepView | null;
-  /** The last few steps in this generation, newest last: with other ranks, steps took another time. */
+  /**
+   * The last few steps in this generation, newest last: with other ranks, steps took another time.
+   */
   recent: readonly StepView[];
   /** Between epochs, newest last. */
   changes: readonly WorldChange[];
@@ -84,7 +86,10 @@ export interface Run {
   saves: readonly { step: number; at: number }[];
   /** Member ids of those who have been in the run. */
   met: readonly string[];
-  /** When the engine's clock of the run began, on the one that is shown: it begins anew with a new GPU. */
+  /**
+   * When the engine's clock of the run began, on the one that is shown: it begins anew with a new
+   * GPU.
+   */
   since: number;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
@@ -102,7 +107,10 @@ export interface Run {
   telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
   /** This rank's last steps, exactly. */
   ownLanes: readonly StepLane[];
-  /** By rank, the last steps of this generation as of `telemetry`, each on its rank's clock; this rank's own are exact. */
+  /**
+   * By rank, the last steps of this generation as of `telemetry`, each on its rank's clock; this
+   * rank's own are exact.
+   */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
@@ -151,14 +159,20 @@ export interface View {
   warmup: WarmupStage | null;
   /** Files that this tab's user chose for all: bytes that are read. */
   reading: { bytes: number; total: number } | null;
-  /** Steps that the room's first run goes on after, where it goes on from a checkpoint of this tab's. */
+  /**
+   * Steps that the room's first run goes on after, where it goes on from a checkpoint of this
+   * tab's.
+   */
   goesOnAfter: number | null;
   /** The file whose weights the room's first run begins with, where it is this tab's. */
   beginsWith: string | null;
   /** Something to know that stops nothing. */
   note: string | null;
   failure: Failure | null;
-  /** What this tab's files hold, or what is wrong with them; both `null` while they are read. `null`: none were given. */
+  /**
+   * What this tab's files hold, or what is wrong with them; both `null` while they are read.
+   * `null`: none were given.
+   */
   files: { preview: Preview | null; problem: string | null } | null;
   /** What the engine last told of its flight recorder. */
   recording: FlightRecording | null;
@@ -258,7 +272,8 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'sample':
     case 'finished':
     case 'lesson':
-      // Before the first generation there is no run to tell about: a late event of a run that was left.
+      // Before the first generation there is no run to tell about: a late event of a run that was
+      // left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
     case 'reading':
@@ -460,7 +475,10 @@ function changesWith(past: Run, members: readonly RosterEntry[]): readonly World
   return [...changes, change].slice(-MAX_CHANGES);
 }
 
-/** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */
+/**
+ * Whether every ring step of the trace is known (long ones and small tensors may go another way
+ * than round the ring).
+ */
 function isComplete(trace: RecordedTrace, n: number): boolean {
   const steps = 2 * (n - 1);
   return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);

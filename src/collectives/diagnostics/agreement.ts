@@ -1,6 +1,7 @@
 /**
- * How a rank knows that all others have called the same op: by CALL frames, each saying for how many ranks behind its sender it
- * speaks. Round the ring, to both sides; or, where the op's data takes log2(n) steps over links to ranks far away, in as many.
+ * How a rank knows that all others have called the same op: by CALL frames, each saying for how
+ * many ranks behind its sender it speaks. Round the ring, to both sides; or, where the op's data
+ * takes log2(n) steps over links to ranks far away, in as many.
  */
 import { Algorithm, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
@@ -27,7 +28,10 @@ export function createAgreement({ op, count, algorithm }: OpDescriptor, rank: nu
 
 const SELF_EVIDENT: Agreement = { hear: () => {}, told: () => [], isReached: true };
 
-/** CALL with step k to a neighbour: I have called the op, and so have k-1 ranks behind me, seen from you. */
+/**
+ * CALL with step k to a neighbour: I have called the op, and so have k-1 ranks behind me, seen from
+ * you.
+ */
 class RingAgreement implements Agreement {
   readonly #left: Side;
   readonly #right: Side;
@@ -64,7 +68,10 @@ interface Side {
   told: number;
 }
 
-/** What was heard from one side, told to the other: as much as the neighbour there has to hear of its own side. */
+/**
+ * What was heard from one side, told to the other: as much as the neighbour there has to hear of
+ * its own side.
+ */
 function tellOn(side: Side, other: Side): { to: number; step: number }[] {
   const calls = [];
   while (side.told < Math.min(side.ranks, side.heard + 1)) calls.push({ to: other.neighbour, step: ++side.told });
@@ -72,8 +79,9 @@ function tellOn(side: Side, other: Side): { to: number; step: number }[] {
 }
 
 /**
- * CALL with step k to the rank 2^k to the right: I have called the op, and so have the 2^k-1 ranks to my left. A dissemination
- * barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier Synchronization" (1988).
+ * CALL with step k to the rank 2^k to the right: I have called the op, and so have the 2^k-1 ranks
+ * to my left. A dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier
+ * Synchronization" (1988).
  */
 class LogStepAgreement implements Agreement {
   readonly #rank: number;

@@ -17,7 +17,10 @@ export interface OpDescriptor {
   algorithm: Algorithm;
   /** Rank in the group, of an op that has a root; 0 elsewhere. */
   root: number;
-  /** Gradient bucket of an all-reduce; of a collective whose parts may differ, a digest of their sizes; 0 elsewhere. */
+  /**
+   * Gradient bucket of an all-reduce; of a collective whose parts may differ, a digest of their
+   * sizes; 0 elsewhere.
+   */
   tag: number;
   /** Elements of the op's whole tensor; where ranks have parts of it, of all parts together. */
   count: number;
@@ -75,7 +78,10 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
   return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isTold ? ', direct' : ''}${bucket})`;
 }
 
-/** For `tag`. Differs, but for one list in 65 536, where sizes do: of the same sum, they would else look the same to other ranks. */
+/**
+ * For `tag`. Differs, but for one list in 65 536, where sizes do: of the same sum, they would else
+ * look the same to other ranks.
+ */
 export function digestOf(sizes: readonly number[]): number {
   return mixSeed(...sizes) % (MAX_TAG + 1);
 }
@@ -87,7 +93,10 @@ export function amountOf(sizes: readonly number[]): string {
   return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
 }
 
-/** Ranks that chose different algorithms have been told different things, and would wait for each other. */
+/**
+ * Ranks that chose different algorithms have been told different things, and would wait for each
+ * other.
+ */
 export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
   return (
     a.op === b.op &&

@@ -1,12 +1,15 @@
 /**
- * What went wrong with a collective, from what all ranks' flight recorders say of it: which rank has not issued it, or what
- * else it called instead. Pure.
+ * What went wrong with a collective, from what all ranks' flight recorders say of it: which rank
+ * has not issued it, or what else it called instead. Pure.
  */
 import * as v from 'valibot';
 
 /** One rank's word on one collective. */
 export const Report = v.strictObject({
-  /** The collective as this rank called it; `null` where it has not, or is through with it and no longer knows what it was. */
+  /**
+   * The collective as this rank called it; `null` where it has not, or is through with it and no
+   * longer knows what it was.
+   */
   call: v.nullable(v.string()),
   /** How far it is; `null` where this rank has not called it. */
   state: v.nullable(v.picklist(['scheduled', 'started', 'completed', 'failed'])),
@@ -16,7 +19,9 @@ export const Report = v.strictObject({
 export type Report = v.InferOutput<typeof Report>;
 
 interface Diagnosis {
-  /** Ranks that did not answer, or have not called the collective, in rank order: those to look at. */
+  /**
+   * Ranks that did not answer, or have not called the collective, in rank order: those to look at.
+   */
   missing: number[];
   /** Sentences. */
   text: string;

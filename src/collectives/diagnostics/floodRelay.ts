@@ -1,10 +1,11 @@
 /**
- * News (JSON) for all ranks. A rank that receives news for the first time sends them on over all its other links, so that a
- * frozen rank stops nobody but itself.
+ * News (JSON) for all ranks. A rank that receives news for the first time sends them on over all
+ * its other links, so that a frozen rank stops nobody but itself.
  *
- * News are not signed. A rank drops what it can tell to be forged: news of a rank about a group that it is no member of, and news
- * of a ring neighbour that do not come over that neighbour's own link. What it cannot tell it bounds: how much waits for a link,
- * how much is remembered, and how far news go. Ids are random, so that nobody can send an id first and have the genuine news
+ * News are not signed. A rank drops what it can tell to be forged: news of a rank about a group
+ * that it is no member of, and news of a ring neighbour that do not come over that neighbour's own
+ * link. What it cannot tell it bounds: how much waits for a link, how much is remembered, and how
+ * far news go. Ids are random, so that nobody can send an id first and have the genuine news
  * dropped as old.
  */
 import * as v from 'valibot';
@@ -20,9 +21,14 @@ const FloodMessage = v.strictObject({
 });
 type FloodMessage = v.InferOutput<typeof FloodMessage>;
 
-/** News remembered of each link that brought some: what it brings next evicts no news of the others. */
+/**
+ * News remembered of each link that brought some: what it brings next evicts no news of the others.
+ */
 const MAX_REMEMBERED = 4096;
-/** Bytes of one rank's news that may wait for one link, behind what the link itself queues. A barrier of 64 ranks takes 8 KiB. */
+/**
+ * Bytes of one rank's news that may wait for one link, behind what the link itself queues. A
+ * barrier of 64 ranks takes 8 KiB.
+ */
 const MAX_WAITING_BYTES = 256 * 1024;
 
 interface FloodRelayEnvironment {
@@ -33,7 +39,10 @@ interface FloodRelayEnvironment {
   links: ReadonlyMap<number, Link>;
   /** Ranks that have had a link to this one since before either could spread news. */
   neighbours: ReadonlySet<number>;
-  /** Global ranks of a group, also of one that this rank has left; `undefined` for a group that this rank does not know. */
+  /**
+   * Global ranks of a group, also of one that this rank has left; `undefined` for a group that this
+   * rank does not know.
+   */
   membersOf: (group: number) => readonly number[] | undefined;
   /** An id that no rank can guess. */
   newId: () => number;
@@ -75,8 +84,8 @@ export class FloodRelay {
     const { rank, links, neighbours, membersOf } = this.#env;
     const members = membersOf(group);
     if (origin === rank || !members?.includes(origin)) return false;
-    // A member that brings forged news could end the group in its own name. Nor may a link that is slow or dead at one end silence a
-    // neighbour: its news come by way of the other members.
+    // A member that brings forged news could end the group in its own name. Nor may a link that is
+    // slow or dead at one end silence a neighbour: its news come by way of the other members.
     return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 

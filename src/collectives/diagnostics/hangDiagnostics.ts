@@ -1,6 +1,7 @@
 /**
- * Asking all ranks of a group what they have called as a collective of which something is wrong. Each rank tells once, to all,
- * so that ranks that find out at the same time do not all have to be answered.
+ * Asking all ranks of a group what they have called as a collective of which something is wrong.
+ * Each rank tells once, to all, so that ranks that find out at the same time do not all have to be
+ * answered.
  */
 import type { Clock } from '../../util/clock.ts';
 import type { Report } from './diagnosis.ts';
@@ -33,7 +34,10 @@ interface Asked {
   readonly cancel: () => void;
 }
 
-/** Collectives whose reports are kept: ranks may ask about different ones at the same time, each about one. */
+/**
+ * Collectives whose reports are kept: ranks may ask about different ones at the same time, each
+ * about one.
+ */
 const MAX_COLLECTIVES_TOLD = 16;
 
 export class HangDiagnostics {
@@ -41,14 +45,20 @@ export class HangDiagnostics {
   /** The reports of all ranks, by collective, those first asked about long ago first. */
   readonly #told = new Map<number, Map<number, Report>>();
   #asked: Asked | null = null;
-  /** Questions that came up during one for a deadline. They wait: the group fails with the first one that concludes. */
+  /**
+   * Questions that came up during one for a deadline. They wait: the group fails with the first one
+   * that concludes.
+   */
   #waiting: Question[] = [];
 
   constructor(env: HangDiagnosticsEnvironment) {
     this.#env = env;
   }
 
-  /** Asks now, or once the question before it is dropped; `conclude` gets the answers, at most `waitMs` after the asking. */
+  /**
+   * Asks now, or once the question before it is dropped; `conclude` gets the answers, at most
+   * `waitMs` after the asking.
+   */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);
     // Every frame of a rank that calls something else finds the mismatch.
@@ -145,7 +155,10 @@ export class HangDiagnostics {
   }
 }
 
-/** A mismatch ends the group for certain. Among deadlines the latest collective counts: it is called after all the others. */
+/**
+ * A mismatch ends the group for certain. Among deadlines the latest collective counts: it is called
+ * after all the others.
+ */
 function moreUrgent(one: Question | null, other: Question): Question {
   if (one === null || (one.isForDeadline && !other.isForDeadline)) return other;
   return one.isForDeadline === other.isForDeadline && other.seq > one.seq ? other : one;

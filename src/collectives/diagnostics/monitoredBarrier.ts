@@ -1,6 +1,6 @@
 /**
- * torch.distributed.monitored_barrier: a barrier that says who is missing. Goes by news, not over a plan: it must reach rank 0
- * also past ranks that are stuck.
+ * torch.distributed.monitored_barrier: a barrier that says who is missing. Goes by news, not over a
+ * plan: it must reach rank 0 also past ranks that are stuck.
  */
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -13,11 +13,14 @@ export interface MonitoredBarrierOptions {
 }
 
 /**
- * How much longer the others wait than rank 0, for its word on who is missing; at most half of the barrier's own deadline. They
- * count from when rank 0 came, if that is later.
+ * How much longer the others wait than rank 0, for its word on who is missing; at most half of the
+ * barrier's own deadline. They count from when rank 0 came, if that is later.
  */
 const GRACE_MS = 1000;
-/** Barriers that a rank may have under way: rank 0 keeps nothing of ranks that come to one further ahead. */
+/**
+ * Barriers that a rank may have under way: rank 0 keeps nothing of ranks that come to one further
+ * ahead.
+ */
 const MAX_UNDER_WAY = 64;
 
 interface Environment {
@@ -44,7 +47,10 @@ export class MonitoredBarrier {
     this.#env = env;
   }
 
-  /** Resolves once all have come. @throws (rejects) TimeoutError on every rank; the group is over then. */
+  /**
+   * Resolves once all have come. @throws (rejects) TimeoutError on every rank; the group is over
+   * then.
+   */
   async pass({ timeoutMs, waitAllRanks = false }: MonitoredBarrierOptions): Promise<void> {
     const { rank, ranks, clock, tell, fail, failure, context } = this.#env;
     const before = failure();

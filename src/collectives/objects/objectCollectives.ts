@@ -1,5 +1,6 @@
 /**
- * Collectives of values, each as two of bytes: first how many there are, so that receivers can make room, then the bytes.
+ * Collectives of values, each as two of bytes: first how many there are, so that receivers can make
+ * room, then the bytes.
  */
 import { asError, ProtocolError } from '../../util/errors.ts';
 import type { Executor } from '../executor.ts';
@@ -24,7 +25,10 @@ interface ByteGroup {
 
 type Bytes = Uint8Array | Float64Array;
 
-/** Those of a group that this rank is a member of. `src` and `dst` are global ranks, and have been checked. */
+/**
+ * Those of a group that this rank is a member of. `src` and `dst` are global ranks, and have been
+ * checked.
+ */
 export class ObjectCollectives {
   readonly #group: ByteGroup;
   readonly #reserve: Executor['reserve'];
@@ -65,7 +69,8 @@ export class ObjectCollectives {
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));
     const bytes = await this.#inTwo(this.#group.broadcast(length, src, options), ([size]) => {
-      // Parts of a scatter are of one size: shorter ones are filled up with blanks, which JSON may end with.
+      // Parts of a scatter are of one size: shorter ones are filled up with blanks, which JSON may
+      // end with.
       const parts = encoded?.map((part) => {
         const filled = bytesFor(size!).fill(BLANK);
         filled.set(part);
@@ -77,8 +82,8 @@ export class ObjectCollectives {
   }
 
   /**
-   * The two collectives of an object: sizes, then bytes, under a number that is taken now. Ranks that fail between the two
-   * would leave the others waiting, so the group fails.
+   * The two collectives of an object: sizes, then bytes, under a number that is taken now. Ranks
+   * that fail between the two would leave the others waiting, so the group fails.
    */
   async #inTwo<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();

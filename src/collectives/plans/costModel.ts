@@ -1,11 +1,12 @@
 /**
- * What a collective costs, and which algorithm it takes: the one place that decides. Every rank decides from the same numbers, so
- * all agree.
+ * What a collective costs, and which algorithm it takes: the one place that decides. Every rank
+ * decides from the same numbers, so all agree.
  *
- * Hockney's model, alpha + bytes * beta for each round, as MPICH chooses by it (Thakur, Rabenseifner and Gropp 2005), with two
- * things added: a transfer is cut into frames, so that a long one hides the hop of all but its first; and tabs of one machine share
- * its cores. `bench scale` fits the constants from tabs and holds the model against them and against the simulation of the real
- * plans (`simulation/`).
+ * Hockney's model, alpha + bytes * beta for each round, as MPICH chooses by it (Thakur,
+ * Rabenseifner and Gropp 2005), with two things added: a transfer is cut into frames, so that a
+ * long one hides the hop of all but its first; and tabs of one machine share its cores. `bench
+ * scale` fits the constants from tabs and holds the model against them and against the simulation
+ * of the real plans (`simulation/`).
  */
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
 import { groupSizeOf } from './plans.ts';
@@ -19,16 +20,22 @@ export interface Costs {
   readonly msPerByte: number;
   /** Of adding a received byte to one's own. */
   readonly combineMsPerByte: number;
-  /** Where all ranks are on one machine: its cores' time for each frame and byte that any of them sends; else 0. */
+  /**
+   * Where all ranks are on one machine: its cores' time for each frame and byte that any of them
+   * sends; else 0.
+   */
   readonly sharedMsPerFrame: number;
   readonly sharedMsPerByte: number;
-  /** What a byte adds to that for each tab there is: the more take turns on a core, the more their turns cost. */
+  /**
+   * What a byte adds to that for each tab there is: the more take turns on a core, the more their
+   * turns cost.
+   */
   readonly crowdMsPerByte: number;
 }
 
 /**
- * Ranks on machines of their own with two cores, on a room's Wi-Fi of about 100 Mbit/s, which takes most of a hop; what a frame's bytes
- * take beside the line is as `bench scale` has fitted it.
+ * Ranks on machines of their own with two cores, on a room's Wi-Fi of about 100 Mbit/s, which takes
+ * most of a hop; what a frame's bytes take beside the line is as `bench scale` has fitted it.
  */
 export const USUAL_COSTS: Costs = {
   ...{ hopMs: 3, hopMsPerByte: 6e-5, msPerByte: 1e-4, combineMsPerByte: 1e-6 },
@@ -37,9 +44,14 @@ export const USUAL_COSTS: Costs = {
 
 /** Up to here a ring's steps are few, and further links cost more than they save. */
 const RING_WORLD = 8;
-/** Opening the links that an algorithm needs beside the ring's, all at once: offer, answer, candidates, greeting. */
+/**
+ * Opening the links that an algorithm needs beside the ring's, all at once: offer, answer,
+ * candidates, greeting.
+ */
 const LINKS_MS = 1000;
-/** Calls in which that has to pay: a generation of a class may be over after a few hundred steps. */
+/**
+ * Calls in which that has to pay: a generation of a class may be over after a few hundred steps.
+ */
 const CALLS = 100;
 
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
@@ -90,7 +102,10 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
   return bytes * costs.msPerByte + n * (bytes * sharedMsPerByte + frames * costs.sharedMsPerFrame);
 }
 
-/** Named by its rounds. The first needs no links but the ring's; the others need some that have to pay. */
+/**
+ * Named by its rounds. The first needs no links but the ring's; the others need some that have to
+ * pay.
+ */
 type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
 
 function quickest(n: number, candidates: Candidates): Algorithm {
@@ -126,7 +141,10 @@ export function chooseAllGather(n: number, bytes: number): Algorithm {
   ]);
 }
 
-/** For a broadcast or reduce of `bytes`: a chain moves them once per rank, frame by frame; a tree log2(n) times at its root. */
+/**
+ * For a broadcast or reduce of `bytes`: a chain moves them once per rank, frame by frame; a tree
+ * log2(n) times at its root.
+ */
 export function chooseRooted(n: number, bytes: number): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
   const first = Math.min(bytes, FRAME_BYTES);

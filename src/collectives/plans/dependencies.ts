@@ -1,9 +1,15 @@
-/** Which moves of a plan have to wait for which: what lets `planOp.ts` and the simulation run it with as much in flight as it allows. */
+/**
+ * Which moves of a plan have to wait for which: what lets `planOp.ts` and the simulation run it
+ * with as much in flight as it allows.
+ */
 import type { Plan } from './plans.ts';
 
 /** Of one move, by the places in the plan of those before it that touch the same elements. */
 interface Needs {
-  /** It waits for these. Of several that wait for each other, the last: who waits for it waits for all. */
+  /**
+   * It waits for these. Of several that wait for each other, the last: who waits for it waits for
+   * all.
+   */
   readonly before: readonly number[];
   /** Of a receive: those that wrote these elements last. */
   readonly writers: readonly number[];
@@ -12,15 +18,19 @@ interface Needs {
 const NONE: Needs = { before: [], writers: [] };
 
 /**
- * What each move of `plan` needs: those before it that touch the same elements, where one of the two writes. In time that grows with
- * the moves and the parts that the tensor is cut into, not with pairs of moves.
+ * What each move of `plan` needs: those before it that touch the same elements, where one of the
+ * two writes. In time that grows with the moves and the parts that the tensor is cut into, not with
+ * pairs of moves.
  *
  * @param inPlace whether sends read what receives write.
  */
 export function dependencies(plan: Plan, inPlace = true): Needs[] {
   const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
   const placeOf = new Map(edges.map((edge, place) => [edge, place]));
-  /** Between two edges nothing is cut: the last move that wrote there, and those that have read it since. */
+  /**
+   * Between two edges nothing is cut: the last move that wrote there, and those that have read it
+   * since.
+   */
   const written = edges.map(() => -1);
   const read = edges.map((): number[] => []);
   return plan.map(({ kind, start, end }, i) => {

@@ -1,9 +1,10 @@
 /**
- * Every collective as a plan: what one rank sends and receives, in the order the algorithm says. Pure functions, so that tests
- * can run all ranks' plans against each other without a network; `planOp.ts` runs them with one.
+ * Every collective as a plan: what one rank sends and receives, in the order the algorithm says.
+ * Pure functions, so that tests can run all ranks' plans against each other without a network;
+ * `planOp.ts` runs them with one.
  *
- * A plan is sequential by meaning: a move sees what all moves before it did to the same elements. It runs with as much in
- * flight as that allows.
+ * A plan is sequential by meaning: a move sees what all moves before it did to the same elements.
+ * It runs with as much in flight as that allows.
  */
 import { chunkRange, modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 
@@ -17,15 +18,17 @@ export interface Move {
   readonly start: number;
   readonly end: number;
   /**
-   * What a receiver does: overwrite, combine with its own, or combine with its own as the last to do so. A send of the ring's says
-   * what its receiver will do.
+   * What a receiver does: overwrite, combine with its own, or combine with its own as the last to
+   * do so. A send of the ring's says what its receiver will do.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
 
 export type Plan = readonly Move[];
 
-/** The plan of a rank of the group: made once the rank issues the op. Who is no member never does. */
+/**
+ * The plan of a rank of the group: made once the rank issues the op. Who is no member never does.
+ */
 export type Planner = (rank: number) => Plan;
 
 /** Where each rank's part of a concatenation starts, and at last its whole length: n+1 numbers. */
@@ -111,8 +114,8 @@ export function ringAllGather(rank: number, n: number, displacements: Displaceme
 }
 
 /**
- * Ranks of a group of the two-level all-reduce: the divisor of n next to its square root, which makes steps fewest; 1 where n is
- * prime, and for n < 4.
+ * Ranks of a group of the two-level all-reduce: the divisor of n next to its square root, which
+ * makes steps fewest; 1 where n is prime, and for n < 4.
  */
 export function groupSizeOf(n: number): number {
   let size = Math.floor(Math.sqrt(n));
@@ -121,11 +124,13 @@ export function groupSizeOf(n: number): number {
 }
 
 /**
- * All-reduce on two levels: groups of neighbours reduce-scatter among themselves, ranks of equal place all-reduce their part round
- * a ring of the groups, and groups all-gather. As few bytes as the ring for any n, in 2(g-1) + 2(n/g-1) steps, and four links a
- * rank. Each chunk is summed by one rank and then copied.
+ * All-reduce on two levels: groups of neighbours reduce-scatter among themselves, ranks of equal
+ * place all-reduce their part round a ring of the groups, and groups all-gather. As few bytes as
+ * the ring for any n, in 2(g-1) + 2(n/g-1) steps, and four links a rank. Each chunk is summed by
+ * one rank and then copied.
  *
- * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018), "2D-torus all-reduce".
+ * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
+ * "2D-torus all-reduce".
  */
 export function twoLevelAllReduce(rank: number, n: number, count: number): Plan {
   const size = groupSizeOf(n);
@@ -150,10 +155,12 @@ export function twoLevelAllReduce(rank: number, n: number, count: number): Plan 
 }
 
 /**
- * Brings any world to a power of two and back: of the first 2(n-p) ranks the even ones hand their tensor to the odd ones, sit
- * out, and get the result. `inner` plans the p that are left, by their index among them and a function back to ranks.
+ * Brings any world to a power of two and back: of the first 2(n-p) ranks the even ones hand their
+ * tensor to the odd ones, sit out, and get the result. `inner` plans the p that are left, by their
+ * index among them and a function back to ranks.
  *
- * Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH" (2005), section 4.5.
+ * Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH"
+ * (2005), section 4.5.
  */
 function folded(
   rank: number,
@@ -174,8 +181,9 @@ function folded(
 }
 
 /**
- * All-reduce by recursive halving, then recursive doubling: 2 log2(n) steps, and as few bytes as the ring where n is a power of
- * two. Each chunk is summed by one rank and then copied, so all end with the same bits.
+ * All-reduce by recursive halving, then recursive doubling: 2 log2(n) steps, and as few bytes as
+ * the ring where n is a power of two. Each chunk is summed by one rank and then copied, so all end
+ * with the same bits.
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
@@ -206,8 +214,9 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
 }
 
 /**
- * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor; for what is so small that only the number of
- * steps counts. Partners combine the same two operands, so by induction all ranks have the same bits (`unifyNaNs` sees to NaNs).
+ * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor; for what is so
+ * small that only the number of steps counts. Partners combine the same two operands, so by
+ * induction all ranks have the same bits (`unifyNaNs` sees to NaNs).
  */
 export function recursiveDoubling(rank: number, n: number, count: number): Plan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
@@ -223,9 +232,11 @@ export function recursiveDoubling(rank: number, n: number, count: number): Plan 
 }
 
 /**
- * All-gather in ceil(log2 n) steps, for any n: in step k a rank passes what it has to the rank 2^k to its left.
+ * All-gather in ceil(log2 n) steps, for any n: in step k a rank passes what it has to the rank 2^k
+ * to its left.
  *
- * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems" (1997).
+ * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
+ * Systems" (1997).
  */
 export function bruckAllGather(rank: number, n: number, displacements: Displacements): Plan {
   const moves: Move[] = [];
@@ -260,7 +271,10 @@ export function chainBroadcast(rank: number, n: number, root: number, count: num
   return [...(rank === root ? [] : [receive(left, 0, all)]), ...(right === root ? [] : [send(right, 0, all)])];
 }
 
-/** Reduction up the ring to `root`, beginning at its right neighbour: every rank but the root sends the tensor once. */
+/**
+ * Reduction up the ring to `root`, beginning at its right neighbour: every rank but the root sends
+ * the tensor once.
+ */
 export function chainReduce(rank: number, n: number, root: number, count: number): Plan {
   const { left, right } = neighbours(rank, n);
   const all: Range = { start: 0, end: count };
@@ -270,7 +284,10 @@ export function chainReduce(rank: number, n: number, root: number, count: number
   ];
 }
 
-/** Binomial tree from `root`, counted from it: a rank's parent lacks its lowest bit, its children add a lower one. */
+/**
+ * Binomial tree from `root`, counted from it: a rank's parent lacks its lowest bit, its children
+ * add a lower one.
+ */
 function treeLinks(rank: number, n: number, root: number): { parent: number | null; children: number[] } {
   const place = modulo(rank - root, n);
   const lowest = place === 0 ? n : place & -place;
@@ -311,14 +328,19 @@ export function directBroadcast(rank: number, n: number, root: number, count: nu
   return rank === root ? others(rank, n).map((peer) => send(peer, 0, all)) : [receive(root, 0, all)];
 }
 
-/** Each rank sends its tensor to `root`, which adds them in rank order: a parameter server's question. */
+/**
+ * Each rank sends its tensor to `root`, which adds them in rank order: a parameter server's
+ * question.
+ */
 export function directReduce(rank: number, n: number, root: number, count: number): Plan {
   const all: Range = { start: 0, end: count };
   if (rank !== root) return [send(root, 0, all)];
   return others(rank, n).map((peer, i) => receive(peer, 0, all, i === n - 2 ? 'combine-last' : 'combine'));
 }
 
-/** Each rank sends its part to `root`. Elsewhere than on the root, the tensor is that part alone. */
+/**
+ * Each rank sends its part to `root`. Elsewhere than on the root, the tensor is that part alone.
+ */
 export function directGather(rank: number, n: number, root: number, displacements: Displacements): Plan {
   if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(displacements, peer)));
   return [send(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
@@ -330,7 +352,10 @@ export function directScatter(rank: number, n: number, root: number, displacemen
   return [receive(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
-/** Every rank sends part j of its input to rank j; each pair at its own time, so that no rank is everybody's first. */
+/**
+ * Every rank sends part j of its input to rank j; each pair at its own time, so that no rank is
+ * everybody's first.
+ */
 export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): Plan {
   return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {
     const to = modulo(rank + distance, n);

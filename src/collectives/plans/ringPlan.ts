@@ -1,12 +1,14 @@
 /**
- * The ring all-reduce as a pure function: who sends which chunk to whom in which step. The executor runs it, property
- * tests check its laws, and the page animates it, so the picture cannot drift from the algorithm.
+ * The ring all-reduce as a pure function: who sends which chunk to whom in which step. The executor
+ * runs it, property tests check its laws, and the page animates it, so the picture cannot drift
+ * from the algorithm.
  *
- * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009): the tensor is cut
- * into n chunks. In n-1 reduce-scatter steps each chunk travels once round the ring and every rank it meets adds its
- * own part; rank r ends with the sum of chunk r. In n-1 all-gather steps the sums travel round once more and are copied.
- * Each rank sends 2(n-1)/n of the tensor. A chunk's sum starts at one rank and visits the others in ring order, so every
- * rank ends with the same bits.
+ * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations"
+ * (2009): the tensor is cut into n chunks. In n-1 reduce-scatter steps each chunk travels once
+ * round the ring and every rank it meets adds its own part; rank r ends with the sum of chunk r. In
+ * n-1 all-gather steps the sums travel round once more and are copied. Each rank sends 2(n-1)/n of
+ * the tensor. A chunk's sum starts at one rank and visits the others in ring order, so every rank
+ * ends with the same bits.
  */
 
 export type RingPhase = 'reduce-scatter' | 'all-gather';
@@ -53,7 +55,10 @@ export function transfersAt(n: number, ringStep: number): Transfer[] {
   return Array.from({ length: n }, (_, rank) => transferFrom(n, ringStep, rank));
 }
 
-/** Elements `start` (inclusive) to `end` (exclusive) of a tensor of `count` elements; sizes differ by at most one. */
+/**
+ * Elements `start` (inclusive) to `end` (exclusive) of a tensor of `count` elements; sizes differ
+ * by at most one.
+ */
 export function chunkRange(count: number, n: number, chunk: number): { start: number; end: number } {
   const small = Math.floor(count / n);
   const larger = count % n;

@@ -1,4 +1,7 @@
-/** When each chunk of an all-reduce over the ring went and came: what the plan's ring steps show on a page. */
+/**
+ * When each chunk of an all-reduce over the ring went and came: what the plan's ring steps show on
+ * a page.
+ */
 import type { PlanOp } from '../planOp.ts';
 import { modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 import type { OpTrace } from '../work.ts';

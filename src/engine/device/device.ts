@@ -1,6 +1,6 @@
 /**
- * Chooses what this rank computes on: WebGPU by a factory of ours, else WebGL on a GPU, else the CPU, in WebAssembly if it can,
- * with a word on why. Runs in a worker or on a page.
+ * Chooses what this rank computes on: WebGPU by a factory of ours, else WebGL on a GPU, else the
+ * CPU, in WebAssembly if it can, with a word on why. Runs in a worker or on a page.
  */
 import * as tf from '@tensorflow/tfjs';
 import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -21,13 +21,16 @@ export interface OpenedDevice {
   /** Why this is not WebGPU, in a sentence, when it is not. */
   note: string | null;
   /**
-   * Throws DeviceError if the GPU was lost, or refused an operation since the last check: results since then are void, and
-   * TensorFlow.js itself says nothing.
+   * Throws DeviceError if the GPU was lost, or refused an operation since the last check: results
+   * since then are void, and TensorFlow.js itself says nothing.
    */
   check(): void;
 }
 
-/** Limits to raise to what the adapter has: TensorFlow.js's kernels assume them, `addN` fails silently without the last. */
+/**
+ * Limits to raise to what the adapter has: TensorFlow.js's kernels assume them, `addN` fails
+ * silently without the last.
+ */
 const RAISED_LIMITS = [
   'maxComputeWorkgroupStorageSize',
   'maxComputeWorkgroupsPerDimension',
@@ -88,7 +91,8 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
   const errors = watchGpu(gpu);
-  // Importing the backend registered a factory of its own, which raises fewer limits and keeps errors to itself.
+  // Importing the backend registered a factory of its own, which raises fewer limits and keeps
+  // errors to itself.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');

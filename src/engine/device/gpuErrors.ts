@@ -1,4 +1,7 @@
-/** What goes wrong on a WebGPU device: results are void from then on, and TensorFlow.js itself says nothing. */
+/**
+ * What goes wrong on a WebGPU device: results are void from then on, and TensorFlow.js itself says
+ * nothing.
+ */
 import { DeviceError } from '../../util/errors.ts';
 
 interface GpuErrors {

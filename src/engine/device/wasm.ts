@@ -1,6 +1,6 @@
 /**
- * TensorFlow.js on the CPU in WebAssembly: a few times faster than in JavaScript. Loaded where there is no GPU only, with half a
- * megabyte of code that comes from the page's own server.
+ * TensorFlow.js on the CPU in WebAssembly: a few times faster than in JavaScript. Loaded where
+ * there is no GPU only, with half a megabyte of code that comes from the page's own server.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths, type BackendWasm } from '@tensorflow/tfjs-backend-wasm';
@@ -35,10 +35,12 @@ interface FilterGradientAttributes {
 }
 
 /**
- * The gradient that TensorFlow.js has no wasm kernel for (4.22): every filter weight's is a product of what lay under it, and of
- * the output's gradient. So what lay under each is gathered into columns, and one matMul does the rest.
+ * The gradient that TensorFlow.js has no wasm kernel for (4.22): every filter weight's is a product
+ * of what lay under it, and of the output's gradient. So what lay under each is gathered into
+ * columns, and one matMul does the rest.
  *
- * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth, out]; NHWC
+ * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth,
+ *   out]; NHWC
  * @returns float32 `filterShape`
  */
 function convolutionFilterGradient(

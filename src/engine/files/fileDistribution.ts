@@ -1,4 +1,7 @@
-/** A job's files, from the ranks that have them to all ranks of each generation; says who has left with what nobody else has. */
+/**
+ * A job's files, from the ranks that have them to all ranks of each generation; says who has left
+ * with what nobody else has.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../../parallel/data/distributeFiles.ts';
 import type { RosterEntry } from '../../protocol/control.ts';
@@ -29,7 +32,8 @@ export class FileDistribution {
   /**
    * Gives all ranks of a generation all files. Every rank must call it.
    *
-   * @throws (rejects) PeergradError that names who has left, where the others do not have everything; what `spread` rejects with.
+   * @throws (rejects) PeergradError that names who has left, where the others do not have
+   *   everything; what `spread` rejects with.
    */
   async run(group: ProcessGroup, members: readonly RosterEntry[]): Promise<void> {
     const { shared, clock, emit } = this.#options;

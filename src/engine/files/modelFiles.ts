@@ -1,4 +1,7 @@
-/** A run's model as a file that its user keeps, and such a file as what a run begins with, or goes on from. */
+/**
+ * A run's model as a file that its user keeps, and such a file as what a run begins with, or goes
+ * on from.
+ */
 import type { KeptModel } from '../../jobs/index.ts';
 import {
   decodeWeights,
@@ -55,7 +58,8 @@ export type Origin =
 const HEAD_BYTES = 32;
 
 /**
- * The event that answers `command`, with the state after the last step that was applied when this is called.
+ * The event that answers `command`, with the state after the last step that was applied when this
+ * is called.
  *
  * @param model `null`: there is none.
  * @param run `null`: none that could be gone on with.
@@ -111,7 +115,10 @@ export async function copyModel({ model, progress }: Answerer): Promise<ModelCop
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }
 
-/** The model's weights as they are when this is called. @throws (rejects) DeviceError where the GPU is lost. */
+/**
+ * The model's weights as they are when this is called. @throws (rejects) DeviceError where the GPU
+ * is lost.
+ */
 async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor[]> {
   const { slots, size } = createLayout(variables.map((variable) => variable.size));
   const flat = new Float32Array(size);
@@ -122,7 +129,10 @@ async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor
     .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
 }
 
-/** @throws (rejects) DataError where `file` cannot be read, is cut off or damaged, or is neither a checkpoint nor weights. */
+/**
+ * @throws (rejects) DataError where `file` cannot be read, is cut off or damaged, or is neither a
+ *   checkpoint nor weights.
+ */
 export async function readOrigin(file: File): Promise<Origin> {
   if (file.size > MAX_MODEL_FILE_BYTES) {
     throw new DataError(`${file.name} has ${file.size} bytes, more than the ${MAX_MODEL_FILE_BYTES} that a tab takes.`);

@@ -1,9 +1,10 @@
 /**
- * The files that a job's ranks hand on to each other, as far as this tab has them. Slices that came are blobs, which a browser keeps
- * outside of the page's memory, and on disk where they are many; those that the user chose are read from the chosen files.
+ * The files that a job's ranks hand on to each other, as far as this tab has them. Slices that came
+ * are blobs, which a browser keeps outside of the page's memory, and on disk where they are many;
+ * those that the user chose are read from the chosen files.
  *
- * Digests are those of `util/hash.ts`: they tell accidents, a file that was changed or another of the same name, a slice that was
- * mixed up. Who wants to spoil a run can do so with a gradient.
+ * Digests are those of `util/hash.ts`: they tell accidents, a file that was changed or another of
+ * the same name, a slice that was mixed up. Who wants to spoil a run can do so with a gradient.
  */
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';

@@ -1,7 +1,8 @@
 /**
- * Asking a model what it has learned: what an image shows, which held-out images it takes for something else, what its first layer
- * looks for. Each answer is one forward pass, begun and recorded in one turn of the event loop, so that it is by the weights after one
- * step and not by half of the next; and one reading of the GPU. It changes nothing that ranks must agree on.
+ * Asking a model what it has learned: what an image shows, which held-out images it takes for
+ * something else, what its first layer looks for. Each answer is one forward pass, begun and
+ * recorded in one turn of the event loop, so that it is by the weights after one step and not by
+ * half of the next; and one reading of the GPU. It changes nothing that ranks must agree on.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
@@ -13,7 +14,10 @@ import type { SampleFacts } from '../../spec/dataFacts.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { TextGenerator } from './textGenerator.ts';
 
-/** Held-out images that are asked about: of a model that is right on 95 %, a dozen mistakes; a few milliseconds of a GPU. */
+/**
+ * Held-out images that are asked about: of a model that is right on 95 %, a dozen mistakes; a few
+ * milliseconds of a GPU.
+ */
 const ASKED = 256;
 /** Mistakes told, and pictures of weights: as many as a person looks at. */
 const MOST_MISTAKES = 12;
@@ -33,7 +37,10 @@ export interface Answerer {
   progress: () => Pick<Learned, 'steps' | 'stateHash'>;
 }
 
-/** The event that answers `question`; without an answer where there is no model, or where it cannot be read or is not numbers. */
+/**
+ * The event that answers `question`; without an answer where there is no model, or where it cannot
+ * be read or is not numbers.
+ */
 export async function answer(
   question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' }>,
   answerer: Answerer | null,
@@ -67,7 +74,10 @@ export class LearnedModel {
   readonly #reader = new TensorReader();
   readonly #shape: readonly number[];
   readonly #classes: number;
-  /** Images chosen from the held-out ones; copies, so that the data set may go before the model does. */
+  /**
+   * Images chosen from the held-out ones; copies, so that the data set may go before the model
+   * does.
+   */
   readonly #images: readonly LabelledImage[];
   /** float32 [images, ...shape], once somebody asks. */
   #inputs: tf.Tensor | null = null;
@@ -177,7 +187,10 @@ interface Kernel {
   side: number;
 }
 
-/** float32 [pictures, pixels]: a tensor of its own, so that the next step may be written while it is read. */
+/**
+ * float32 [pictures, pixels]: a tensor of its own, so that the next step may be written while it is
+ * read.
+ */
 function firstLayer({ variable, units, side }: Kernel): tf.Tensor {
   const area = side * side;
   return variable

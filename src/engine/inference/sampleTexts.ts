@@ -1,4 +1,7 @@
-/** What a language model writes as it learns: a sample after the first steps, and then ever more seldom, and one at the end. */
+/**
+ * What a language model writes as it learns: a sample after the first steps, and then ever more
+ * seldom, and one at the end.
+ */
 import type { EngineEvent, WrittenSample } from '../../protocol/events.ts';
 import type { TextGenerator } from './textGenerator.ts';
 

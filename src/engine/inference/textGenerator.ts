@@ -1,6 +1,7 @@
 /**
- * Asking a language model to write: what the `gpt` job's model continues a prompt with. Weights are read from the GPU in one turn of the
- * event loop, so that they are those after one step; writing itself is done on the processor, in short stretches.
+ * Asking a language model to write: what the `gpt` job's model continues a prompt with. Weights are
+ * read from the GPU in one turn of the event loop, so that they are those after one step; writing
+ * itself is done on the processor, in short stretches.
  */
 import { Writer, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';

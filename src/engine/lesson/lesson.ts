@@ -1,9 +1,11 @@
 /**
- * One tab's part in a lesson, over all of its generations. All ranks keep one state ({@link LessonState}) in step: the one that leads
- * passes each order on to all, and every step of a round moves the numbers from rank to rank as messages; then all tell all what
- * they hold, what they have sent and how long it took. So pages show what the ranks hold, not what they should.
+ * One tab's part in a lesson, over all of its generations. All ranks keep one state ({@link
+ * LessonState}) in step: the one that leads passes each order on to all, and every step of a round
+ * moves the numbers from rank to rank as messages; then all tell all what they hold, what they have
+ * sent and how long it took. So pages show what the ranks hold, not what they should.
  *
- * People may think between two orders for as long as they like: waiting for one has no deadline, only links that break end it.
+ * People may think between two orders for as long as they like: waiting for one has no deadline,
+ * only links that break end it.
  */
 import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
@@ -22,7 +24,10 @@ import type { Generation } from '../membership/rendezvous.ts';
 
 /** Deadline of what waits for a person: none. */
 const FOREVER_MS = Infinity;
-/** Tag of the messages by which ranks tell the leader their own numbers; those of steps have smaller ones. */
+/**
+ * Tag of the messages by which ranks tell the leader their own numbers; those of steps have smaller
+ * ones.
+ */
 const EDIT_TAG = 1000;
 
 /** What a rank says of itself as a generation begins. `version`: of its state; 0: it has none. */
@@ -70,7 +75,9 @@ export class LessonRun {
     return this.#world?.group.flightRecording ?? null;
   }
 
-  /** What this tab's user wants. Of a tab that does not lead, only edits of its own numbers count. */
+  /**
+   * What this tab's user wants. Of a tab that does not lead, only edits of its own numbers count.
+   */
   order(order: LessonOrder): void {
     const world = this.#world;
     const state = this.#state;
@@ -79,12 +86,16 @@ export class LessonRun {
     const { group, orders } = world;
     if (group.rank === state.leader) orders.add(order.type === 'edit' ? { ...order, rank: group.rank } : order);
     else if (order.type === 'edit') {
-      // Where the leader is gone, so is the generation, and the next one begins with everybody's numbers.
+      // Where the leader is gone, so is the generation, and the next one begins with everybody's
+      // numbers.
       group.send(Float32Array.of(order.place, order.value), state.leader, { tag: EDIT_TAG }).catch(() => {});
     }
   }
 
-  /** SYNCING: all ranks go on from the latest state that one of them has, each with the numbers of its own. */
+  /**
+   * SYNCING: all ranks go on from the latest state that one of them has, each with the numbers of
+   * its own.
+   */
   async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();

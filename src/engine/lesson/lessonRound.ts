@@ -1,6 +1,7 @@
 /**
- * The lesson's rules, pure: what moves in which step, and what orders, steps and comings and goings make of its state. A room's
- * ranks carry the moves out over their links (`lesson.ts`), a page alone with ranks that it only imagines.
+ * The lesson's rules, pure: what moves in which step, and what orders, steps and comings and goings
+ * make of its state. A room's ranks carry the moves out over their links (`lesson.ts`), a page
+ * alone with ranks that it only imagines.
  */
 import { chunkRange, ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
 import {
@@ -13,7 +14,10 @@ import {
 } from '../../protocol/lesson.ts';
 import { createRng } from '../../util/rng.ts';
 
-/** Numbers `start` up to but without `end` of rank `from`'s go to rank `to`, which adds them to its own or keeps them instead. */
+/**
+ * Numbers `start` up to but without `end` of rank `from`'s go to rank `to`, which adds them to its
+ * own or keeps them instead.
+ */
 interface LessonMove {
   from: number;
   to: number;
@@ -27,7 +31,9 @@ export function stepCount(mode: LessonMode, n: number): number {
   return mode === 'ring' ? ringStepCount(n) : n > 1 ? 2 : 0;
 }
 
-/** What moves at the same time in step `step` of a round, by sender; the ring's as its plan has it. */
+/**
+ * What moves at the same time in step `step` of a round, by sender; the ring's as its plan has it.
+ */
 export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
   const count = numbersOf(n);
   if (mode === 'ring') {
@@ -50,7 +56,10 @@ export function drawNumbers(seed: number, count: number): number[] {
   return Array.from({ length: count }, () => 1 + rng.below(LARGEST_DRAWN));
 }
 
-/** Whose numbers are in the sum at each place of each rank's list after `steps` steps, in the order they were added. */
+/**
+ * Whose numbers are in the sum at each place of each rank's list after `steps` steps, in the order
+ * they were added.
+ */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
@@ -65,14 +74,17 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
   return parts;
 }
 
-/** Milliseconds from the round's first step to the end of its last so far, waits for people left out. */
+/**
+ * Milliseconds from the round's first step to the end of its last so far, waits for people left
+ * out.
+ */
 export function elapsed({ steps }: LessonRound): number {
   return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
 }
 
 /**
- * By rank, what its line has carried in this round, bytes: of each step the larger of what went out and what came in, as a
- * line carries both at once.
+ * By rank, what its line has carried in this round, bytes: of each step the larger of what went out
+ * and what came in, as a line carries both at once.
  */
 export function lineBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>

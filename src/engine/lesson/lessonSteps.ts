@@ -1,4 +1,6 @@
-/** Steps of a lesson's round as real messages between ranks, and what all ranks then know of them. */
+/**
+ * Steps of a lesson's round as real messages between ranks, and what all ranks then know of them.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { numbersOf, type LessonState } from '../../protocol/lesson.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -22,8 +24,9 @@ interface StepsOptions {
 const FACTS = 4;
 
 /**
- * Takes steps as an all-reduce does: each rank goes on as soon as it has what it needs, and waits for its left neighbour only. What
- * ranks tell each other of a step goes beside that. Every rank of the world calls it; one that is not in the round only listens.
+ * Takes steps as an all-reduce does: each rank goes on as soon as it has what it needs, and waits
+ * for its left neighbour only. What ranks tell each other of a step goes beside that. Every rank of
+ * the world calls it; one that is not in the round only listens.
  */
 export async function takeSteps(options: StepsOptions): Promise<void> {
   const { group, clock, state, count, onwait, onstep } = options;

@@ -15,9 +15,9 @@ const STORAGE_MS = 2_000;
 let known: Promise<string> | null = null;
 
 /**
- * A random id, the same in all tabs of this profile of the browser, kept in its IndexedDB: unlike localStorage, that is there in
- * workers too, and tabs that a launcher opens at the same moment cannot each make an id. Where storage is blocked, one of this
- * tab's own.
+ * A random id, the same in all tabs of this profile of the browser, kept in its IndexedDB: unlike
+ * localStorage, that is there in workers too, and tabs that a launcher opens at the same moment
+ * cannot each make an id. Where storage is blocked, one of this tab's own.
  */
 export function browserId(): Promise<string> {
   known ??= within(systemClock, STORAGE_MS, storedId(), () => new TimeoutError('Storage does not answer.')).catch(
@@ -44,7 +44,10 @@ function storedId(): Promise<string> {
   });
 }
 
-/** Never there twice, and not to be guessed: in hexadecimal. (`crypto.randomUUID` exists in secure contexts only.) */
+/**
+ * Never there twice, and not to be guessed: in hexadecimal. (`crypto.randomUUID` exists in secure
+ * contexts only.)
+ */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
   return hexOf(bytes);

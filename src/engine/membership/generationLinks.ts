@@ -1,6 +1,7 @@
 /**
- * The links of one generation, as this rank makes them: to both ring neighbours and over every connection that stands at once, to any
- * other rank when one of the two first sends to it. What travels over them is the mesh's concern.
+ * The links of one generation, as this rank makes them: to both ring neighbours and over every
+ * connection that stands at once, to any other rank when one of the two first sends to it. What
+ * travels over them is the mesh's concern.
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -14,7 +15,9 @@ import type { LinkPool } from './linkPool.ts';
 import { Edge, type PeerConnector, type TabConnector } from './linkAttempt.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
-/** Links a rank opens at once on demand: each costs some ten messages, and the server bounds those. */
+/**
+ * Links a rank opens at once on demand: each costs some ten messages, and the server bounds those.
+ */
 const MAX_DIALING = 4;
 
 interface GenerationLinksOptions {
@@ -31,7 +34,10 @@ interface GenerationLinksOptions {
   /** Pairs of members that must connect over a relay, and whether all must. */
   relayed: readonly (readonly [string, string])[];
   relayOnly: boolean;
-  /** Takes signals to the other ranks; what they answer comes by {@link GenerationLinks.signal}. `null`: the server is away. */
+  /**
+   * Takes signals to the other ranks; what they answer comes by {@link GenerationLinks.signal}.
+   * `null`: the server is away.
+   */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   clock: Clock;
 }
@@ -61,7 +67,8 @@ export class GenerationLinks {
   /**
    * Links to the neighbours. Others follow over connections that stand, or on demand of the mesh.
    *
-   * @throws (rejects) TimeoutError naming all neighbours that could not be reached, PeerGoneError after {@link close}.
+   * @throws (rejects) TimeoutError naming all neighbours that could not be reached, PeerGoneError
+   *   after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, generation, members } = this.#options;
@@ -83,7 +90,10 @@ export class GenerationLinks {
     return { mesh, links };
   }
 
-  /** The links to the neighbours, once it is clear which of them there are: the server has to hear of all that are not. */
+  /**
+   * The links to the neighbours, once it is clear which of them there are: the server has to hear
+   * of all that are not.
+   */
   async #all(opened: readonly Promise<readonly [number, Link]>[]): Promise<Map<number, Link>> {
     const settled = await Promise.allSettled(opened);
     const failures = settled.flatMap((one) => (one.status === 'rejected' ? [asError(one.reason)] : []));
@@ -94,13 +104,17 @@ export class GenerationLinks {
     throw new TimeoutError(failures.map(({ message }) => message).join(' '), { ...first.context, missing });
   }
 
-  /** A signal of another rank's: for a link that this rank makes too, or the first of one that the other opens. */
+  /**
+   * A signal of another rank's: for a link that this rank makes too, or the first of one that the
+   * other opens.
+   */
   signal({ from, attempt, signal }: Omit<Extract<ServerMessage, { type: 'signal' }>, 'type' | 'generation'>): void {
     const { rank, members } = this.#options;
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
     const known = this.#edges.get(peer);
-    // Only an offer or a port begins a link; any other signal without an edge belongs to an attempt that is over.
+    // Only an offer or a port begins a link; any other signal without an edge belongs to an attempt
+    // that is over.
     if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
     const edge = this.#edgeTo(peer);
     edge.signal(attempt, signal);

@@ -1,10 +1,12 @@
 /**
- * Connects two ranks for a generation: over the connection that they have from the generation before, or by one attempt after the other
- * until a deadline, each with its own id so that signals of a dead attempt are ignored. Between ring neighbours, who both know that
- * they are to connect, the member with the lower id initiates; any other link is initiated by the rank that wants to send. Where both
- * want at once, the lower id's attempt counts.
+ * Connects two ranks for a generation: over the connection that they have from the generation
+ * before, or by one attempt after the other until a deadline, each with its own id so that signals
+ * of a dead attempt are ignored. Between ring neighbours, who both know that they are to connect,
+ * the member with the lower id initiates; any other link is initiated by the rank that wants to
+ * send. Where both want at once, the lower id's attempt counts.
  *
- * Tabs of one browser may be linked by a port (`transport: auto`): then the first attempt is for one, and the others are as usual.
+ * Tabs of one browser may be linked by a port (`transport: auto`): then the first attempt is for
+ * one, and the others are as usual.
  */
 import type { IceServer, LinkSignal } from '../../protocol/control.ts';
 import { handshake, type Hello } from '../../transport/handshake.ts';
@@ -18,18 +20,32 @@ import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 
-/** All of linking: a second less than the server's own deadline, so that the sentence that knows why is the one told. */
+/**
+ * All of linking: a second less than the server's own deadline, so that the sentence that knows why
+ * is the one told.
+ */
 export const LINKING_TIMEOUT_MS = 14_000;
-/** One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second attempt. */
+/**
+ * One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second
+ * attempt.
+ */
 const ATTEMPT_TIMEOUT_MS = 6_000;
-/** One for a port: the browser may have to start a process for its broker, which takes 1-2 s where all cores are busy. */
+/**
+ * One for a port: the browser may have to start a process for its broker, which takes 1-2 s where
+ * all cores are busy.
+ */
 const PORT_TIMEOUT_MS = 3_000;
 /** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
 const BACKOFF_MS = 250;
-/** How long the other end may take to greet over a connection that stood: a round trip, or it stands no more. */
+/**
+ * How long the other end may take to greet over a connection that stood: a round trip, or it stands
+ * no more.
+ */
 const REUSE_TIMEOUT_MS = 3_000;
 
-/** Makes connection attempts; on the main thread simple-peer itself, in a worker a stand-in for it. */
+/**
+ * Makes connection attempts; on the main thread simple-peer itself, in a worker a stand-in for it.
+ */
 export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
 /** Makes attempts to connect to another tab of this browser. */
 export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
@@ -79,7 +95,8 @@ export class Edge {
   }
 
   /**
-   * Resolves with the link once both ends agreed on who they are. May be called while {@link reuse} or an earlier call is pending.
+   * Resolves with the link once both ends agreed on who they are. May be called while {@link reuse}
+   * or an earlier call is pending.
    *
    * @param initiates whether this end opens attempts, or waits for the other's.
    * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS, with the last attempt's failure.
@@ -127,10 +144,12 @@ export class Edge {
   }
 
   /**
-   * Links over the connection of an earlier generation. If that connection is dead and one of the two ends has begun to connect by the
-   * time it is found out, follows that attempt, as {@link link} does.
+   * Links over the connection of an earlier generation. If that connection is dead and one of the
+   * two ends has begun to connect by the time it is found out, follows that attempt, as {@link
+   * link} does.
    *
-   * @throws (rejects) PeerGoneError where the connection is dead and neither end connects, TimeoutError as {@link link} does.
+   * @throws (rejects) PeerGoneError where the connection is dead and neither end connects,
+   *   TimeoutError as {@link link} does.
    */
   async reuse(): Promise<Link> {
     if (await this.#reuse()) {

@@ -16,7 +16,10 @@ export class LinkPool {
     return this.#links.get(member) ?? null;
   }
 
-  /** Takes a connection over, in place of one to the same member. `isRelayed`: it was made over a TURN relay only. */
+  /**
+   * Takes a connection over, in place of one to the same member. `isRelayed`: it was made over a
+   * TURN relay only.
+   */
   put(member: string, link: SharedLink, isRelayed = false): void {
     this.drop(member);
     if (isRelayed) this.#relayed.add(link);

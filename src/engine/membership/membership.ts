@@ -1,11 +1,13 @@
 /**
- * A member's side of generations as a pure function: (state, event) -> (state, effects). No sockets, no clock, no links: the rendezvous
- * feeds it what the server said and what came of the links and of the run, and carries out what it answers, so it can be checked
- * against the server's `signaling/room` under any order of messages.
+ * A member's side of generations as a pure function: (state, event) -> (state, effects). No
+ * sockets, no clock, no links: the rendezvous feeds it what the server said and what came of the
+ * links and of the run, and carries out what it answers, so it can be checked against the server's
+ * `signaling/room` under any order of messages.
  *
  *   WAITING -> LINKING(e) -> SYNCING(e) -> RUNNING(e), and back
  *
- * Two generations may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
+ * Two generations may be alive at once: where only newcomers come, the older one trains until the
+ * younger one is linked by all.
  */
 import {
   settingsOf,
@@ -29,7 +31,10 @@ export interface MembershipState {
   readonly linking: Linking | null;
   /** The generation whose group exists. */
   readonly active: Active | null;
-  /** Ready members that a paused run waits for, 0: it waits for the host; `null` where none is paused. */
+  /**
+   * Ready members that a paused run waits for, 0: it waits for the host; `null` where none is
+   * paused.
+   */
   readonly pausedFor: number | null;
   /** Whether the latest run is over. */
   readonly isOver: boolean;
@@ -77,7 +82,9 @@ export type MembershipEvent =
   | { type: 'lost' }
   /** All links to the generation's neighbours are up. */
   | { type: 'linked'; generation: number }
-  /** Links to ranks broke, or could not be made; or these ranks did not call a collective in time. */
+  /**
+   * Links to ranks broke, or could not be made; or these ranks did not call a collective in time.
+   */
   | { type: 'broken' | 'late'; generation: number; peers: string[] }
   /** `enter` has begun: what this rank did before is over. */
   | { type: 'entering'; generation: number }
@@ -115,7 +122,10 @@ export const OUTSIDE: MembershipState = {
   },
 };
 
-/** What `event` makes of a membership. Never throws; what is of another generation than it concerns changes nothing. */
+/**
+ * What `event` makes of a membership. Never throws; what is of another generation than it concerns
+ * changes nothing.
+ */
 export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
   const { linking, active } = state;
   switch (event.type) {
@@ -196,7 +206,8 @@ function leaveGenerations(state: MembershipState, reason: string): MembershipSte
 }
 
 function admitted(state: MembershipState, member: string): MembershipStep {
-  // Let in as somebody new, it has no place in the generations that it knows, and their numbers mean nothing to it.
+  // Let in as somebody new, it has no place in the generations that it knows, and their numbers
+  // mean nothing to it.
   if (state.member !== null && state.member !== member) {
     const { effects } = leaveGenerations(state, 'This tab has lost its place in the ring.');
     return { state: { ...OUTSIDE, member, isConnected: true }, effects };

@@ -1,7 +1,8 @@
 /**
- * Connections for a worker: RTCPeerConnection and SharedWorker exist on a page's main thread only, so the worker asks the page to
- * connect, and signals pass between the two. What carries the frames comes over: the connection's data channel itself, where the
- * browser can transfer one; else a MessagePort to the page, which keeps the channel; or a port to another tab.
+ * Connections for a worker: RTCPeerConnection and SharedWorker exist on a page's main thread only,
+ * so the worker asks the page to connect, and signals pass between the two. What carries the frames
+ * comes over: the connection's data channel itself, where the browser can transfer one; else a
+ * MessagePort to the page, which keeps the channel; or a port to another tab.
  */
 import type { PeerSignal } from '../../protocol/control.ts';
 import type { AskForPort } from '../../transport/broker.ts';
@@ -31,7 +32,10 @@ export type RelayReply =
   | { type: 'peer-description'; id: number; description: LinkDescription }
   | { type: 'peer-gone'; id: number; message: string };
 
-/** The worker's end: a {@link PeerConnector} whose connections live on the page, and the page's way to other tabs. */
+/**
+ * The worker's end: a {@link PeerConnector} whose connections live on the page, and the page's way
+ * to other tabs.
+ */
 export function createRelayedConnector(post: (request: RelayRequest) => void): {
   connect: PeerConnector;
   askForPort: AskForPort;

@@ -1,10 +1,12 @@
 /**
- * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in a generation, synchronised,
- * running, and on to the next generation. What follows what is `membership.ts`, a pure function; this carries it out. Who trains what
- * is not its concern: it hands each generation to `enter` and `train`.
+ * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in
+ * a generation, synchronised, running, and on to the next generation. What follows what is
+ * `membership.ts`, a pure function; this carries it out. Who trains what is not its concern: it
+ * hands each generation to `enter` and `train`.
  *
- * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
- * A tab that is not let in yet asks again for a while, too: its room may be moving from one server process to another.
+ * A lost connection to the server is made anew for as long as there is something to go on with: a
+ * running ring needs no server. A tab that is not let in yet asks again for a while, too: its room
+ * may be moving from one server process to another.
  */
 import type { RankStatus } from '../../protocol/events.ts';
 import {
@@ -44,22 +46,37 @@ import { rankStateOf } from './rankState.ts';
 import { SignalingClient, type OpenSocket } from './signalingClient.ts';
 
 /**
- * How long a rank that lost a neighbour waits for the server to say who left before it reports the loss itself: the server
- * hears of a closed tab within milliseconds.
+ * How long a rank that lost a neighbour waits for the server to say who left before it reports the
+ * loss itself: the server hears of a closed tab within milliseconds.
  */
 const VERDICT_GRACE_MS = 500;
-/** How much longer a rank waits that has only been told of a loss or a deadline: the rank that found it knows the link. */
+/**
+ * How much longer a rank waits that has only been told of a loss or a deadline: the rank that found
+ * it knows the link.
+ */
 const HEARSAY_GRACE_MS = 500;
 
-/** How long links stay open after a run that no server ended: a slower neighbour may still need the last frames. */
+/**
+ * How long links stay open after a run that no server ended: a slower neighbour may still need the
+ * last frames.
+ */
 const FAREWELL_MS = 2_000;
 
-/** First wait before a lost connection to the server is made anew; each further one doubles, with as much again at random. */
+/**
+ * First wait before a lost connection to the server is made anew; each further one doubles, with as
+ * much again at random.
+ */
 const RETURN_MS = 250;
 const MAX_RETURN_MS = 4_000;
-/** How long a server that took a connection may take to let a member in; several wait for each other's word on a room. */
+/**
+ * How long a server that took a connection may take to let a member in; several wait for each
+ * other's word on a room.
+ */
 const ADMISSION_MS = 15_000;
-/** How long the server may be away from a member that does not train, or from a tab that asks to be let in. */
+/**
+ * How long the server may be away from a member that does not train, or from a tab that asks to be
+ * let in.
+ */
 const AWAY_MS = 60_000;
 
 /** One generation as its trainer sees it. */
@@ -86,7 +103,9 @@ type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
-/** What the user decided, what has become of this tab or its links, and what it tells of the run. */
+/**
+ * What the user decided, what has become of this tab or its links, and what it tells of the run.
+ */
 type ClientRequest = Extract<
   ClientMessage,
   {
@@ -127,7 +146,10 @@ export interface RendezvousOptions {
   onstate: (status: RankStatus) => void;
   /** What rank 0 tells of the run: only those who watch hear it. */
   onspectatorupdate?: (update: string) => void;
-  /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
+  /**
+   * SYNCING: resolves with what this rank has once it has what the others have. Never before the
+   * last one has settled.
+   */
   enter: (generation: Generation) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
   train: (generation: Generation) => Promise<StateReport>;
@@ -194,7 +216,10 @@ export class Rendezvous {
     this.#client?.send(message);
   }
 
-  /** Resolves once what this rank does in a generation that is over has ended: until then it can be no part of another. */
+  /**
+   * Resolves once what this rank does in a generation that is over has ended: until then it can be
+   * no part of another.
+   */
   async freed(): Promise<void> {
     if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
   }
@@ -297,8 +322,9 @@ export class Rendezvous {
     if (this.#lostAt === null) return false;
     if (code === 'rate-limited') return true;
     if (this.#admission !== null) return false;
-    // A room that has lost its server is there again once the first of its members is back. A join whose answer was lost may
-    // still hold the rank, or the last place, until the server takes that member for gone.
+    // A room that has lost its server is there again once the first of its members is back. A join
+    // whose answer was lost may still hold the rank, or the last place, until the server takes that
+    // member for gone.
     return code === 'no-room' || code === 'mismatch' || code === 'room-full';
   }
 

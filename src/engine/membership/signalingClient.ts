@@ -1,4 +1,7 @@
-/** The connection to the signaling server: messages checked both ways, heartbeats sent, one deadline for opening. */
+/**
+ * The connection to the signaling server: messages checked both ways, heartbeats sent, one deadline
+ * for opening.
+ */
 import { parseControl, ServerMessage, SIGNALING_PATH, type ClientMessage } from '../../protocol/control.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
@@ -84,7 +87,10 @@ export class SignalingClient {
     return new SignalingClient(socket, clock, handlers);
   }
 
-  /** Resolves when the socket is closed: the server has had all that was sent, or it is gone. Browsers wait a few seconds. */
+  /**
+   * Resolves when the socket is closed: the server has had all that was sent, or it is gone.
+   * Browsers wait a few seconds.
+   */
   get closed(): Promise<void> {
     return this.#closed.promise;
   }
@@ -99,8 +105,9 @@ export class SignalingClient {
   }
 
   /**
-   * Keeps telling the server that this member is alive, and hangs up on a server that no longer answers. Beats are counted,
-   * not milliseconds: a worker that computed for long has heard nothing meanwhile, and that is not the server's fault.
+   * Keeps telling the server that this member is alive, and hangs up on a server that no longer
+   * answers. Beats are counted, not milliseconds: a worker that computed for long has heard nothing
+   * meanwhile, and that is not the server's fault.
    */
   startHeartbeat(intervalMs: number): void {
     const beat = (): void => {
@@ -118,7 +125,9 @@ export class SignalingClient {
     this.#socket.close();
   }
 
-  /** At once, where the socket's own `close` may take long: a dead connection cannot shake hands. */
+  /**
+   * At once, where the socket's own `close` may take long: a dead connection cannot shake hands.
+   */
   #lose(reason: string): void {
     if (this.#isOver) return;
     this.close();

@@ -3,7 +3,9 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { RunResult } from '../../protocol/events.ts';
 
-/** What the links between ring neighbours are, of all ranks. A collective: every rank must call it. */
+/**
+ * What the links between ring neighbours are, of all ranks. A collective: every rank must call it.
+ */
 export async function transportOf(group: ProcessGroup): Promise<RunResult['transport']> {
   const { rank, worldSize } = group;
   if (worldSize === 1) return 'none';

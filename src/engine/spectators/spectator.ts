@@ -1,6 +1,6 @@
 /**
- * A tab that only watches: makes the events of its page from what rank 0 tells of the run. A digest may repeat what is known, and
- * one may be missed; what has been shown is not shown again.
+ * A tab that only watches: makes the events of its page from what rank 0 tells of the run. A digest
+ * may repeat what is known, and one may be missed; what has been shown is not shown again.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';

@@ -1,14 +1,18 @@
 /**
- * Tells those who only watch what this rank sees of its run, while it is rank 0: at most once a second, and no more than a digest
- * holds. What is left out of one is made up for by a later one: newcomers, a new generation, and every {@link WHOLE_MS} get all
- * that is kept, the others what is new.
+ * Tells those who only watch what this rank sees of its run, while it is rank 0: at most once a
+ * second, and no more than a digest holds. What is left out of one is made up for by a later one:
+ * newcomers, a new generation, and every {@link WHOLE_MS} get all that is kept, the others what is
+ * new.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import type { Clock } from '../../util/clock.ts';
 
-/** Milliseconds between two digests: people cannot follow more, and the server hands on every one to all who watch. */
+/**
+ * Milliseconds between two digests: people cannot follow more, and the server hands on every one to
+ * all who watch.
+ */
 const UPDATE_MS = 1_000;
 /** Milliseconds after which all is told anew, be it that somebody has missed something. */
 const WHOLE_MS = 15_000;
@@ -209,7 +213,10 @@ function textOf(event: EngineEvent): string {
   return JSON.stringify(news, (_, value: unknown) => (typeof value === 'number' ? rounded(value) : value));
 }
 
-/** A hundredth of a microsecond, or of a thousandth of a loss, is nothing that anybody sees; a learning rate is all the smaller. */
+/**
+ * A hundredth of a microsecond, or of a thousandth of a loss, is nothing that anybody sees; a
+ * learning rate is all the smaller.
+ */
 function rounded(value: number): number {
   return Math.abs(value) < 1 ? Number(value.toPrecision(5)) : Math.round(value * 1e5) / 1e5;
 }

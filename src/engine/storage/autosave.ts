@@ -1,4 +1,6 @@
-/** Saves a run in this browser while it trains, so that it can go on after all have closed its room. */
+/**
+ * Saves a run in this browser while it trains, so that it can go on after all have closed its room.
+ */
 import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { isRunOver } from '../../parallel/recovery/progress.ts';
@@ -8,9 +10,15 @@ import { isSameRun, type Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from '../training/trainingLoop.ts';
 
-/** Least time between two checkpoints, milliseconds: so much training is lost at most, and a disk has other things to do. */
+/**
+ * Least time between two checkpoints, milliseconds: so much training is lost at most, and a disk
+ * has other things to do.
+ */
 export const AUTOSAVE_MS = 10_000;
-/** A checkpoint of this age or less is another tab's, or of a moment ago. Less than {@link AUTOSAVE_MS}, which a tab's own has waited. */
+/**
+ * A checkpoint of this age or less is another tab's, or of a moment ago. Less than {@link
+ * AUTOSAVE_MS}, which a tab's own has waited.
+ */
 const RECENT_MS = 0.9 * AUTOSAVE_MS;
 
 export interface AutosaveOptions {
@@ -22,7 +30,10 @@ export interface AutosaveOptions {
   /** Milliseconds since 1970. */
   today: () => number;
   openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun' | 'list'>>;
-  /** Runs a task unless another tab of this browser runs one for this room. One tab saves for all, and none keeps the others from it. */
+  /**
+   * Runs a task unless another tab of this browser runs one for this room. One tab saves for all,
+   * and none keeps the others from it.
+   */
   whileAlone: (task: () => Promise<void>) => Promise<void>;
   /** What this run goes on from, which it replaces. */
   origin: CheckpointMeta | null;
@@ -55,7 +66,10 @@ export class Autosave {
     if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.#save(run, false);
   }
 
-  /** Saves `run` as it is now, unless the last time still takes, or a tab of this browser has just saved as many steps. */
+  /**
+   * Saves `run` as it is now, unless the last time still takes, or a tab of this browser has just
+   * saved as many steps.
+   */
   save(run: Saved): void {
     this.#save(run, true);
   }

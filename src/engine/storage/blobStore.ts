@@ -1,6 +1,6 @@
 /**
- * Blobs by name in this browser's storage, each there as a whole or not at all: in its private file system (OPFS), or in IndexedDB
- * where there is none. Pages and their workers see the same.
+ * Blobs by name in this browser's storage, each there as a whole or not at all: in its private file
+ * system (OPFS), or in IndexedDB where there is none. Pages and their workers see the same.
  */
 
 export type Medium = 'opfs' | 'indexeddb';
@@ -28,7 +28,10 @@ export async function preferredMedium(): Promise<Medium> {
   }
 }
 
-/** @throws (rejects) DOMException where storage is blocked; so do the store's own methods, also where it is full. */
+/**
+ * @throws (rejects) DOMException where storage is blocked; so do the store's own methods, also
+ *   where it is full.
+ */
 export async function openBlobStore(medium: Medium): Promise<BlobStore> {
   if (medium === 'indexeddb') return new DatabaseStore(await openDatabase());
   const root = await navigator.storage.getDirectory();
@@ -36,8 +39,8 @@ export async function openBlobStore(medium: Medium): Promise<BlobStore> {
 }
 
 /**
- * A file for each. Written through `createWritable`, whose `close` replaces the file at once, in workers and on pages; with
- * `createSyncAccessHandle` the file would be half written meanwhile.
+ * A file for each. Written through `createWritable`, whose `close` replaces the file at once, in
+ * workers and on pages; with `createSyncAccessHandle` the file would be half written meanwhile.
  */
 class DirectoryStore implements BlobStore {
   readonly #directory: FileSystemDirectoryHandle;
@@ -67,7 +70,8 @@ class DirectoryStore implements BlobStore {
     const handle = await this.#directory.getFileHandle(name, { create: true });
     const writable = await handle.createWritable();
     try {
-      // Not a blob: of one, Chromium sometimes says that it could not be read, where storage is full.
+      // Not a blob: of one, Chromium sometimes says that it could not be read, where storage is
+      // full.
       await writable.write(bytes);
       await writable.close();
     } catch (error) {
@@ -116,7 +120,10 @@ class DatabaseStore implements BlobStore {
     await this.#run('readwrite', (store) => store.delete(name));
   }
 
-  /** Resolves once the transaction is through, not only its request: storage may be found full at its end. */
+  /**
+   * Resolves once the transaction is through, not only its request: storage may be found full at
+   * its end.
+   */
   #run<T>(mode: IDBTransactionMode, request: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const transaction = this.#database.transaction(NAME, mode);

@@ -1,8 +1,9 @@
 /** Work that at most one tab of a browser does at a time. */
 
 /**
- * Runs `task` unless another tab of this browser runs one of the same name just now; it does not wait for that tab. Where the browser has no
- * locks, as on pages that came over plain http, every tab runs its own.
+ * Runs `task` unless another tab of this browser runs one of the same name just now; it does not
+ * wait for that tab. Where the browser has no locks, as on pages that came over plain http, every
+ * tab runs its own.
  *
  * @throws (rejects) what `task` rejects with.
  */

@@ -1,4 +1,6 @@
-/** Checkpoints in this browser's storage, so that a run's room can go on after all have closed it. */
+/**
+ * Checkpoints in this browser's storage, so that a run's room can go on after all have closed it.
+ */
 import * as v from 'valibot';
 import {
   CheckpointMeta,
@@ -11,7 +13,10 @@ import {
 import { DataError, messageOf, PeergradError, StorageError } from '../../util/errors.ts';
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 
-/** Checkpoints kept of one job in one room: the last, and two before it in case that one cannot be read. */
+/**
+ * Checkpoints kept of one job in one room: the last, and two before it in case that one cannot be
+ * read.
+ */
 export const CHECKPOINTS_KEPT = 3;
 
 export interface CheckpointList {
@@ -39,10 +44,12 @@ export class Checkpoints {
   }
 
   /**
-   * Keeps `arrays` as they are now, then removes the oldest of the same room and job beyond {@link CHECKPOINTS_KEPT}, as far as
-   * storage lets it. Tabs may save at the same time, under different ids.
+   * Keeps `arrays` as they are now, then removes the oldest of the same room and job beyond {@link
+   * CHECKPOINTS_KEPT}, as far as storage lets it. Tabs may save at the same time, under different
+   * ids.
    *
-   * @throws (rejects) UsageError where `meta` is not what it must be, StorageError where there is no room for it.
+   * @throws (rejects) UsageError where `meta` is not what it must be, StorageError where there is
+   *   no room for it.
    */
   async save(meta: CheckpointMeta, arrays: readonly StateArray[]): Promise<void> {
     const bytes = encodeCheckpoint(meta, arrays);
@@ -61,7 +68,8 @@ export class Checkpoints {
     const list: CheckpointList = { checkpoints: [], damaged: [] };
     for (const id of await explained('be read', this.#store.names())) {
       const blob = await explained('be read', this.#store.read(id));
-      // Written or removed at this moment, or none of ours: browsers keep files beside those that are written.
+      // Written or removed at this moment, or none of ours: browsers keep files beside those that
+      // are written.
       if (!blob || !v.is(CheckpointMeta.entries.id, id)) continue;
       try {
         list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(id, blob))));
@@ -73,7 +81,10 @@ export class Checkpoints {
     return list;
   }
 
-  /** @throws (rejects) DataError where there is no such checkpoint, or its bytes are not those that were saved. */
+  /**
+   * @throws (rejects) DataError where there is no such checkpoint, or its bytes are not those that
+   *   were saved.
+   */
   async load(id: string): Promise<Checkpoint> {
     const blob = await explained('be read', this.#store.read(id));
     if (!blob) throw new DataError(`There is no checkpoint ${id} in this browser any more: choose another.`);
@@ -92,7 +103,10 @@ export class Checkpoints {
     await this.#removeOld((checkpoints) => checkpoints.filter((one) => isSameRun(one, run) && one.step <= upTo));
   }
 
-  /** Removes what nobody needs any more. What another tab reads or writes at this moment stays: one too many does no harm. */
+  /**
+   * Removes what nobody needs any more. What another tab reads or writes at this moment stays: one
+   * too many does no harm.
+   */
   async #removeOld(choose: (checkpoints: readonly CheckpointMeta[]) => CheckpointMeta[]): Promise<void> {
     try {
       const { checkpoints } = await this.list();

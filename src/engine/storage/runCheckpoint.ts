@@ -7,7 +7,10 @@ import type { RunState } from '../training/trainingLoop.ts';
 /** What a checkpoint says beside the state. */
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
-/** Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. Copies nothing. */
+/**
+ * Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its
+ * running averages. Copies nothing.
+ */
 export function toCheckpoint({ progress, ring, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = ring;

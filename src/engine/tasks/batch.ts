@@ -1,4 +1,7 @@
-/** A batch of fixed shape: short ones are padded with samples that weigh nothing, so that shapes stay static on the GPU. */
+/**
+ * A batch of fixed shape: short ones are padded with samples that weigh nothing, so that shapes
+ * stay static on the GPU.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
 
@@ -26,7 +29,10 @@ export class Batch {
     this.weights = new Float32Array(size);
   }
 
-  /** Fills the batch with samples `indices`, at most `size`, and hands it to `use` as tensors that live until it resolves. */
+  /**
+   * Fills the batch with samples `indices`, at most `size`, and hands it to `use` as tensors that
+   * live until it resolves.
+   */
   async with<T>(indices: Uint32Array, use: (tensors: BatchTensors) => Promise<T>): Promise<T> {
     const { length } = indices;
     this.#inputs.fill(0, length * sampleLength(this.#data));

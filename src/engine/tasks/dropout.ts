@@ -1,6 +1,7 @@
 /**
- * What is left out of a pass while a model learns. Drawn by (seed, step, sample, place in the model): whichever rank computes a sample
- * leaves out the same, so that N ranks learn what one would.
+ * What is left out of a pass while a model learns. Drawn by (seed, step, sample, place in the
+ * model): whichever rank computes a sample leaves out the same, so that N ranks learn what one
+ * would.
  */
 import { createRng, mixSeed } from '../../util/rng.ts';
 
@@ -16,11 +17,16 @@ interface DropoutOptions {
   rate: number;
   /** Numbers of one sample. */
   length: number;
-  /** Samples that there is room for: those behind `indices` are padding, of which nothing is left. */
+  /**
+   * Samples that there is room for: those behind `indices` are padding, of which nothing is left.
+   */
   size: number;
 }
 
-/** What numbers of samples `indices` are multiplied with, [size * length]: 0, or what makes up for those. */
+/**
+ * What numbers of samples `indices` are multiplied with, [size * length]: 0, or what makes up for
+ * those.
+ */
 export function dropoutMask(
   indices: Uint32Array,
   { seed, step, place, rate, length, size }: DropoutOptions,

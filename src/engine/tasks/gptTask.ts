@@ -1,4 +1,7 @@
-/** The job `gpt` as a {@link Task}: windows of a text, and how well what follows each of their tokens is foretold. */
+/**
+ * The job `gpt` as a {@link Task}: windows of a text, and how well what follows each of their
+ * tokens is foretold.
+ */
 import * as tf from '@tensorflow/tfjs';
 import {
   classScore,
@@ -19,7 +22,8 @@ import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
 const EVALUATION_BATCH = 64;
 
 /**
- * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of a sample, the mean over its places.
+ * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of
+ * a sample, the mean over its places.
  *
  * @param shard where every rank has a text of its own.
  */
@@ -121,19 +125,23 @@ function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: Wind
   return tf.sum<tf.Scalar>(tf.mul(chosen, counts)).mul<tf.Scalar>(-tokensPerCharacter);
 }
 
-/** 1 where the next token is among the likeliest, else 0; ties are ordered as in `countAmongFirst`. Float32 [size * context] */
+/**
+ * 1 where the next token is among the likeliest, else 0; ties are ordered as in `countAmongFirst`.
+ * Float32 [size * context]
+ */
 function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
   const [, rows] = logits.shape;
   const own = tf.oneHot(next, rows).cast('float32').mul(logits).sum(1, true);
   const isLater = tf.range(0, rows, 1, 'int32').greater(next.expandDims(1));
-  // Counting the tokens behind gives 0 where the logits are NaN, as every comparison with NaN is false.
+  // Counting the tokens behind gives 0 where the logits are NaN, as every comparison with NaN is
+  // false.
   const behind = own.greater(logits).logicalOr(own.equal(logits).logicalAnd(isLater)).cast('float32').sum(1);
   return behind.greaterEqual(rows - FIRST_CLASSES).cast('float32');
 }
 
 /**
- * Of each sample some channels, left out at all of its places (Gal and Ghahramani, "A Theoretically Grounded Application of Dropout in
- * Recurrent Neural Networks", 2016).
+ * Of each sample some channels, left out at all of its places (Gal and Ghahramani, "A Theoretically
+ * Grounded Application of Dropout in Recurrent Neural Networks", 2016).
  */
 function dropoutMasks(
   gpt: JobSpec['gpt'],

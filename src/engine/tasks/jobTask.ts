@@ -1,4 +1,7 @@
-/** A job of samples and labels as a {@link Task}: one of our models, or the job's own, on one of our data sets. */
+/**
+ * A job of samples and labels as a {@link Task}: one of our models, or the job's own, on one of our
+ * data sets.
+ */
 import * as tf from '@tensorflow/tfjs';
 import {
   amountScore,
@@ -25,7 +28,9 @@ import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
 import { LearnedModel } from '../inference/inspection.ts';
 import type { Task } from './task.ts';
 
-/** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
+/**
+ * Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit.
+ */
 const EVALUATION_BATCH = 256;
 
 /** What to do where ranks that have data of their own go by different things. */
@@ -35,12 +40,18 @@ export const UNAGREED = 'it goes by other columns, classes or characters than th
 export interface ShardTask {
   /** Of what ranks have agreed on. */
   digest: string;
-  /** What is random, and drawn by sample, is drawn by this: its samples have the same numbers as others'. */
+  /**
+   * What is random, and drawn by sample, is drawn by this: its samples have the same numbers as
+   * others'.
+   */
   seed: number;
 }
 
 export interface JobTask extends Task {
-  /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
+  /**
+   * The model, to be asked what it has learned. Disposed of with the task, unless it is to live
+   * longer.
+   */
   readonly learned: LearnedModel | TextGenerator;
 }
 
@@ -123,7 +134,9 @@ function dropoutMasks(
   });
 }
 
-/** Enough to tell data sets apart: their digest, or sizes, shapes, the first sample and the last. */
+/**
+ * Enough to tell data sets apart: their digest, or sizes, shapes, the first sample and the last.
+ */
 async function whatItIs(data: Dataset): Promise<ArrayBufferView[]> {
   const sizes = Int32Array.of(data.size, data.classes, ...data.inputShape);
   if (data.digest !== undefined) return [sizes, new TextEncoder().encode(data.digest)];

@@ -1,4 +1,7 @@
-/** What a run trains: variables, a loss over samples by index, and how well held-out samples are answered. */
+/**
+ * What a run trains: variables, a loss over samples by index, and how well held-out samples are
+ * answered.
+ */
 import type { Score } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/ddp/flatten.ts';
 import type { Pass } from '../../parallel/ddp/pass.ts';
@@ -14,7 +17,10 @@ export interface Task {
   /** The same on all ranks: a model, or trainable variables in forward order. */
   readonly model: Model | readonly Variable[];
   readonly trainSamples: number;
-  /** Whether the samples are this rank's alone, and every other rank has its own; without it all have the same. */
+  /**
+   * Whether the samples are this rank's alone, and every other rank has its own; without it all
+   * have the same.
+   */
   readonly isShard?: boolean;
   readonly testSamples: number;
   /** Most samples of one {@link evaluate}. */
@@ -25,21 +31,26 @@ export interface Task {
   readonly classes?: readonly string[] | undefined;
   /** What else is told of held-out samples, from sums of {@link evaluate}. */
   readonly score?: Score | undefined;
-  /** Digest of the samples, to see that all ranks hold the same; of a shard, of all that ranks have agreed on. */
+  /**
+   * Digest of the samples, to see that all ranks hold the same; of a shard, of all that ranks have
+   * agreed on.
+   */
   dataHash(): Promise<string>;
   /** What to do where they do not. */
   readonly dataAdvice: string;
   /**
-   * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes on lives until `use`
-   * is done.
+   * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes
+   * on lives until `use` is done.
    *
-   * @param step that they are learned from in: what is random in a pass depends on it and on the sample, and not on the rank.
+   * @param step that they are learned from in: what is random in a pass depends on it and on the
+   *   sample, and not on the rank.
    */
   withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>, step: number): Promise<T>;
   /**
-   * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers,
-   * as a sequence has, the share. 0 where the task does not classify. With {@link classes}, also how many of each class
-   * were answered with each, [classes * classes], a row for each class; with {@link score}, its sums.
+   * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample
+   * with several answers, as a sequence has, the share. 0 where the task does not classify. With
+   * {@link classes}, also how many of each class were answered with each, [classes * classes], a
+   * row for each class; with {@link score}, its sums.
    */
   evaluate(indices: Uint32Array): Promise<Evaluated>;
   /** Frees what belongs to the run. */

@@ -14,15 +14,15 @@ export interface Samples {
 }
 
 /**
- * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the mean over all samples
- * as a scalar. Labels come as they are in {@link Samples}.
+ * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the
+ * mean over all samples as a scalar. Labels come as they are in {@link Samples}.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
 /**
- * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a model's probabilities,
- * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot. Labels have the outputs' shape, or are
- * [samples] where outputs are [samples, 1].
+ * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a
+ * model's probabilities, `softmaxCrossEntropy` its logits; labels of the categorical ones are
+ * one-hot. Labels have the outputs' shape, or are [samples] where outputs are [samples, 1].
  */
 const LOSSES = {
   meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
@@ -44,18 +44,19 @@ export interface FitOptions {
   /** Held out: the loss over them is told, and for losses that classify the accuracy. */
   validation?: Samples;
   /**
-   * The samples are this tab's own, and other tabs have others, of the same shapes: as many as there are, one at least. A step takes the
-   * same part of every tab's. By default all tabs have all samples, and each computes its share.
+   * The samples are this tab's own, and other tabs have others, of the same shapes: as many as
+   * there are, one at least. A step takes the same part of every tab's. By default all tabs have
+   * all samples, and each computes its share.
    */
   shard?: boolean;
 }
 
 /**
- * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`; held-out losses are
- * without.
+ * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`;
+ * held-out losses are without.
  *
- * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs' shape, there is no loss of that
- *   name, or the model has several inputs or outputs.
+ * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs'
+ *   shape, there is no loss of that name, or the model has several inputs or outputs.
  */
 export function createTensorTask(model: Model, train: Samples, { loss, validation, shard = false }: FitOptions): Task {
   if (model.inputs.length !== 1 || model.outputs.length !== 1) {
@@ -71,7 +72,8 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     }
     if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
   }
-  // A Sequential knows its layers' regularizers only once it is built, and a pass in stages does not build it.
+  // A Sequential knows its layers' regularizers only once it is built, and a pass in stages does
+  // not build it.
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;
@@ -158,7 +160,8 @@ function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): vo
 }
 
 /**
- * @param values [samples, ...], with further dimensions their mean is taken; or the mean over all as a scalar.
+ * @param values [samples, ...], with further dimensions their mean is taken; or the mean over all
+ *   as a scalar.
  * @throws UsageError where there is not a value for each sample.
  */
 function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
@@ -171,7 +174,10 @@ function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
   return values.rank === 1 ? values.sum<Scalar>() : values.reshape([samples, -1]).mean(1).sum<Scalar>();
 }
 
-/** How many samples of each class are answered with each: float32 [classes * classes], exact below 2 ** 24 samples. */
+/**
+ * How many samples of each class are answered with each: float32 [classes * classes], exact below 2
+ * ** 24 samples.
+ */
 function countConfusion(labels: tf.Tensor, outputs: tf.Tensor, classes: number): tf.Tensor {
   // Cast, as in jobs/loss.ts.
   const chosen = (values: tf.Tensor): tf.Tensor => tf.oneHot(values.argMax(-1), classes).cast('float32');

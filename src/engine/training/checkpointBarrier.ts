@@ -19,7 +19,10 @@ export class CheckpointBarrier {
     this.#released = -1;
   }
 
-  /** Resolves once the run's state after `step`, or after a later one, is kept, which may have been before. */
+  /**
+   * Resolves once the run's state after `step`, or after a later one, is kept, which may have been
+   * before.
+   */
   async until(step: number): Promise<void> {
     if (step <= this.#released) return;
     const over = deferred();

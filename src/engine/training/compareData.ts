@@ -13,12 +13,13 @@ interface ComparedData {
 }
 
 /**
- * Windows are dealt out by index: every rank must hold the same samples, or, where each has its own, such as go by the same. Every rank
- * must call it.
+ * Windows are dealt out by index: every rank must hold the same samples, or, where each has its
+ * own, such as go by the same. Every rank must call it.
  *
  * @param dataHash the task's.
  * @param isFresh whether this rank has no state: others are not judged by its data.
- * @throws (rejects) DataError on ranks that do not, PeergradError on the others, with `context.odd`.
+ * @throws (rejects) DataError on ranks that do not, PeergradError on the others, with
+ *   `context.odd`.
  */
 export async function compareData(
   group: ProcessGroup,

@@ -9,7 +9,10 @@ import type { Task } from '../tasks/task.ts';
 
 /** Held-out samples within a pass: +- 1 point is enough for a curve. */
 export const INTERMEDIATE_SAMPLES = 500;
-/** Held-out samples are tested about this often in a run, and all of them at the end of every pass over the data. */
+/**
+ * Held-out samples are tested about this often in a run, and all of them at the end of every pass
+ * over the data.
+ */
 const EVALUATIONS_PER_RUN = 8;
 
 export interface Duties {
@@ -39,8 +42,9 @@ export function dutiesAfter(
 }
 
 /**
- * Steps between two tests within a pass, of a run of `totalSteps` that learn from `globalBatch` samples each. No more samples are
- * tested than learned from meanwhile: testing, of which each sample costs a third of a step's, must not outlast training.
+ * Steps between two tests within a pass, of a run of `totalSteps` that learn from `globalBatch`
+ * samples each. No more samples are tested than learned from meanwhile: testing, of which each
+ * sample costs a third of a step's, must not outlast training.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
@@ -74,8 +78,8 @@ export interface Tested {
 }
 
 /**
- * Of the first `samples` held-out ones: each rank tests its share, the sums are summed. Where every rank has its own, all test the same
- * part of them, rounded up.
+ * Of the first `samples` held-out ones: each rank tests its share, the sums are summed. Where every
+ * rank has its own, all test the same part of them, rounded up.
  *
  * @param tell is told how many of its share this rank has done: on a slow machine minutes pass.
  * @param held what all ranks have together.

@@ -1,4 +1,6 @@
-/** A tab's own data in a run whose ranks each have their own, and what they have agreed on of it. */
+/**
+ * A tab's own data in a run whose ranks each have their own, and what they have agreed on of it.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { agreeOn, openShard, type SampleShard, type TextShard } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -50,13 +52,15 @@ export class OwnShard {
   }
 
   /**
-   * Comes to what the run goes by: what the state that counts was learned by, else what all come to now, also where some have come to
-   * something else in a world that broke before its first step. Every rank must call it.
+   * Comes to what the run goes by: what the state that counts was learned by, else what all come to
+   * now, also where some have come to something else in a world that broke before its first step.
+   * Every rank must call it.
    *
    * @param learned how far the state is that this rank has learned by what it agreed on.
-   * @returns whether this rank goes by something else now: a state that it has is of no use any more.
-   * @throws (rejects) DataError on ranks whose data do not fit the others', on these PeergradError, with `context.odd`; DataError on all
-   *   where nothing can be learned from all of it together.
+   * @returns whether this rank goes by something else now: a state that it has is of no use any
+   *   more.
+   * @throws (rejects) DataError on ranks whose data do not fit the others', on these PeergradError,
+   *   with `context.odd`; DataError on all where nothing can be learned from all of it together.
    */
   async agree(group: ProcessGroup, learned: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
     const { facts } = await this.open();

@@ -1,4 +1,7 @@
-/** Entry of the worker of one of `data-parallel`'s further replicas: trains like any rank, and tells nothing but failures. */
+/**
+ * Entry of the worker of one of `data-parallel`'s further replicas: trains like any rank, and tells
+ * nothing but failures.
+ */
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { systemClock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';

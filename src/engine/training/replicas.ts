@@ -1,6 +1,7 @@
 /**
- * `data-parallel`: several replicas of the model in one tab, each in a worker with a device of its own, joined by message ports.
- * What torch.nn.DataParallel is (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html): gradients are
+ * `data-parallel`: several replicas of the model in one tab, each in a worker with a device of its
+ * own, joined by message ports. What torch.nn.DataParallel is
+ * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html): gradients are
  * gathered to the first, which updates and hands the parameters back.
  */
 import { Mesh } from '../../collectives/mesh.ts';

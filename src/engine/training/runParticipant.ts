@@ -1,4 +1,7 @@
-/** One tab's part in one run, over all of its generations: its data, its model, and the group it trains with at present. */
+/**
+ * One tab's part in one run, over all of its generations: its data, its model, and the group it
+ * trains with at present.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
 import type { KeptModel } from '../../jobs/index.ts';
@@ -29,8 +32,8 @@ import { TrainingLoop, type RunState } from './trainingLoop.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
- * Loading data and compiling shaders take as long as the slowest rank. Less than the server's own deadline for SYNCING, which
- * cannot tell whom all others wait for.
+ * Loading data and compiling shaders take as long as the slowest rank. Less than the server's own
+ * deadline for SYNCING, which cannot tell whom all others wait for.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
 /** The least deadline of a collective there, however much of that time has gone. */
@@ -92,7 +95,10 @@ export class RunParticipant {
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
-  /** Of a language model that is gone on with, as this rank or another has it; `null`: the text's own. */
+  /**
+   * Of a language model that is gone on with, as this rank or another has it; `null`: the text's
+   * own.
+   */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
   /** What it goes on from, as long as that is of any use. */
@@ -112,8 +118,9 @@ export class RunParticipant {
   }
 
   /**
-   * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data that ranks hand on to each other
-   * is left to {@link prepareAhead} and `enter`; of data of which each has its own, what ranks have to agree on is left to `enter`.
+   * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data
+   * that ranks hand on to each other is left to {@link prepareAhead} and `enter`; of data of which
+   * each has its own, what ranks have to agree on is left to `enter`.
    *
    * @throws (rejects) DataError, also where the weights are not this model's; DeviceError.
    */
@@ -124,7 +131,10 @@ export class RunParticipant {
     return training;
   }
 
-  /** Does all of it before `enter`, as others wait for it there, if the data is here. @throws (rejects) as `prepare`. */
+  /**
+   * Does all of it before `enter`, as others wait for it there, if the data is here. @throws
+   * (rejects) as `prepare`.
+   */
   async prepareAhead(): Promise<void> {
     const isThere = this.#shard ? this.#learned !== null : (this.#options.shared?.isWhole ?? true);
     if (isThere) await this.#build();
@@ -177,7 +187,10 @@ export class RunParticipant {
     };
   }
 
-  /** SYNCING: makes the generation's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
+  /**
+   * SYNCING: makes the generation's group, gives all ranks the data that is to go round, and makes
+   * this rank's state that of the others.
+   */
   async enter(generation: Generation): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
@@ -243,7 +256,10 @@ export class RunParticipant {
     this.#built = null;
   }
 
-  /** Frees all but the model, which is the caller's to ask and to dispose of; all, where there is none. */
+  /**
+   * Frees all but the model, which is the caller's to ask and to dispose of; all, where there is
+   * none.
+   */
   retire(): TrainedModel | null {
     const { answerer } = this;
     if (!this.#built || !answerer) {
@@ -256,7 +272,10 @@ export class RunParticipant {
     return { ...answerer, progress: () => last };
   }
 
-  /** A language model that is gone on with has tokens of its own, which who has only the text builds it anew by. */
+  /**
+   * A language model that is gone on with has tokens of its own, which who has only the text builds
+   * it anew by.
+   */
   async #agreeOnTokens(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const built = await this.#build();

@@ -12,7 +12,10 @@ export class RunStats {
   #group: ProcessGroup | null = null;
   /** Sent in worlds before this one. */
   #earlierBytesSent = 0;
-  /** The group's bytes up to here are counted: what comes before the next mark is the strategy's, or is not. */
+  /**
+   * The group's bytes up to here are counted: what comes before the next mark is the strategy's, or
+   * is not.
+   */
   #mark = { sent: 0, received: 0 };
 
   enter(group: ProcessGroup): void {

@@ -5,7 +5,10 @@ import type { RetainedGradient } from '../../parallel/recovery/sampleReassignmen
 import type { Ring } from '../../parallel/strategies/index.ts';
 
 export interface StepAssignment {
-  /** All ranks' part: where it lies in the pass, how many samples it has, and where the next step begins. */
+  /**
+   * All ranks' part: where it lies in the pass, how many samples it has, and where the next step
+   * begins.
+   */
   window: { epoch: number; offset: number; size: number; next: CursorPosition };
   /** Samples of this rank: first those whose gradients it holds, then what it is to compute. */
   indices: Uint32Array;
@@ -34,7 +37,10 @@ export interface SampleAssigner {
   assign(position: CursorPosition): StepAssignment;
   /** What this rank has of the last step that was dealt, where it was not applied. */
   retainedGradient(held: GradientStore): RetainedGradient | null;
-  /** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
+  /**
+   * Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is
+   * dropped.
+   */
   reassign(
     position: CursorPosition,
     held: GradientStore,

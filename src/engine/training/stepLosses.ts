@@ -1,4 +1,7 @@
-/** The losses of a run's steps. Each rank knows only its own samples' losses until all ranks collect them. */
+/**
+ * The losses of a run's steps. Each rank knows only its own samples' losses until all ranks collect
+ * them.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PeergradError } from '../../util/errors.ts';
 
@@ -20,9 +23,11 @@ export class StepLosses {
   }
 
   /**
-   * Puts those of all ranks' samples since the last time behind `losses`. Every rank must call it, after the same step.
+   * Puts those of all ranks' samples since the last time behind `losses`. Every rank must call it,
+   * after the same step.
    *
-   * @throws (rejects) PeergradError where one is NaN or infinite: on all ranks, as all know the same losses here.
+   * @throws (rejects) PeergradError where one is NaN or infinite: on all ranks, as all know the
+   *   same losses here.
    */
   async collect(group: ProcessGroup, losses: number[]): Promise<void> {
     const own = this.#own.splice(0);

@@ -1,6 +1,7 @@
 /**
- * What a run tells beyond its steps: how each of them was spent on this rank, and, exchanged with all ranks now and then, on the
- * others. Keeps the last few for the flight recorder. Nothing here changes what is computed.
+ * What a run tells beyond its steps: how each of them was spent on this rank, and, exchanged with
+ * all ranks now and then, on the others. Keeps the last few for the flight recorder. Nothing here
+ * changes what is computed.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -14,7 +15,10 @@ import { exposedWait, laneOf } from '../../telemetry/stepLane.ts';
 import type { Clock } from '../../util/clock.ts';
 import { exchangeTelemetry, TOLD_STEPS, type Told } from './telemetryExchange.ts';
 
-/** Traces and lanes kept for the flight recorder: some steps back, in a file that a page still reads at once. */
+/**
+ * Traces and lanes kept for the flight recorder: some steps back, in a file that a page still reads
+ * at once.
+ */
 const KEPT = 32;
 
 interface Step {
@@ -133,7 +137,10 @@ export class StepTelemetry {
     this.#chunks = { count: 0, sentAt: 0, receivedAt: 0 };
   }
 
-  /** In the second round only: a chunk of the first may lie with a receiver that has not begun, and is no slower for that. */
+  /**
+   * In the second round only: a chunk of the first may lie with a receiver that has not begun, and
+   * is no slower for that.
+   */
   #count(hops: RecordedTrace['hops']): void {
     for (const { ringStep, sentAt, receivedAt } of hops) {
       if (ringStep < this.#group!.worldSize - 1 || sentAt === null || receivedAt === null) continue;

@@ -1,6 +1,6 @@
 /**
- * What ranks tell each other beside training: a digest of the state, statistics and telemetry, in one all-gather. Integers below
- * 2^53 are exact in float64.
+ * What ranks tell each other beside training: a digest of the state, statistics and telemetry, in
+ * one all-gather. Integers below 2^53 are exact in float64.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EdgeReport, LinkRoute, RankStatistics } from '../../protocol/events.ts';
@@ -28,7 +28,10 @@ export interface OwnTelemetry {
   isHidden: boolean;
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
-  /** Means over the chunks of second rounds since the last exchange, as many on every rank; `null` where there were none. */
+  /**
+   * Means over the chunks of second rounds since the last exchange, as many on every rank; `null`
+   * where there were none.
+   */
   chunks: { sentAt: number; receivedAt: number } | null;
   /** A collective that all have ended, to compare clocks by. */
   span: Span;

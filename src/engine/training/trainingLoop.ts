@@ -1,7 +1,8 @@
 /**
- * One run of a task: prepare it on this rank alone (compile), enter a world (agree), then step after step to the end, by the
- * strategy that was chosen. A world is a generation's process group; one that ends early is followed by another, in which an elastic
- * strategy goes on: what was applied stays, and every sample of a pass counts once. What it does is told in events; what it
+ * One run of a task: prepare it on this rank alone (compile), enter a world (agree), then step
+ * after step to the end, by the strategy that was chosen. A world is a generation's process group;
+ * one that ends early is followed by another, in which an elastic strategy goes on: what was
+ * applied stays, and every sample of a pass counts once. What it does is told in events; what it
  * computes with is TensorFlow.js's current backend.
  */
 import { Mesh } from '../../collectives/mesh.ts';
@@ -55,10 +56,16 @@ import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
-/** How many steps a run is taken for whose time has a bound, to choose when held-out samples are tested. */
+/**
+ * How many steps a run is taken for whose time has a bound, to choose when held-out samples are
+ * tested.
+ */
 const TIMED_STEPS = 400;
 
-/** Milliseconds of work between two turns of timers and messages: a rank that is not heard of for seconds is held to be gone. */
+/**
+ * Milliseconds of work between two turns of timers and messages: a rank that is not heard of for
+ * seconds is held to be gone.
+ */
 const YIELD_MS = 200;
 
 interface TrainingLoopOptions {
@@ -70,7 +77,10 @@ interface TrainingLoopOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
   /** Throws if the device's results are void. */
   checkDevice: () => void;
-  /** Copies the model, which has tested best so far; is waited for. Asked in runs that end when they get no better. */
+  /**
+   * Copies the model, which has tested best so far; is waited for. Asked in runs that end when they
+   * get no better.
+   */
   keepBest?: () => Promise<void>;
   /** Whether this rank's page is hidden; by default nobody hides it. */
   isHidden?: () => boolean;
@@ -80,7 +90,10 @@ interface TrainingLoopOptions {
 export interface RunState {
   progress: Progress;
   ring: RingState;
-  /** Facts of the data where these are files; those that ranks agreed on where each has its own. The run itself does not read them. */
+  /**
+   * Facts of the data where these are files; those that ranks agreed on where each has its own. The
+   * run itself does not read them.
+   */
   agreed?: ShardFacts;
   /** Of a language model, whose task is made by it. */
   vocabulary?: Vocabulary;
@@ -133,7 +146,10 @@ export class TrainingLoop {
   #bucketChoice: BucketChoice | null = null;
   #worlds = 0;
   #startedAt: number | null = null;
-  /** When this rank last told, or could have told, how long training takes; see {@link Progress.trainedMs}. */
+  /**
+   * When this rank last told, or could have told, how long training takes; see {@link
+   * Progress.trainedMs}.
+   */
   #clockedAt = 0;
   /** What rank 0 has told, until the step is applied. */
   #trainedMs = 0;
@@ -157,12 +173,13 @@ export class TrainingLoop {
   }
 
   /**
-   * Makes the run ready on this rank alone, and compiles its shaders, so that the first step is like any other.
+   * Makes the run ready on this rank alone, and compiles its shaders, so that the first step is
+   * like any other.
    *
-   * @param from a state to go on from, of the same task and plan; `model`: the task's model is as all are to begin, whatever rank
-   *   this is.
-   * @throws (rejects) UsageError where there is nothing to train, or a state for a strategy that is not elastic; MismatchError
-   *   where it is of another model.
+   * @param from a state to go on from, of the same task and plan; `model`: the task's model is as
+   *   all are to begin, whatever rank this is.
+   * @throws (rejects) UsageError where there is nothing to train, or a state for a strategy that is
+   *   not elastic; MismatchError where it is of another model.
    */
   static async prepare({
     from = null,
@@ -209,7 +226,10 @@ export class TrainingLoop {
     return { step, appliedIn };
   }
 
-  /** Digest of what the strategy keeps equal: the same on all ranks while they are synchronized, or something is wrong. */
+  /**
+   * Digest of what the strategy keeps equal: the same on all ranks while they are synchronized, or
+   * something is wrong.
+   */
   stateHash(): string {
     return hashState(this.#strategy.state());
   }
@@ -225,14 +245,15 @@ export class TrainingLoop {
   }
 
   /**
-   * Agrees with the ranks of a world: on the data and the model, on one state, and on who computes what of the next step. Every
-   * rank must call it. With an elastic strategy it may be called again for each later world, whatever the end of the one before;
-   * with the others once.
+   * Agrees with the ranks of a world: on the data and the model, on one state, and on who computes
+   * what of the next step. Every rank must call it. With an elastic strategy it may be called again
+   * for each later world, whatever the end of the one before; with the others once.
    *
    * @returns what all ranks have now.
-   * @throws (rejects) where data or models differ from those of most ranks, DataError or MismatchError on the ranks that do,
-   *   PeergradError on the others, with `context.odd`; PeergradError where the strategy cannot go on in another world; what the
-   *   collectives reject with, and the reason of `signal`.
+   * @throws (rejects) where data or models differ from those of most ranks, DataError or
+   *   MismatchError on the ranks that do, PeergradError on the others, with `context.odd`;
+   *   PeergradError where the strategy cannot go on in another world; what the collectives reject
+   *   with, and the reason of `signal`.
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
@@ -279,12 +300,13 @@ export class TrainingLoop {
   }
 
   /**
-   * Takes all steps that are left in the world that was entered. Every rank resolves with the same figures but for times that
-   * only it can know. After a rejection, however it came, an elastic strategy goes on exactly where it was, in the next world;
-   * after the last step, only what is left to test and to compare is done.
+   * Takes all steps that are left in the world that was entered. Every rank resolves with the same
+   * figures but for times that only it can know. After a rejection, however it came, an elastic
+   * strategy goes on exactly where it was, in the next world; after the last step, only what is
+   * left to test and to compare is done.
    *
-   * @throws (rejects) DeviceError, DivergenceError where states differ (MismatchError for a strategy that is not elastic), what
-   *   the collectives reject with, and the reason of `signal`.
+   * @throws (rejects) DeviceError, DivergenceError where states differ (MismatchError for a
+   *   strategy that is not elastic), what the collectives reject with, and the reason of `signal`.
    */
   async run(): Promise<RunResult> {
     const { clock } = this.#options;
@@ -335,15 +357,18 @@ export class TrainingLoop {
     return isRunOver(this.#progress, this.#bounds) || this.#hasExploded;
   }
 
-  /** Whether a range test has come to rates that are too high. All ranks know the same losses, so all end after the same step. */
+  /**
+   * Whether a range test has come to rates that are too high. All ranks know the same losses, so
+   * all end after the same step.
+   */
   get #hasExploded(): boolean {
     const { schedule, maxSteps } = this.#options.plan;
     return schedule === 'range-test' && hasExploded(this.#progress.losses, maxSteps!);
   }
 
   /**
-   * Whether no step is left, whatever tests say. What ranks do about a test that they may have to repeat goes by this: some have its
-   * outcome of the world before, and some have none.
+   * Whether no step is left, whatever tests say. What ranks do about a test that they may have to
+   * repeat goes by this: some have its outcome of the world before, and some have none.
    */
   get #isThrough(): boolean {
     return isRunOver(this.#progress, { ...this.#bounds, patience: null }) || this.#hasExploded;
@@ -424,8 +449,8 @@ export class TrainingLoop {
   }
 
   /**
-   * Settles the rate of the step to come. In a run whose time has a bound, rank 0 tells how long it has gone on for, when all ranks agree:
-   * so all stop after the same step.
+   * Settles the rate of the step to come. In a run whose time has a bound, rank 0 tells how long it
+   * has gone on for, when all ranks agree: so all stop after the same step.
    */
   async #pace(): Promise<void> {
     const { clock, plan } = this.#options;
@@ -495,7 +520,10 @@ export class TrainingLoop {
     return dutiesAfter(this.#progress, this.#options.plan, this.#isThrough);
   }
 
-  /** Whether a rank has duties left after the last step, or is late for them: then all do them, again if need be. */
+  /**
+   * Whether a rank has duties left after the last step, or is late for them: then all do them,
+   * again if need be.
+   */
   #isAnyoneDue(arrivals: readonly Arrival<Note>[]): boolean {
     const { step } = this.#progress;
     // Who comes after the last step wants a result, too.

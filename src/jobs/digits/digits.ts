@@ -1,8 +1,9 @@
 /**
  * 28 x 28 handwritten-looking digits, drawn in code: the job that needs no download.
  *
- * Sample i of a split is a function of (seed, split, i) alone and is drawn when it is read, so there is nothing to load
- * and nothing to agree on; only exact arithmetic is used (see pen.ts), so all ranks see the same bits.
+ * Sample i of a split is a function of (seed, split, i) alone and is drawn when it is read, so
+ * there is nothing to load and nothing to agree on; only exact arithmetic is used (see pen.ts), so
+ * all ranks see the same bits.
  */
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import { Raster, smoothLine } from './pen.ts';
@@ -20,12 +21,16 @@ const CLASSES = 10;
 /** Words that keep the splits' random numbers apart. */
 const SPLIT_WORDS = { train: 1, test: 2 } as const;
 
-// The writer's variety, chosen so that an mlp takes about 150 steps of 128 samples to be right on 98 % of the test
-// split. Lengths are in pixels unless a comment says otherwise; "+-" means even chances within.
+// The writer's variety, chosen so that an mlp takes about 150 steps of 128 samples to be right on
+// 98 % of the test split. Lengths are in pixels unless a comment says otherwise; "+-" means even
+// chances within.
 const HEIGHT = { min: 16, max: 22 };
 /** Width of the digit's box relative to its height's, so 1 is the shape of the tables. */
 const ASPECT = { min: 0.75, max: 1.25 };
-/** +- shear to the right: sideways pixels per pixel of height; people lean to the right more than to the left. */
+/**
+ * +- shear to the right: sideways pixels per pixel of height; people lean to the right more than to
+ * the left.
+ */
 const SLANT = { min: -0.2, max: 0.4 };
 /** +- tangent of half the angle of rotation: 0.09 is 10 degrees. */
 const HALF_TURN = 0.09;
@@ -33,14 +38,20 @@ const SHIFT = 1;
 const RADIUS = { min: 0.65, max: 1.6 };
 /** The pen's radius at a stroke's end relative to its start's. */
 const TAPER = { min: 0.75, max: 1.15 };
-/** +- bend of the paper, in digit heights, at each knot of a WARP_KNOTS x WARP_KNOTS grid over the digit. */
+/**
+ * +- bend of the paper, in digit heights, at each knot of a WARP_KNOTS x WARP_KNOTS grid over the
+ * digit.
+ */
 const WARP = 0.07;
 const WARP_KNOTS = 4;
 const INK = { min: 0.7, max: 1 };
 /** Noise: +- on each pixel, before cutting to 0 .. 1. */
 const GRAIN = 0.08;
 
-/** One split of the drawn digits: label = index % 10, so every ten samples in a row hold each digit once. */
+/**
+ * One split of the drawn digits: label = index % 10, so every ten samples in a row hold each digit
+ * once.
+ */
 export class SyntheticDigits implements Dataset {
   readonly size: number;
   readonly inputShape = [SIDE, SIDE, 1] as const;
@@ -71,7 +82,10 @@ function pickStyle(styles: readonly Style[], rng: Rng): Style {
   return styles[Math.min(rng.below(styles.length), rng.below(styles.length))]!;
 }
 
-/** Draws the strokes as one writer would: one size, slant and pen per sample, every point off by a little. */
+/**
+ * Draws the strokes as one writer would: one size, slant and pen per sample, every point off by a
+ * little.
+ */
 function write(raster: Raster, style: Style, rng: Rng): void {
   const height = between(rng, HEIGHT);
   const width = height * between(rng, ASPECT);
@@ -98,7 +112,10 @@ function write(raster: Raster, style: Style, rng: Rng): void {
   }
 }
 
-/** How far the paper is bent along one axis at (x, y): the knots' values, blended linearly, so strokes stay joined. */
+/**
+ * How far the paper is bent along one axis at (x, y): the knots' values, blended linearly, so
+ * strokes stay joined.
+ */
 function bend(bends: Float64Array, axis: 0 | 1, x: number, y: number): number {
   const cells = WARP_KNOTS - 1;
   const gx = Math.min(cells, Math.max(0, (x / 0.7) * cells));

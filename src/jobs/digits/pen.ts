@@ -1,14 +1,17 @@
 /**
- * A pen on a small grey raster. Only `+ - * /`, `Math.sqrt`, comparisons and float32 rounding on store, so a drawing has
- * the same bits on every machine.
+ * A pen on a small grey raster. Only `+ - * /`, `Math.sqrt`, comparisons and float32 rounding on
+ * store, so a drawing has the same bits on every machine.
  */
 
-/** Lines that a curve between two points is drawn with: at digit size their kinks are below a tenth of a pixel. */
+/**
+ * Lines that a curve between two points is drawn with: at digit size their kinks are below a tenth
+ * of a pixel.
+ */
 const LINES_PER_SPAN = 5;
 
 /**
- * The smooth curve through `points` (x, y, x, y, ...) as a polyline of the same layout: uniform Catmull-Rom, with a corner
- * where a point comes twice in a row.
+ * The smooth curve through `points` (x, y, x, y, ...) as a polyline of the same layout: uniform
+ * Catmull-Rom, with a corner where a point comes twice in a row.
  */
 export function smoothLine(points: ArrayLike<number>): number[] {
   const last = points.length / 2 - 1;
@@ -56,8 +59,8 @@ export class Raster {
   }
 
   /**
-   * Draws a polyline (x, y, x, y, ... in pixels) with a round pen whose radius goes from `radius0` to `radius1` pixels.
-   * Lines drawn over each other are no darker than one.
+   * Draws a polyline (x, y, x, y, ... in pixels) with a round pen whose radius goes from `radius0`
+   * to `radius1` pixels. Lines drawn over each other are no darker than one.
    */
   draw(line: ArrayLike<number>, radius0: number, radius1: number): void {
     const segments = line.length / 2 - 1;

@@ -1,14 +1,17 @@
 /**
  * How people write the digits 0 .. 9: for each, a few styles; for each style, strokes of a pen.
  *
- * A stroke is a list of points x, y, x, y, ... that the pen passes through on a smooth curve (digits.ts: Catmull-Rom).
- * A point given twice in a row is a corner. y runs down from 0 to 1; x from 0 to about 0.7, the width of a digit as high
- * as 1.
+ * A stroke is a list of points x, y, x, y, ... that the pen passes through on a smooth curve
+ * (digits.ts: Catmull-Rom). A point given twice in a row is a corner. y runs down from 0 to 1; x
+ * from 0 to about 0.7, the width of a digit as high as 1.
  */
 export type Stroke = readonly number[];
 export type Style = readonly Stroke[];
 
-/** `STYLES[digit]`: the ways to write it. The first ones are the more usual (see digits.ts: the pick is uneven). */
+/**
+ * `STYLES[digit]`: the ways to write it. The first ones are the more usual (see digits.ts: the pick
+ * is uneven).
+ */
 export const STYLES: readonly (readonly Style[])[] = [
   // 0: an oval, closed at the top; open to the right; with an overlapping start.
   [

@@ -1,4 +1,7 @@
-/** Numbers of one type in a file, row after row: what npy and IDX files hold. Rows are read when somebody asks. */
+/**
+ * Numbers of one type in a file, row after row: what npy and IDX files hold. Rows are read when
+ * somebody asks.
+ */
 import { DataError, UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { PartialFile } from './partialFile.ts';
@@ -83,7 +86,8 @@ export class StoredArray {
   /**
    * Writes row `index` to `out` from `at` on.
    *
-   * @throws (rejects) DataError where the file cannot be read, or an element is no number, with its byte.
+   * @throws (rejects) DataError where the file cannot be read, or an element is no number, with its
+   *   byte.
    */
   async readRow(index: number, out: Float32Array | Float64Array, at = 0): Promise<void> {
     const size = bytesOf(this.type);

@@ -1,8 +1,10 @@
 /**
- * Reader for CSV of any size: one pass finds where records begin, and later any row is read by its number. Records are separated by
- * line ends outside quotes; what a record with quotes says is Papa Parse's to tell.
+ * Reader for CSV of any size: one pass finds where records begin, and later any row is read by its
+ * number. Records are separated by line ends outside quotes; what a record with quotes says is Papa
+ * Parse's to tell.
  *
- * Source: RFC 4180, and what spreadsheets write: other separators, a byte order mark, any line ends.
+ * Source: RFC 4180, and what spreadsheets write: other separators, a byte order mark, any line
+ * ends.
  */
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
@@ -64,8 +66,8 @@ export class CsvFile {
    * Reads the columns' names, and then the whole file once.
    *
    * @param begin gets the columns' names before any row, and gives what to do with each row.
-   * @throws (rejects) DataError, with the line, if the file is no CSV, records have different numbers of fields, or quotes are not
-   *   closed; whatever `visit` throws.
+   * @throws (rejects) DataError, with the line, if the file is no CSV, records have different
+   *   numbers of fields, or quotes are not closed; whatever `visit` throws.
    */
   static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
@@ -151,8 +153,9 @@ interface Guess {
 }
 
 /**
- * Finds the separator: that which gives most records as many fields as the first has, then that with which quotes make sense, then that
- * which gives most numbers, as a file with decimal commas can be cut at its commas, too.
+ * Finds the separator: that which gives most records as many fields as the first has, then that
+ * with which quotes make sense, then that which gives most numbers, as a file with decimal commas
+ * can be cut at its commas, too.
  *
  * @param head the file's first bytes.
  */
@@ -177,7 +180,10 @@ function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
   return best ?? { separator: SEPARATORS[0]!, records: recordsIn(name, head, SEPARATORS[0]!, isWhole).records };
 }
 
-/** The records in a file's first bytes; in front of the first in which quotes make no sense, if there is one. */
+/**
+ * The records in a file's first bytes; in front of the first in which quotes make no sense, if
+ * there is one.
+ */
 function recordsIn(
   name: string,
   head: Uint8Array,

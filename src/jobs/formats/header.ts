@@ -5,13 +5,15 @@ import { isMarker, isNumber } from './numbers.ts';
 const YEARS = [1900, 2100] as const;
 
 /**
- * A field's hint at what its record is. `name`: it is a word above numbers. `value`: rows below have the same word. `unlike`: it is not
- * among the words below, each of which is in two rows or more on average.
+ * A field's hint at what its record is. `name`: it is a word above numbers. `value`: rows below
+ * have the same word. `unlike`: it is not among the words below, each of which is in two rows or
+ * more on average.
  */
 type Sign = 'name' | 'value' | 'unlike';
 
 /**
- * Compares a record with those below it. Where they say nothing, a record with a number in it is data.
+ * Compares a record with those below it. Where they say nothing, a record with a number in it is
+ * data.
  *
  * @param below the first of them; with none, a record of words is names.
  */

@@ -22,7 +22,8 @@ const MAX_UNPACKED_BYTES = 512 * 1024 * 1024;
  * Whether the file is gzipped is seen from its first bytes, not from its name: servers may unpack
  * `.gz` files on the way.
  *
- * @throws (rejects) DataError, with the byte, if it is no IDX file, or of another length than its header says.
+ * @throws (rejects) DataError, with the byte, if it is no IDX file, or of another length than its
+ *   header says.
  */
 export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   const start = hexOf(new Uint8Array(await blob.slice(0, 2).arrayBuffer()), ' ');

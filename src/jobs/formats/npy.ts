@@ -1,5 +1,6 @@
 /**
- * Reader for npy, the format of NumPy's arrays, versions 1 to 3: a magic word, a header that is a Python dictionary, the elements.
+ * Reader for npy, the format of NumPy's arrays, versions 1 to 3: a magic word, a header that is a
+ * Python dictionary, the elements.
  *
  * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
@@ -28,8 +29,8 @@ interface Header {
  * Opens one npy file; its elements are read later.
  *
  * @param name what to call it in errors
- * @throws (rejects) DataError, with the byte, if it is not npy, of a type that is no plain number, or of another length than its
- *   header says.
+ * @throws (rejects) DataError, with the byte, if it is not npy, of a type that is no plain number,
+ *   or of another length than its header says.
  */
 export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);

@@ -1,4 +1,7 @@
-/** Reader for npz, NumPy's arrays by name in a zip file. Of what `numpy.savez` writes, uncompressed, only rows asked for are read. */
+/**
+ * Reader for npz, NumPy's arrays by name in a zip file. Of what `numpy.savez` writes, uncompressed,
+ * only rows asked for are read.
+ */
 import type { StoredArray } from './array.ts';
 import { openNpy } from './npy.ts';
 import { openZip } from './zip.ts';
@@ -8,7 +11,8 @@ interface NpzFile {
   names: readonly string[];
   /**
    * @param name one of the names.
-   * @throws (rejects) DataError, with the byte, if the array is damaged or of a kind that cannot be read.
+   * @throws (rejects) DataError, with the byte, if the array is damaged or of a kind that cannot be
+   *   read.
    */
   open: (name: string) => Promise<StoredArray>;
 }

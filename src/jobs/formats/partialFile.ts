@@ -1,6 +1,6 @@
 /**
- * A file that is read in parts, wherever somebody asks. The blocks asked for last stay in memory, up to a bound: a file that fits is
- * read once, and one that does not is streamed.
+ * A file that is read in parts, wherever somebody asks. The blocks asked for last stay in memory,
+ * up to a bound: a file that fits is read once, and one that does not is streamed.
  */
 import { DataError, messageOf } from '../../util/errors.ts';
 

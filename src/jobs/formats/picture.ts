@@ -1,6 +1,6 @@
 /**
- * Pictures as browsers decode them, cut to a square and brought to one size. Browsers differ in how they decode and shrink, by a little:
- * pixels need not be equal bit for bit on all machines.
+ * Pictures as browsers decode them, cut to a square and brought to one size. Browsers differ in how
+ * they decode and shrink, by a little: pixels need not be equal bit for bit on all machines.
  */
 import { DataError } from '../../util/errors.ts';
 
@@ -25,7 +25,8 @@ export function isPicture(name: string): boolean {
 /**
  * The middle of the picture, on white where it is transparent.
  *
- * @throws (rejects) DataError, naming the file, if it is no picture that this browser knows, or a damaged one.
+ * @throws (rejects) DataError, naming the file, if it is no picture that this browser knows, or a
+ *   damaged one.
  */
 export const decodePicture: DecodePicture = async (name, blob, { side, channels }) => {
   let bitmap: ImageBitmap;

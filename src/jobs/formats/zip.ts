@@ -34,7 +34,8 @@ interface ZipEntry {
    * The entry's bytes. A stored entry is a slice of the file, unread; a deflated one is unpacked,
    * and its checksum compared.
    *
-   * @throws (rejects) DataError, with the byte, if it is damaged, encrypted or packed in another way.
+   * @throws (rejects) DataError, with the byte, if it is damaged, encrypted or packed in another
+   *   way.
    */
   readonly blob: () => Promise<Blob>;
 }

@@ -1,8 +1,9 @@
 /** What a language model has to beat: a table of which character follows which. */
 
 /**
- * Mean loss over the characters of `test` but for the first, in nats, of a model that knows nothing but how often each character of
- * `train` followed the one before it; one is added to each count, so that nothing is impossible.
+ * Mean loss over the characters of `test` but for the first, in nats, of a model that knows nothing
+ * but how often each character of `train` followed the one before it; one is added to each count,
+ * so that nothing is impossible.
  *
  * @param characters how many different ones there are, in both.
  */

@@ -1,7 +1,8 @@
 /**
- * Byte-pair tokens: every byte, and then again and again the pair of tokens that the text has most often, made one (Sennrich et al.,
- * "Neural Machine Translation of Rare Words with Subword Units", ACL 2016; on bytes as GPT-2 has it). Pairs do not reach over the end of
- * a word, which takes the space before it along.
+ * Byte-pair tokens: every byte, and then again and again the pair of tokens that the text has most
+ * often, made one (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units",
+ * ACL 2016; on bytes as GPT-2 has it). Pairs do not reach over the end of a word, which takes the
+ * space before it along.
  */
 import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
 import type { Tokenizer } from './tokenizer.ts';
@@ -31,7 +32,10 @@ export class BytePairs implements Tokenizer {
     this.#bytes = bytes;
   }
 
-  /** Learned from a text's `pieces`: as many as `vocabulary` has place for, or fewer where no pair is there twice. */
+  /**
+   * Learned from a text's `pieces`: as many as `vocabulary` has place for, or fewer where no pair
+   * is there twice.
+   */
   static async of(pieces: AsyncIterable<string>, vocabulary: number): Promise<BytePairs> {
     const words = await countWords(pieces);
     const pairs: [number, number][] = [];

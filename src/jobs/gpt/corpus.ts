@@ -1,4 +1,7 @@
-/** A text to learn from, cut into samples: windows of tokens, each with the token behind it. The end of the text is held out. */
+/**
+ * A text to learn from, cut into samples: windows of tokens, each with the token behind it. The end
+ * of the text is held out.
+ */
 import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
@@ -9,7 +12,9 @@ import type { Tokenizer } from './tokenizer.ts';
 
 /** Of the text, at its end. */
 const HELD_OUT_SHARE = 0.1;
-/** Characters: more do not make the loss more certain, and all are tested at the end of every pass. */
+/**
+ * Characters: more do not make the loss more certain, and all are tested at the end of every pass.
+ */
 const MOST_HELD_OUT = 16_384;
 
 /** Of those that a model does not know. */
@@ -18,11 +23,17 @@ const TOLD_CHARACTERS = 8;
 const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
 
-/** Windows that lie one behind the other: each token but the first is what a model is to tell once in a pass. */
+/**
+ * Windows that lie one behind the other: each token but the first is what a model is to tell once
+ * in a pass.
+ */
 export class Windows {
   readonly size: number;
   readonly context: number;
-  /** Tokens for each character: what a loss by token is multiplied with, so that it is one by character. */
+  /**
+   * Tokens for each character: what a loss by token is multiplied with, so that it is one by
+   * character.
+   */
   readonly tokensPerCharacter: number;
   readonly tokens: Uint16Array;
 
@@ -34,8 +45,8 @@ export class Windows {
   }
 
   /**
-   * Writes windows `indices` one after the other to the front of `tokens`, and what follows each of their tokens to `next`; both have
-   * `context` places for each.
+   * Writes windows `indices` one after the other to the front of `tokens`, and what follows each of
+   * their tokens to `next`; both have `context` places for each.
    *
    * @throws UsageError where there is no such window.
    */
@@ -67,8 +78,9 @@ export interface Corpus {
  * Reads the text some times over, and keeps its tokens and no more of it.
  *
  * @param vocabulary of a model that is gone on with; `null`: one is made for the text.
- * @throws (rejects) DataError where the text is too short, has too many different characters, or some that `vocabulary` has not; where
- *   that is of other tokens than the job's; or where the text cannot be read.
+ * @throws (rejects) DataError where the text is too short, has too many different characters, or
+ *   some that `vocabulary` has not; where that is of other tokens than the job's; or where the text
+ *   cannot be read.
  */
 export async function createCorpus(
   text: Text,

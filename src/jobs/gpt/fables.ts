@@ -1,6 +1,7 @@
 /**
- * The text that needs no download: short fables of animals who meet, ask and answer, written in code as digits are drawn. Enough grammar
- * to tell a model that writes words from one that writes sentences. Only exact arithmetic: the same on every machine.
+ * The text that needs no download: short fables of animals who meet, ask and answer, written in
+ * code as digits are drawn. Enough grammar to tell a model that writes words from one that writes
+ * sentences. Only exact arithmetic: the same on every machine.
  */
 import { createRng, type Rng } from '../../util/rng.ts';
 

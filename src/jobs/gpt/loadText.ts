@@ -1,4 +1,7 @@
-/** Where the job `gpt` has its text from: the one that is built in, files on a web server, or files that the user picked. */
+/**
+ * Where the job `gpt` has its text from: the one that is built in, files on a web server, or files
+ * that the user picked.
+ */
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { fetchFiles, type LoadDataOptions } from '../source.ts';
@@ -10,7 +13,10 @@ const TEXT_NAME = /\.txt$/i;
 /** Their tokens take twice as many, which a tab has beside the model. */
 const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 
-/** @throws (rejects) DataError where there is no text, or too much; whether it is UTF-8 is seen as it is read. */
+/**
+ * @throws (rejects) DataError where there is no text, or too much; whether it is UTF-8 is seen as
+ *   it is read.
+ */
 export async function loadText(
   { job, data }: Pick<JobSpec, 'job' | 'data'>,
   { files = [], baseUrl, signal }: LoadDataOptions,

@@ -1,10 +1,13 @@
 /**
- * The language model: a decoder-only transformer, as GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019)
- * with what later ones left out: normalization before each part is by the root mean square alone (Zhang and Sennrich, 2019), and matrices
- * have no biases. Input and output share one matrix (Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017).
+ * The language model: a decoder-only transformer, as GPT-2 (Radford et al., "Language Models are
+ * Unsupervised Multitask Learners", 2019) with what later ones left out: normalization before each
+ * part is by the root mean square alone (Zhang and Sennrich, 2019), and matrices have no biases.
+ * Input and output share one matrix (Press and Wolf, "Using the Output Embedding to Improve
+ * Language Models", 2017).
  *
- * Made of ops that have gradients on WebGPU (matMul, slices by `split`, relu, reductions). Tokens are looked up by a product with one-hot
- * rows, which costs what the output layer costs: the gradient of `gather` adds floats up in any order, and wasm has none.
+ * Made of ops that have gradients on WebGPU (matMul, slices by `split`, relu, reductions). Tokens
+ * are looked up by a product with one-hot rows, which costs what the output layer costs: the
+ * gradient of `gather` adds floats up in any order, and wasm has none.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { GptModel } from '../../spec/gpt.ts';
@@ -16,8 +19,8 @@ export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context
 };
 
 /**
- * Rows for so many tokens. WebGPU's products take four columns at a time where their number allows it, and are twice as slow where not:
- * what is added stands for no token.
+ * Rows for so many tokens. WebGPU's products take four columns at a time where their number allows
+ * it, and are twice as slow where not: what is added stands for no token.
  */
 export function rowsFor(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
@@ -27,19 +30,29 @@ export function rowsFor(tokens: number): number {
 export const EXPANSION = 4;
 /** Added to mean squares: keeps the root of zero finite. */
 export const NORM_EPSILON = 1e-5;
-/** Of the shared matrix at first, and of the positions: small, so that all tokens are about as likely. */
+/**
+ * Of the shared matrix at first, and of the positions: small, so that all tokens are about as
+ * likely.
+ */
 const EMBEDDING_DEVIATION = 0.02;
-/** Where a place may not look. The smallest float32 would be no number once something is subtracted. */
+/**
+ * Where a place may not look. The smallest float32 would be no number once something is subtracted.
+ */
 const MASKED = -1e9;
 
 /** Names of a layer's variables, in the order in which it uses them. */
 const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
 type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
 
-/** What is left out in a pass, for each place where something is: float32 [batch, 1, width], 0 or 1 / (1 - dropout). */
+/**
+ * What is left out in a pass, for each place where something is: float32 [batch, 1, width], 0 or 1
+ * / (1 - dropout).
+ */
 type DropoutMasks = readonly tf.Tensor[];
 
-/** Places where channels are left out: behind the embedding, and behind both parts of each layer. */
+/**
+ * Places where channels are left out: behind the embedding, and behind both parts of each layer.
+ */
 export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
   return 1 + 2 * layers;
 }
@@ -80,7 +93,8 @@ export class Network {
   }
 
   /**
-   * What comes behind each token, as far as those up to it tell; differentiable. The caller disposes of the result, or works in a tidy.
+   * What comes behind each token, as far as those up to it tell; differentiable. The caller
+   * disposes of the result, or works in a tidy.
    *
    * @param tokens int32 [batch, context]
    * @param masks of {@link dropoutPlaces}; nothing is left out without.
@@ -145,7 +159,10 @@ export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): n
   return [[vocabulary, width], [context, width], ...Array.from({ length: layers }, () => layer).flat(), [width]];
 }
 
-/** Standard deviations of initial weights; `null`: all are 1. What is added up over layers is smaller, the more there are. */
+/**
+ * Standard deviations of initial weights; `null`: all are 1. What is added up over layers is
+ * smaller, the more there are.
+ */
 function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
   const into = 1 / Math.sqrt(width);
   const added = into / Math.sqrt(2 * layers);

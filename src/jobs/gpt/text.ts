@@ -1,11 +1,14 @@
 /**
- * A text that is read piece by piece, as often as need be: as a string it would be in memory several times over, and may be longer than
- * strings can be.
+ * A text that is read piece by piece, as often as need be: as a string it would be in memory
+ * several times over, and may be longer than strings can be.
  */
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
-  /** From its beginning, each time; no character lies in two pieces. @throws (rejects) DataError where a file cannot be read, or is no UTF-8. */
+  /**
+   * From its beginning, each time; no character lies in two pieces. @throws (rejects) DataError
+   * where a file cannot be read, or is no UTF-8.
+   */
   pieces(): AsyncIterable<string>;
 }
 
@@ -73,7 +76,9 @@ function begunBytes(bytes: Uint8Array): number {
   return 0;
 }
 
-/** @param at where in the file `bytes` begin. @throws DataError naming the first byte that is wrong. */
+/**
+ * @param at where in the file `bytes` begin. @throws DataError naming the first byte that is wrong.
+ */
 function decode(name: string, bytes: Uint8Array, at: number): string {
   if (isUtf8(bytes, bytes.length)) return new TextDecoder('utf-8', { ignoreBOM: at > 0 }).decode(bytes);
   // By halving.

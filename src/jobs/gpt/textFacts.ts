@@ -1,4 +1,7 @@
-/** What is learned of a text beside what it says: which characters there are. Of one text, or of several that stay where they are. */
+/**
+ * What is learned of a text beside what it says: which characters there are. Of one text, or of
+ * several that stay where they are.
+ */
 import { MAX_VOCABULARY } from '../../spec/gpt.ts';
 import type { TextFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';

@@ -1,4 +1,7 @@
-/** Text as numbers, and back: what a language model reads and writes. The same text gives the same tokens on every machine. */
+/**
+ * Text as numbers, and back: what a language model reads and writes. The same text gives the same
+ * tokens on every machine.
+ */
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 
 export interface Tokenizer {

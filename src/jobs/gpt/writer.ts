@@ -1,7 +1,7 @@
 /**
- * Writes on with a language model's weights, on the processor: one token after the other leaves a GPU nothing to do side by side, and
- * each would be a pass and a reading of its own. What was seen is kept (keys and values of each layer), so that a token costs two
- * operations for each parameter.
+ * Writes on with a language model's weights, on the processor: one token after the other leaves a
+ * GPU nothing to do side by side, and each would be a pass and a reading of its own. What was seen
+ * is kept (keys and values of each layer), so that a token costs two operations for each parameter.
  */
 import { createRng } from '../../util/rng.ts';
 import { EXPANSION, NORM_EPSILON, shapesOf, type NetworkSize } from './network.ts';
@@ -64,7 +64,8 @@ export class Writer {
    * Reads `prompt`, and then draws token after token.
    *
    * @param prompt at least one token.
-   * @param temperature above 1 unlikely tokens become likelier, below less likely; at 0 the likeliest is taken.
+   * @param temperature above 1 unlikely tokens become likelier, below less likely; at 0 the
+   *   likeliest is taken.
    */
   *write(
     prompt: ArrayLike<number>,

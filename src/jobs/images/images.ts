@@ -1,4 +1,7 @@
-/** The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX files, or arrays in an npz file. */
+/**
+ * The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX
+ * files, or arrays in an npz file.
+ */
 import type { JobSpec } from '../../spec/job.ts';
 import type { ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
@@ -26,7 +29,10 @@ const SHOWN = 12;
 const IDX = /idx\d?(-ubyte)?(\.gz)?$|-ubyte(\.gz)?$/i;
 /** Which of two pairs is held out. */
 const HELD_OUT = /t10k|test|val/i;
-/** The names that arrays have, samples and labels: as Keras and MedMNIST save them, and as people do. */
+/**
+ * The names that arrays have, samples and labels: as Keras and MedMNIST save them, and as people
+ * do.
+ */
 const TRAIN_NAMES = [
   ['x_train', 'y_train'],
   ['train_images', 'train_labels'],
@@ -49,7 +55,10 @@ export interface OpenedImages {
 
 /** How images are opened; another way to decode is for where browsers' is not. */
 interface OpenOptions {
-  /** They are one tab's of several: what only all together have to have, such as two classes, is not asked of them. */
+  /**
+   * They are one tab's of several: what only all together have to have, such as two classes, is not
+   * asked of them.
+   */
   isShard?: boolean;
   decode?: DecodePicture;
 }
@@ -193,7 +202,10 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   };
 }
 
-/** Types with the same result have one scale: floats do, but bytes (0 to 255) and floats (often 0 to 1) do not. */
+/**
+ * Types with the same result have one scale: floats do, but bytes (0 to 255) and floats (often 0 to
+ * 1) do not.
+ */
 function scaleOf({ type }: StoredArray): string {
   return type === 'u1' ? type : type.slice(0, 1);
 }
@@ -214,7 +226,10 @@ function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
   return counts;
 }
 
-/** @throws DataError, with the row, where held-out samples, maybe of another file, have a label that no other has. */
+/**
+ * @throws DataError, with the row, where held-out samples, maybe of another file, have a label that
+ *   no other has.
+ */
 function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
   const known = new Set(y);
   const odd = test.rows.find((row) => !known.has(test.y[row]!));
@@ -270,7 +285,9 @@ async function ofPictures(
   };
 }
 
-/** Some samples by their labels: the first of each class, then the second, until there are enough. */
+/**
+ * Some samples by their labels: the first of each class, then the second, until there are enough.
+ */
 function firsts(labels: readonly number[], classes: number): number[] {
   const each = Math.ceil(SHOWN / classes);
   const byClass = Array.from({ length: Math.min(classes, SHOWN) }, (): number[] => []);

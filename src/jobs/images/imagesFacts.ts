@@ -1,6 +1,7 @@
 /**
- * What is learned of labelled images beside their pixels: which classes there are, and how numbers are scaled. Of one tab's files, or of
- * several tabs' put together: then this is all that others hear of them.
+ * What is learned of labelled images beside their pixels: which classes there are, and how numbers
+ * are scaled. Of one tab's files, or of several tabs' put together: then this is all that others
+ * hear of them.
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -41,8 +42,9 @@ export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
 }
 
 /**
- * Joins images with the same {@link keyOfImages}; the result does not depend on their order. A class without training samples in any tab
- * is not a class of the run, and {@link imagesMisfit} rejects the tab that has it.
+ * Joins images with the same {@link keyOfImages}; the result does not depend on their order. A
+ * class without training samples in any tab is not a class of the run, and {@link imagesMisfit}
+ * rejects the tab that has it.
  */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;

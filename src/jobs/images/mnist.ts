@@ -1,6 +1,6 @@
 /**
- * The `mnist` job's data: IDX files in a folder on a web server, or picked by the user. Nothing is downloaded from
- * anywhere that the job does not name.
+ * The `mnist` job's data: IDX files in a folder on a web server, or picked by the user. Nothing is
+ * downloaded from anywhere that the job does not name.
  */
 import { ImageDataset, type Dataset } from '../dataset.ts';
 import { openIdx } from '../formats/idx.ts';
@@ -9,7 +9,10 @@ import { DataError } from '../../util/errors.ts';
 
 const SIDE = 28;
 const CLASSES = 10;
-/** With one pair of files, the first part trains and the rest tests. In parts of a hundred, so that the cut is exact. */
+/**
+ * With one pair of files, the first part trains and the rest tests. In parts of a hundred, so that
+ * the cut is exact.
+ */
 const TRAIN_PERCENT = 80;
 
 /** MNIST's own split names. */
@@ -24,8 +27,9 @@ function namesOf(split: Split, part: Part): string[] {
 }
 
 /**
- * Loads the `train-*` pair for training and the `t10k-*` pair for testing. With one pair only, of either name, its first
- * 80 % train and its last 20 % test: MNIST's 10 000 test images give 8 000 and 2 000.
+ * Loads the `train-*` pair for training and the `t10k-*` pair for testing. With one pair only, of
+ * either name, its first 80 % train and its last 20 % test: MNIST's 10 000 test images give 8 000
+ * and 2 000.
  *
  * @throws DataError naming the file, what was expected and what to do.
  */

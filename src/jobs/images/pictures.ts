@@ -7,7 +7,10 @@ import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import { isPicture, type DecodePicture, type PictureSize } from '../formats/picture.ts';
 import { splitOf, type Split } from '../split.ts';
 
-/** Decoded pictures that stay in memory: 80 000 of 32 x 32 in colour. Others are decoded whenever they are asked for. */
+/**
+ * Decoded pictures that stay in memory: 80 000 of 32 x 32 in colour. Others are decoded whenever
+ * they are asked for.
+ */
 const KEPT_BYTES = 256 * 1024 * 1024;
 /** Pictures decoded side by side. */
 const DECODERS = 8;
@@ -68,12 +71,14 @@ const PARTS = [
 const MOST_NAMED = 6;
 
 /**
- * The class of each picture. Where folders called `train` and `test` (or `val`) are above the classes, they say what is held out, and
- * pictures elsewhere have no class.
+ * The class of each picture. Where folders called `train` and `test` (or `val`) are above the
+ * classes, they say what is held out, and pictures elsewhere have no class.
  *
  * @param name of what the files are in, for errors
- * @param isShard others may have training pictures of classes that only held-out pictures have here.
- * @throws DataError, naming a file, where there are no pictures, one is too large, or the class of one is unclear.
+ * @param isShard others may have training pictures of classes that only held-out pictures have
+ *   here.
+ * @throws DataError, naming a file, where there are no pictures, one is too large, or the class of
+ *   one is unclear.
  */
 export function classFolders(
   name: string,
@@ -119,7 +124,10 @@ export function classFolders(
   };
 }
 
-/** Samples where a folder `train` has folders of classes: pictures beside them, and unlabelled ones to test on, have no class. */
+/**
+ * Samples where a folder `train` has folders of classes: pictures beside them, and unlabelled ones
+ * to test on, have no class.
+ */
 function inParts(placed: readonly Placed[]): Sample[] {
   const trained = new Set(placed.flatMap(({ part, of }) => (part === 'train' ? [of] : [])));
   return placed.filter(
@@ -150,7 +158,10 @@ function inFolders(name: string, placed: readonly Placed[]): Sample[] {
   return placed.filter((one): one is Sample => isClass(one.of!));
 }
 
-/** @throws DataError where a folder has both pictures and folders of them: it may be a class, or what classes are in. */
+/**
+ * @throws DataError where a folder has both pictures and folders of them: it may be a class, or
+ *   what classes are in.
+ */
 function checkNesting(name: string, found: readonly Sample[]): void {
   const inner = new Map<string, string>();
   for (const { folder } of found) {
@@ -228,7 +239,8 @@ export class DecodedPictures {
   /**
    * Decodes all that there is room for, so that what is damaged is told before a run.
    *
-   * @returns digest of the files' bytes, as pixels may differ between browsers; of those beyond the room names and sizes count.
+   * @returns digest of the files' bytes, as pixels may differ between browsers; of those beyond the
+   *   room names and sizes count.
    */
   async decodeAll(): Promise<string> {
     const digests: string[] = [];

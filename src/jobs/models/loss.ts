@@ -1,13 +1,17 @@
-/** Losses as sums of weighted samples, so that gradients of ranks can be added, and what is right as a count. */
+/**
+ * Losses as sums of weighted samples, so that gradients of ranks can be added, and what is right as
+ * a count.
+ */
 import * as tf from '@tensorflow/tfjs';
 import type { AmountLoss, LossName } from '../../spec/measures.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /**
- * Sum over samples of weight * cross-entropy, in nats: divide by the sum of weights (of all ranks) for the mean.
+ * Sum over samples of weight * cross-entropy, in nats: divide by the sum of weights (of all ranks)
+ * for the mean.
  *
- * A row of weight 0 adds nothing to the loss or to any gradient as long as its logits are finite, so a short batch is
- * padded with zero inputs, label 0 and weight 0 to keep shapes static.
+ * A row of weight 0 adds nothing to the loss or to any gradient as long as its logits are finite,
+ * so a short batch is padded with zero inputs, label 0 and weight 0 to keep shapes static.
  *
  * @param logits float32 [batch, classes]
  * @param labels int32 [batch], 0 .. classes-1
@@ -17,8 +21,8 @@ export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Te
   return tf.tidy(() => {
     // Asked for float32, TensorFlow.js 4.22 writes integers all the same on wasm.
     const targets = tf.cast(tf.oneHot(labels, logits.shape[1]), 'float32');
-    // logSoftmax subtracts the row's maximum first, so large logits do not overflow. It is also right above 65 536 rows,
-    // where softmax on WebGPU is not.
+    // logSoftmax subtracts the row's maximum first, so large logits do not overflow. It is also
+    // right above 65 536 rows, where softmax on WebGPU is not.
     const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
     return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
   });
@@ -27,7 +31,8 @@ export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Te
 /** What a distance from the amount to predict costs. */
 const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
   'mean-squared-error': (distance) => tf.mul(distance, distance),
-  // The gradient of TensorFlow.js's abs is -1 where there is no distance; this has 0 there, as torch's L1Loss.
+  // The gradient of TensorFlow.js's abs is -1 where there is no distance; this has 0 there, as
+  // torch's L1Loss.
   'mean-absolute-error': (distance) => tf.mul(distance, tf.sign(distance)),
   // Half the square up to 1, and the distance less a half beyond: torch's HuberLoss.
   huber: (distance) => {
@@ -39,7 +44,10 @@ const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
 /** As {@link lossSum}, of outputs float32 [batch, 1] and amounts float32 [batch]. */
 type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
 
-/** The loss of that name: a sum over samples of weight * loss, to be divided by the sum of weights (of all ranks) for the mean. */
+/**
+ * The loss of that name: a sum over samples of weight * loss, to be divided by the sum of weights
+ * (of all ranks) for the mean.
+ */
 export function lossSumOf(name: LossName): LossSum {
   if (name === 'cross-entropy') return lossSum;
   const cost = COSTS[name];
@@ -51,10 +59,11 @@ export function lossSumOf(name: LossName): LossSum {
 }
 
 /**
- * How many rows have their largest logit at their label. Of equal logits the first is the largest, as for argmax; a row
- * with a NaN is not right. Rows of weight 0 do not count.
+ * How many rows have their largest logit at their label. Of equal logits the first is the largest,
+ * as for argmax; a row with a NaN is not right. Rows of weight 0 do not count.
  *
- * @param logits [rows * classes] read back from the device, row by row; more rows than labels are left alone
+ * @param logits [rows * classes] read back from the device, row by row; more rows than labels are
+ *   left alone
  * @param labels [rows]
  * @param weights [rows], or nothing if all rows count
  * @throws UsageError if there are fewer logits or weights than the labels need.
@@ -71,7 +80,8 @@ export function countCorrect(
 }
 
 /**
- * How many rows have their label among their `k` largest logits: with 1, what {@link countCorrect} counts.
+ * How many rows have their label among their `k` largest logits: with 1, what {@link countCorrect}
+ * counts.
  *
  * @throws as it.
  */
@@ -96,8 +106,8 @@ export function countAmongFirst(
 }
 
 /**
- * How many rows of each label have their largest logit where, [classes * classes], a row for each label; what {@link countCorrect} counts
- * is its diagonal. Rows with a NaN are in none.
+ * How many rows of each label have their largest logit where, [classes * classes], a row for each
+ * label; what {@link countCorrect} counts is its diagonal. Rows with a NaN are in none.
  *
  * @throws as it.
  */

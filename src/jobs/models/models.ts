@@ -1,6 +1,7 @@
 /**
- * Models of layers: built-in ones, and a job's own. Layers are those whose kernels and gradients WebGPU has,
- * with static shapes; initial weights are ours, not TensorFlow.js's, so they are the same on every backend and machine.
+ * Models of layers: built-in ones, and a job's own. Layers are those whose kernels and gradients
+ * WebGPU has, with static shapes; initial weights are ours, not TensorFlow.js's, so they are the
+ * same on every backend and machine.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { JobSpec, ModelName } from '../../spec/job.ts';
@@ -14,16 +15,25 @@ import type { Topology } from '../weights/index.ts';
 /** Filters of the cnn's two convolutions. */
 const CNN_FILTERS = [8, 16] as const;
 const CNN_KERNEL = 5;
-/** The convolutions halve the image themselves: a pooling layer behind would compute four times as many positions. */
+/**
+ * The convolutions halve the image themselves: a pooling layer behind would compute four times as
+ * many positions.
+ */
 const CNN_STRIDE = 2;
 
 /** What of a model is kept in a file. */
 export interface KeptModel {
   /** Trainable variables in the order the forward pass uses them; the same shapes on all ranks. */
   readonly variables: readonly tf.Variable[];
-  /** `layer/weight` for each variable, e.g. `dense1/kernel`: the same for every model built from this job. */
+  /**
+   * `layer/weight` for each variable, e.g. `dense1/kernel`: the same for every model built from
+   * this job.
+   */
   readonly names: readonly string[];
-  /** What computes with them, for programs that are to do the same; `null` where it is not made of layers. */
+  /**
+   * What computes with them, for programs that are to do the same; `null` where it is not made of
+   * layers.
+   */
   readonly topology: Topology | null;
 }
 
@@ -39,10 +49,12 @@ export interface DropoutPlace {
 export interface JobModel extends KeptModel {
   readonly dropout: readonly DropoutPlace[];
   /**
-   * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a tidy.
+   * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a
+   * tidy.
    *
    * @param inputs float32 [batch, ...inputShape]
-   * @param masks for each place of `dropout` what its numbers are multiplied with, [batch, ...shape]; nothing is left out without.
+   * @param masks for each place of `dropout` what its numbers are multiplied with, [batch,
+   *   ...shape]; nothing is left out without.
    * @returns float32 [batch, classes]
    */
   logits(inputs: tf.Tensor, masks?: readonly tf.Tensor[] | null): tf.Tensor2D;
@@ -51,8 +63,8 @@ export interface JobModel extends KeptModel {
 }
 
 /**
- * Builds `job.model` for samples of `data`'s shape, on the current backend. Kernels are Glorot uniform, seeded by
- * (job.seed, position), biases zero.
+ * Builds `job.model` for samples of `data`'s shape, on the current backend. Kernels are Glorot
+ * uniform, seeded by (job.seed, position), biases zero.
  *
  * @throws UsageError where the job's own layers take or give other than the data have.
  */
@@ -65,7 +77,8 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   const names: string[] = [];
   for (const layer of layers) {
     for (const weight of layer.trainableWeights) {
-      // A LayerVariable's read() hands out the tf.Variable itself; TensorFlow.js's own training loop relies on it.
+      // A LayerVariable's read() hands out the tf.Variable itself; TensorFlow.js's own training
+      // loop relies on it.
       const variable = weight.read() as tf.Variable;
       const name = `${layer.name}/${weight.originalName.split('/').at(-1)!}`;
       initialize(variable, mixSeed(job.seed, variables.length));

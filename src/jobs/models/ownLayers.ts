@@ -10,7 +10,10 @@ import type { Dataset } from '../dataset.ts';
 /** What a model has to know of the samples. */
 export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
 
-/** Why a job's model cannot learn from samples, in a sentence; `null`: it can, as named ones always do. */
+/**
+ * Why a job's model cannot learn from samples, in a sentence; `null`: it can, as named ones always
+ * do.
+ */
 export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
   if (typeof model === 'string') return null;
   const problem = misfitOf(model, 'the samples', inputShape, classes);
@@ -19,14 +22,18 @@ export function modelProblem(model: JobSpec['model'], { inputShape, classes, lab
   return 'The model ends in a softmax, and what it is to predict is an amount: leave the softmax out.';
 }
 
-/** Layers in the order in which they compute, and the places of those that each takes from: of the first none. */
+/**
+ * Layers in the order in which they compute, and the places of those that each takes from: of the
+ * first none.
+ */
 export interface Plan {
   layers: tf.layers.Layer[];
   sources: readonly (readonly number[])[];
 }
 
 /**
- * Layers of a checked topology, but for a softmax at the end: the loss has it, and takes what comes before.
+ * Layers of a checked topology, but for a softmax at the end: the loss has it, and takes what comes
+ * before.
  *
  * @throws UsageError where they take or give other than the data have.
  */
@@ -46,7 +53,8 @@ export function ownLayers(topology: Topology, samples: ModelSamples): Plan {
 function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[className]!;
-  // Written afterwards; zeros are the cheapest until then. A copy, as a layer may write into what it is given.
+  // Written afterwards; zeros are the cheapest until then. A copy, as a layer may write into what
+  // it is given.
   const kernels = { kernelInitializer: 'zeros', depthwiseInitializer: 'zeros' };
   return fromConfig(Class, { ...inCamelCase(structuredClone(config)), ...kernels }) as tf.layers.Layer;
 }

@@ -1,10 +1,15 @@
-/** What is told of held-out samples beside their loss, from sums that ranks add up: so each sample counts once, on whatever rank. */
+/**
+ * What is told of held-out samples beside their loss, from sums that ranks add up: so each sample
+ * counts once, on whatever rank.
+ */
 import { metricsOf, type Measures, type MetricName, type Metrics } from '../../spec/measures.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /** In `top-3`. */
 export const FIRST_CLASSES = 3;
-/** Of the amounts' squares: what a variance of exactly 0 is told from, as their sums are rounded. */
+/**
+ * Of the amounts' squares: what a variance of exactly 0 is told from, as their sums are rounded.
+ */
 const ROUNDING = 1e-12;
 
 export interface Score {
@@ -14,7 +19,10 @@ export interface Score {
   told(sums: readonly number[], samples: number): Metrics;
 }
 
-/** Of classes, beside their accuracy: how many are {@link FIRST_CLASSES among the first}, where that is asked for. */
+/**
+ * Of classes, beside their accuracy: how many are {@link FIRST_CLASSES among the first}, where that
+ * is asked for.
+ */
 export function classScore(job: Pick<Measures, 'metrics'>): Score {
   if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, told: () => ({}) };
   return { sums: 1, told: ([among], samples) => ({ 'top-3': among! / samples }) };
@@ -49,7 +57,8 @@ export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score
 }
 
 /**
- * Of a batch: the squares of distances from the amounts, the distances, the amounts and their squares, each summed over rows of weight.
+ * Of a batch: the squares of distances from the amounts, the distances, the amounts and their
+ * squares, each summed over rows of weight.
  *
  * @param outputs, amounts, weights [rows]
  */

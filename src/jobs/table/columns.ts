@@ -98,7 +98,10 @@ export class Column {
     return this.#filled === 0 ? 'empty' : 'number';
   }
 
-  /** Values that are not missing, in the order of their code units, with their rows; `null` where there are too many. */
+  /**
+   * Values that are not missing, in the order of their code units, with their rows; `null` where
+   * there are too many.
+   */
   get values(): [value: string, rows: number][] | null {
     const values = [...this.#counts, ...(this.#isOfWords ? this.#markers : [])];
     if (!this.#isCounting || values.length > MAX_CATEGORIES) return null;
@@ -106,8 +109,8 @@ export class Column {
   }
 
   /**
-   * Whether markers are words: beside other words, and in a target that has nothing else. A feature that has nothing else is of no
-   * use, and fits other tabs' numbers and words alike.
+   * Whether markers are words: beside other words, and in a target that has nothing else. A feature
+   * that has nothing else is of no use, and fits other tabs' numbers and words alike.
    */
   get #isOfWords(): boolean {
     return this.#filled === 0
@@ -115,12 +118,18 @@ export class Column {
       : DECIMAL_MARKS.every((mark) => this.#numbers[mark] < this.#filled);
   }
 
-  /** The decimal mark that its numbers are read with; `null`: they have no marks, or it is not a column of numbers. */
+  /**
+   * The decimal mark that its numbers are read with; `null`: they have no marks, or it is not a
+   * column of numbers.
+   */
   get mark(): DecimalMark | null {
     return this.#mark;
   }
 
-  /** The only decimal mark that all of its numbers can be read with; `null`: both, or it is not a column of numbers. */
+  /**
+   * The only decimal mark that all of its numbers can be read with; `null`: both, or it is not a
+   * column of numbers.
+   */
   get sureMark(): DecimalMark | null {
     if (this.kind !== 'number') return null;
     if (this.#strangers.comma !== null) return 'point';
@@ -128,7 +137,8 @@ export class Column {
   }
 
   /**
-   * Settles the decimal mark that numbers are read with, where all of them can be read with both, as 1.234 can.
+   * Settles the decimal mark that numbers are read with, where all of them can be read with both,
+   * as 1.234 can.
    *
    * @param sure the marks of columns that have a {@link sureMark}.
    */
@@ -140,7 +150,8 @@ export class Column {
     if (sure.size === 1) {
       [this.#mark = null] = sure;
     } else if (sure.size === 0 && (comma === null || (separator === ',' && point === null))) {
-      // As programs write numbers; and where a comma separates columns, one in quotes is between thousands.
+      // As programs write numbers; and where a comma separates columns, one in quotes is between
+      // thousands.
       this.#mark = 'point';
     } else {
       const why = sure.size === 0 ? 'nothing in the file says which' : 'the other columns have both decimal marks';
@@ -152,7 +163,10 @@ export class Column {
     }
   }
 
-  /** @throws DataError, with the line, where nearly all is numbers, or nothing tells which numbers these are. */
+  /**
+   * @throws DataError, with the line, where nearly all is numbers, or nothing tells which numbers
+   *   these are.
+   */
   check(file: string): void {
     const doubt = this.#doubt ?? this.#slip;
     if (doubt === null) return;
@@ -161,7 +175,10 @@ export class Column {
     throw new DataError(`${file}, line ${place.line}: ${field} ${what}`);
   }
 
-  /** The first field that is not a number as nearly all others are, or has a sign beside it as these have. */
+  /**
+   * The first field that is not a number as nearly all others are, or has a sign beside it as these
+   * have.
+   */
   get #slip(): Doubt | null {
     if (this.#sign !== null && this.#signs >= MOSTLY * this.#filled) {
       const others = this.#signs - 1;

@@ -1,6 +1,7 @@
 /**
- * The `table` job's data: one CSV file. Numbers are standardised, words become an input for each, what is missing is zero, which is the
- * mean, with an input that says so; and one column is what to predict. Rows are read from the file when they are needed.
+ * The `table` job's data: one CSV file. Numbers are standardised, words become an input for each,
+ * what is missing is zero, which is the mean, with an input that says so; and one column is what to
+ * predict. Rows are read from the file when they are needed.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
@@ -57,14 +58,18 @@ export class Table {
   }
 
   /**
-   * Reads the file twice: which rows are held out is known once all of them are. A target that is not there is no error yet: {@link problem} tells.
+   * Reads the file twice: which rows are held out is known once all of them are. A target that is
+   * not there is no error yet: {@link problem} tells.
    *
    * @throws (rejects) DataError, with the line, if the file is no CSV or damaged.
    */
   static async open(file: File, job: TableJob): Promise<Table> {
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
-    /** Rows whose target is neither empty nor a marker, and those where it is a marker: what these are is known after the last row. */
+    /**
+     * Rows whose target is neither empty nor a marker, and those where it is a marker: what these
+     * are is known after the last row.
+     */
     const filled: number[] = [];
     const marked: number[] = [];
     const csv = await CsvFile.open(file.name, file, (names) => {
@@ -132,8 +137,8 @@ export class Table {
   }
 
   /**
-   * What others are told of it, where each tab has its own: no word that fewer than {@link LEAST_TOLD} training rows have, but for
-   * classes, and nothing of columns with few numbers.
+   * What others are told of it, where each tab has its own: no word that fewer than {@link
+   * LEAST_TOLD} training rows have, but for classes, and nothing of columns with few numbers.
    *
    * @throws DataError where there is a {@link problem}.
    */
@@ -153,8 +158,9 @@ export class Table {
   }
 
   /**
-   * The samples to train and to test on. By default means, deviations and categories are those of the whole table's training rows, by
-   * exact arithmetic in the file's order: every rank that holds the file has the same.
+   * The samples to train and to test on. By default means, deviations and categories are those of
+   * the whole table's training rows, by exact arithmetic in the file's order: every rank that holds
+   * the file has the same.
    *
    * @param agreed of all tables together, of which this is one.
    * @throws (rejects) DataError where there is a {@link problem}.
@@ -183,7 +189,10 @@ export class Table {
     return { kind: 'table', columns, target: this.#target.name, task: this.#task };
   }
 
-  /** The target's values with their rows, in the order of their code units, where there are not too many: of numbers 1 is 1.0. */
+  /**
+   * The target's values with their rows, in the order of their code units, where there are not too
+   * many: of numbers 1 is 1.0.
+   */
   get #classes(): Map<string, number> | null {
     const { kind, mark, values } = this.#target;
     if (values === null) return null;

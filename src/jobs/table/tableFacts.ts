@@ -1,6 +1,7 @@
 /**
- * What is learned of a table beside its rows: which columns are inputs and how they are scaled. Of one table, or of several put together,
- * of which each rank has one: then this is all that others hear of it.
+ * What is learned of a table beside its rows: which columns are inputs and how they are scaled. Of
+ * one table, or of several put together, of which each rank has one: then this is all that others
+ * hear of it.
  */
 import { sentenceOf } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -90,8 +91,8 @@ export function keyOfTable({ columns, target }: TableFacts): string {
 }
 
 /**
- * Of tables with the same {@link keyOfTable}, the same in whatever order they are. A column that is numbers in most of them is numbers;
- * {@link tableMisfit} then says which do not fit.
+ * Of tables with the same {@link keyOfTable}, the same in whatever order they are. A column that is
+ * numbers in most of them is numbers; {@link tableMisfit} then says which do not fit.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;

@@ -44,7 +44,10 @@ export class Encoding {
   readonly labelUnit: number | null;
   readonly label: (field: string) => number;
 
-  /** @param marks the decimal marks of this table's columns: where all tables have whole numbers only, they have not agreed on any. */
+  /**
+   * @param marks the decimal marks of this table's columns: where all tables have whole numbers
+   *   only, they have not agreed on any.
+   */
   constructor(facts: TableFacts, marks: readonly DecimalMark[]) {
     this.facts = facts;
     const column = targetOf(facts);

@@ -28,7 +28,10 @@ export interface WeightsFile {
   readonly tensors: readonly NamedTensor[];
   /** Of a language model; `null` where the file does not say. */
   readonly vocabulary: Vocabulary | null;
-  /** The meaning of inputs and outputs, of a model trained on files; `null` where the file does not state it. */
+  /**
+   * The meaning of inputs and outputs, of a model trained on files; `null` where the file does not
+   * state it.
+   */
   readonly facts: SampleFacts | null;
 }
 

@@ -1,9 +1,11 @@
 /**
- * Weights as Keras 3 saves them, `.weights.h5`: an HDF5 file with `layers/dense/vars/0`, `layers/dense_1/vars/0`, ... Layers go by
- * their class, counted, not by their names, so that a model of the same layers is needed to make sense of them.
+ * Weights as Keras 3 saves them, `.weights.h5`: an HDF5 file with `layers/dense/vars/0`,
+ * `layers/dense_1/vars/0`, ... Layers go by their class, counted, not by their names, so that a
+ * model of the same layers is needed to make sense of them.
  *
- * HDF5 is its own library, in WebAssembly (h5wasm): four megabytes, loaded when the first such file is written or read. A page's
- * policy has to allow WebAssembly, as TensorFlow.js's own needs it to; it evaluates no code besides.
+ * HDF5 is its own library, in WebAssembly (h5wasm): four megabytes, loaded when the first such file
+ * is written or read. A page's policy has to allow WebAssembly, as TensorFlow.js's own needs it to;
+ * it evaluates no code besides.
  *
  * Source: keras/src/saving/saving_lib.py of Keras 3 (`H5IOStore`, `_save_container_state`).
  */
@@ -12,7 +14,10 @@ import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { About, NamedTensor, Topology } from './weights.ts';
 
-/** In the library's own file system, in memory. One file at a time: nothing waits while there is one. */
+/**
+ * In the library's own file system, in memory. One file at a time: nothing waits while there is
+ * one.
+ */
 const PATH = '/weights.h5';
 
 /** Where Keras has each weight, by our names. */
@@ -61,7 +66,8 @@ export async function writeKeras(
  * Tensors are named by their paths in the file, as in {@link kerasPaths}.
  *
  * @param file what to call it in errors.
- * @throws (rejects) DataError where it is no whole HDF5 file, holds no layers, or a weight is not float32.
+ * @throws (rejects) DataError where it is no whole HDF5 file, holds no layers, or a weight is not
+ *   float32.
  */
 export async function readKeras(
   file: string,

@@ -1,9 +1,11 @@
 /**
- * safetensors: the header's length (8 bytes, little-endian), a header as JSON (name -> dtype, shape, first and last byte of what
- * follows it, and texts under `__metadata__`), padded with spaces to 8 bytes, then the tensors without gaps.
+ * safetensors: the header's length (8 bytes, little-endian), a header as JSON (name -> dtype,
+ * shape, first and last byte of what follows it, and texts under `__metadata__`), padded with
+ * spaces to 8 bytes, then the tensors without gaps.
  *
- * What is written is byte for byte what Hugging Face's library writes, tensors by name. They keep TensorFlow's layout: a dense kernel
- * is [in, out], a convolution's [height, width, in, out]; docs/export.md turns them for PyTorch.
+ * What is written is byte for byte what Hugging Face's library writes, tensors by name. They keep
+ * TensorFlow's layout: a dense kernel is [in, out], a convolution's [height, width, in, out];
+ * docs/export.md turns them for PyTorch.
  *
  * Source: https://github.com/huggingface/safetensors#format
  */
@@ -46,8 +48,8 @@ export function writeSafetensors(tensors: readonly NamedTensor[], about: About):
 
 /**
  * @param file what to call it in errors.
- * @throws DataError where it is cut off, its header is no such header, or a tensor is not float32, lies outside of the file, over
- *   another, or is not as long as its shape says.
+ * @throws DataError where it is cut off, its header is no such header, or a tensor is not float32,
+ *   lies outside of the file, over another, or is not as long as its shape says.
  */
 export function readSafetensors(
   file: string,

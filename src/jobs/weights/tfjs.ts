@@ -1,6 +1,6 @@
 /**
- * A TensorFlow.js LayersModel in one zip: `model.json`, which says what computes, and `weights.bin`. Unpacked, its address is what
- * `tf.loadLayersModel` takes.
+ * A TensorFlow.js LayersModel in one zip: `model.json`, which says what computes, and
+ * `weights.bin`. Unpacked, its address is what `tf.loadLayersModel` takes.
  *
  * Source: TensorFlow.js's `ModelJSON` (tfjs-core/src/io/types.ts).
  */
@@ -64,7 +64,8 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
  * Also one that TensorFlow.js or its converter wrote, in several parts or in a folder.
  *
  * @param file what to call it in errors.
- * @throws DataError where it is no zip of a LayersModel, a file in it is missing or cut off, or a weight is not float32.
+ * @throws DataError where it is no zip of a LayersModel, a file in it is missing or cut off, or a
+ *   weight is not float32.
  */
 export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensors: NamedTensor[]; about: About } {
   const files = unzip(file, bytes);

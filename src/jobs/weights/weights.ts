@@ -22,7 +22,10 @@ export interface Topology {
 /** What is written beside the weights, by name. */
 export type About = Readonly<Record<string, string>>;
 
-/** Name under which a digest of the weights is written, so that a changed byte is noticed, which no format does by itself. */
+/**
+ * Name under which a digest of the weights is written, so that a changed byte is noticed, which no
+ * format does by itself.
+ */
 export const DIGEST = 'peergrad.digest';
 
 /** Name under which a language model's vocabulary is written, as JSON. */
@@ -31,7 +34,10 @@ export const VOCABULARY = 'peergrad.vocabulary';
 /** Name under which the meaning of inputs and outputs is written, as JSON. */
 export const FACTS = 'peergrad.facts';
 
-/** @throws DataError where the file `file` has something else under that name; `null` where it has nothing. */
+/**
+ * @throws DataError where the file `file` has something else under that name; `null` where it has
+ *   nothing.
+ */
 export function readVocabulary(file: string, about: About): Vocabulary | null {
   return readJson(file, about, VOCABULARY, Vocabulary);
 }

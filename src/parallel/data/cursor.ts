@@ -1,16 +1,22 @@
 /**
- * The global data cursor: every step takes the next window of the pass's permutation and deals it out by rank, which keeps
- * "each sample once per pass" while ranks come and go.
+ * The global data cursor: every step takes the next window of the pass's permutation and deals it
+ * out by rank, which keeps "each sample once per pass" while ranks come and go.
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { checkCount, checkRank } from '../checks.ts';
 
-/** How far the training data is used up: part of the state that all ranks share and a joiner receives. */
+/**
+ * How far the training data is used up: part of the state that all ranks share and a joiner
+ * receives.
+ */
 export interface CursorPosition {
   /** Passes over the data that are done (not a membership epoch). */
   readonly epoch: number;
-  /** Samples of this pass that are done, 0 .. datasetSize-1; where each rank has its own, parts of it. */
+  /**
+   * Samples of this pass that are done, 0 .. datasetSize-1; where each rank has its own, parts of
+   * it.
+   */
   readonly offset: number;
   /** Where each rank has samples of its own: parts that this pass is divided into. */
   readonly parts?: number;
@@ -28,9 +34,10 @@ export interface SampleWindow {
 }
 
 /**
- * Walks through seeded permutations of a dataset, one window per step. A window depends on (seed, position, globalBatch)
- * alone and never reaches over the end of a pass, so whatever the sequence of batch sizes, a pass holds each sample
- * exactly once; a retried step asks for the same position and size and gets the same samples.
+ * Walks through seeded permutations of a dataset, one window per step. A window depends on (seed,
+ * position, globalBatch) alone and never reaches over the end of a pass, so whatever the sequence
+ * of batch sizes, a pass holds each sample exactly once; a retried step asks for the same position
+ * and size and gets the same samples.
  *
  * Keeps one pass's permutation, so that a step does not shuffle the whole dataset.
  */
@@ -77,8 +84,8 @@ export class GlobalCursor {
 }
 
 /**
- * A rank's share of a window: every `worldSize`-th index from `rank` on. Shares are disjoint, cover the window, and
- * differ in length by one at most; in a short window the last ranks' may be empty.
+ * A rank's share of a window: every `worldSize`-th index from `rank` on. Shares are disjoint, cover
+ * the window, and differ in length by one at most; in a short window the last ranks' may be empty.
  *
  * @throws UsageError if `rank` is not in 0 .. worldSize-1.
  */

@@ -1,6 +1,7 @@
 /**
- * Files in slices, from the ranks that have them to all: in each round ranks tell which slices they have, come to the same plan
- * (`distributionPlan.ts`) and carry it out. What came is kept, so that after a round that broke off the next one goes on with the rest.
+ * Files in slices, from the ranks that have them to all: in each round ranks tell which slices they
+ * have, come to the same plan (`distributionPlan.ts`) and carry it out. What came is kept, so that
+ * after a round that broke off the next one goes on with the rest.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -35,15 +36,19 @@ interface DistributeFilesOptions {
 /** Of slices; any that nothing else in a generation's beginning takes. */
 const TAG = 2000;
 /**
- * Slices under way to or from a rank at once. A message's second frame waits for the receiver's word, which comes back behind what
- * fills the link: with 8, links idled now and then, and a file took a tenth longer.
+ * Slices under way to or from a rank at once. A message's second frame waits for the receiver's
+ * word, which comes back behind what fills the link: with 8, links idled now and then, and a file
+ * took a tenth longer.
  */
 const AHEAD = 24;
 /** How often ranks tell each other how far they are, milliseconds. */
 const PROGRESS_MS = 500;
 /** No rank gets anything for so long: something is stuck. As long as a collective's deadline. */
 const STALLED_MS = 60_000;
-/** Times that a slice may come damaged from one rank: whoever has sent it damaged less often is asked first. */
+/**
+ * Times that a slice may come damaged from one rank: whoever has sent it damaged less often is
+ * asked first.
+ */
 const MAX_TRIES = 3;
 /** Deadline of one slice's message: none, as ranks tell each other whether anything moves. */
 const WATCHED = Infinity;
@@ -51,9 +56,10 @@ const WATCHED = Infinity;
 /**
  * Gives all ranks of a group all slices that one of them has. Every rank must call it.
  *
- * @returns the slices that no rank has, the same on all ranks: only with none does every rank have all.
- * @throws (rejects) PeergradError where a slice comes damaged again and again, TimeoutError where nothing moves, what
- *   collectives reject with. What has come until then stays in `slices`.
+ * @returns the slices that no rank has, the same on all ranks: only with none does every rank have
+ *   all.
+ * @throws (rejects) PeergradError where a slice comes damaged again and again, TimeoutError where
+ *   nothing moves, what collectives reject with. What has come until then stays in `slices`.
  */
 export async function distributeFiles(
   group: ProcessGroup,
@@ -181,7 +187,8 @@ async function sendAll(
   for (const { slice, to } of lane) {
     if (under.length === AHEAD) await under.shift();
     await arrived.get(slice)?.promise;
-    // The receiver counts on a message, and sees that it is none of the slice: it asks another in the next round.
+    // The receiver counts on a message, and sees that it is none of the slice: it asks another in
+    // the next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
     under.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }

@@ -11,14 +11,18 @@ export interface DistributedSamplerOptions {
   shuffle?: boolean;
   /** The same on all ranks. Default 0. */
   seed?: number;
-  /** Leave out the tail that does not divide evenly, instead of repeating samples from the head. Default false. */
+  /**
+   * Leave out the tail that does not divide evenly, instead of repeating samples from the head.
+   * Default false.
+   */
   dropLast?: boolean;
 }
 
 /**
- * The indices of one rank's share of a dataset, as torch.utils.data.DistributedSampler deals them: the (shuffled) list,
- * padded from its own head to a multiple of the ranks or cut to one, then every `numReplicas`-th from `rank` on. Every
- * rank gets equally many. Iterating again gives the same indices until `setEpoch`.
+ * The indices of one rank's share of a dataset, as torch.utils.data.DistributedSampler deals them:
+ * the (shuffled) list, padded from its own head to a multiple of the ranks or cut to one, then
+ * every `numReplicas`-th from `rank` on. Every rank gets equally many. Iterating again gives the
+ * same indices until `setEpoch`.
  *
  * The order is `permutation(size, seed + epoch)` of util/rng, not torch's Mersenne twister.
  *

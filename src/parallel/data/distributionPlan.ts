@@ -1,9 +1,11 @@
 /**
- * Who hands which slice to whom: a pure function of who has which, so that all ranks come to the same plan from the same reports.
+ * Who hands which slice to whom: a pure function of who has which, so that all ranks come to the
+ * same plan from the same reports.
  *
- * A rank gets what it lacks from its left neighbour, which has it or gets it first. So each slice goes down the ring from whoever
- * has it, every rank gets it once and sends it once at most, and all of it goes at the rate of one link. Only who got a slice
- * damaged asks another, one that has it.
+ * A rank gets what it lacks from its left neighbour, which has it or gets it first. So each slice
+ * goes down the ring from whoever has it, every rank gets it once and sends it once at most, and
+ * all of it goes at the rate of one link. Only who got a slice damaged asks another, one that has
+ * it.
  */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 
@@ -19,7 +21,10 @@ export interface SliceTransfer {
   readonly slice: number;
   readonly from: number;
   readonly to: number;
-  /** Ranks that the slice passes on its way here: what passes fewer goes first, so that nothing waits for what waits for it. */
+  /**
+   * Ranks that the slice passes on its way here: what passes fewer goes first, so that nothing
+   * waits for what waits for it.
+   */
   readonly hops: number;
 }
 

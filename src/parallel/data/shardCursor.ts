@@ -1,7 +1,8 @@
 /**
- * The data cursor where each rank has samples of its own, which no other rank sees: every step takes from each of them in proportion to
- * what it has, so that all come to the end of the pass together and a step's samples stand for all ranks'. (DDP's `join` lets a rank run
- * dry and the others go on without it, whose samples the last steps would then be all of.)
+ * The data cursor where each rank has samples of its own, which no other rank sees: every step
+ * takes from each of them in proportion to what it has, so that all come to the end of the pass
+ * together and a step's samples stand for all ranks'. (DDP's `join` lets a rank run dry and the
+ * others go on without it, whose samples the last steps would then be all of.)
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
@@ -21,10 +22,12 @@ interface ShardWindow {
 }
 
 /**
- * A pass is divided into as many parts as the largest shard has batches. Of part k of n a rank with m samples has those from floor(m*k/n)
- * to floor(m*(k+1)/n) of its shard's permutation, by whole numbers: so a pass holds each sample once, and no rank has more than a batch in
- * a step. What a rank has given by then is the same share of any shard, whoever comes or goes: a shard that came and is larger has each
- * part divided further, which moves no boundary; where the largest has gone, a step takes as many parts as fit a batch.
+ * A pass is divided into as many parts as the largest shard has batches. Of part k of n a rank with
+ * m samples has those from floor(m*k/n) to floor(m*(k+1)/n) of its shard's permutation, by whole
+ * numbers: so a pass holds each sample once, and no rank has more than a batch in a step. What a
+ * rank has given by then is the same share of any shard, whoever comes or goes: a shard that came
+ * and is larger has each part divided further, which moves no boundary; where the largest has gone,
+ * a step takes as many parts as fit a batch.
  */
 export class ShardCursor {
   /** Samples of all ranks together. */
@@ -48,7 +51,10 @@ export class ShardCursor {
     this.#seed = seed;
   }
 
-  /** About as many steps as are left from `position` to the end of so many passes; of passes that nobody comes or goes in exactly. */
+  /**
+   * About as many steps as are left from `position` to the end of so many passes; of passes that
+   * nobody comes or goes in exactly.
+   */
   stepsLeft({ epoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
     const each = this.partsOf(batchSize);
     return Math.ceil(((parts - offset) * each) / parts) + (epochs - epoch - 1) * each;
@@ -89,7 +95,10 @@ export class ShardCursor {
     };
   }
 
-  /** Of this rank's samples: by its seed and its size alone, so that it is the same in a world where the rank has another number. */
+  /**
+   * Of this rank's samples: by its seed and its size alone, so that it is the same in a world where
+   * the rank has another number.
+   */
   #permutationOf(epoch: number): Uint32Array {
     if (this.#order === null || this.#orderEpoch !== epoch) {
       this.#order = permutation(this.#sizes[this.#rank]!, mixSeed(this.#seed, epoch));

@@ -12,19 +12,24 @@ export interface ReadShardOptions {
   clock?: Clock;
 }
 
-/** Silence of a source after which it is given up: what a download on a slow link may need for its next piece. */
+/**
+ * Silence of a source after which it is given up: what a download on a slow link may need for its
+ * next piece.
+ */
 export const READ_TIMEOUT_MS = 60_000;
 
 /**
- * One rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All ranks read the whole text, as
- * where a line starts is known only then; only a piece of it and one line are ever in memory.
+ * One rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All ranks
+ * read the whole text, as where a line starts is known only then; only a piece of it and one line
+ * are ever in memory.
  *
- * The text is UTF-8, with or without a byte order mark; a sequence that is not valid becomes U+FFFD. Lines end with \n or
- * \r\n, the last one with or without. Can be iterated once; a loop that is left early closes the source.
+ * The text is UTF-8, with or without a byte order mark; a sequence that is not valid becomes
+ * U+FFFD. Lines end with \n or \r\n, the last one with or without. Can be iterated once; a loop
+ * that is left early closes the source.
  *
  * @param source a file, a stream of bytes, or the URL of a file to fetch.
- * @throws UsageError if `rank` is not in 0 .. worldSize-1; (from the iteration) DataError where the source cannot be read to
- *   its end, TimeoutError where it falls silent.
+ * @throws UsageError if `rank` is not in 0 .. worldSize-1; (from the iteration) DataError where the
+ *   source cannot be read to its end, TimeoutError where it falls silent.
  */
 export function readShard(
   source: Blob | ReadableStream<Uint8Array> | string,

@@ -1,16 +1,17 @@
 /**
- * How parameters lie in the flat gradient, and which of them travel together. A tensor an all-reduce would drown in
- * round trips, one of all tensors could not overlap with anything; buckets are the middle, as in PyTorch DDP
- * (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3).
+ * How parameters lie in the flat gradient, and which of them travel together. A tensor an
+ * all-reduce would drown in round trips, one of all tensors could not overlap with anything;
+ * buckets are the middle, as in PyTorch DDP (Li et al., "PyTorch Distributed", VLDB 2020, section
+ * 3.2.3).
  */
 import type { Range } from '../../util/range.ts';
 
 /** First bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
- * Other buckets, unless ranks choose (`bucketChoice.ts`): DDP's 25 MiB suit NCCL. Over lines of 4 Mbit/s a step took as long with
- * 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one piece (`bench step`, docs/buckets.png): of the best the largest,
- * as every bucket costs an op.
+ * Other buckets, unless ranks choose (`bucketChoice.ts`): DDP's 25 MiB suit NCCL. Over lines of 4
+ * Mbit/s a step took as long with 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one
+ * piece (`bench step`, docs/buckets.png): of the best the largest, as every bucket costs an op.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
@@ -20,9 +21,9 @@ interface BucketItem {
 }
 
 /**
- * Assigns tensors to buckets, as `compute_bucket_assignment_by_size` of PyTorch's reducer does: in the order given, one
- * dtype a bucket; a tensor that brings its bucket to the limit closes it; the n-th bucket of a dtype has the n-th limit,
- * the last limit holding from then on.
+ * Assigns tensors to buckets, as `compute_bucket_assignment_by_size` of PyTorch's reducer does: in
+ * the order given, one dtype a bucket; a tensor that brings its bucket to the limit closes it; the
+ * n-th bucket of a dtype has the n-th limit, the last limit holding from then on.
  *
  * @returns indices into `items`; buckets ordered by their first index.
  */
@@ -70,7 +71,9 @@ export interface Slot {
   size: number;
 }
 
-/** Parameters, gradients and optimizer state share one order, so that every bucket is one stretch. */
+/**
+ * Parameters, gradients and optimizer state share one order, so that every bucket is one stretch.
+ */
 export interface FlatLayout {
   /** In flat order. */
   slots: Slot[];
@@ -82,11 +85,16 @@ export interface FlatLayout {
 interface LayoutOptions {
   firstBucketBytes?: number | undefined;
   bucketCapBytes?: number | undefined;
-  /** Indices of all parameters in the order to lay them out; reversed by default: backward reaches the last layers first. */
+  /**
+   * Indices of all parameters in the order to lay them out; reversed by default: backward reaches
+   * the last layers first.
+   */
   order?: readonly number[] | undefined;
 }
 
-/** Lays parameters of `sizes` elements (forward order, float32) out flat and cuts them into buckets. */
+/**
+ * Lays parameters of `sizes` elements (forward order, float32) out flat and cuts them into buckets.
+ */
 export function createLayout(
   sizes: readonly number[],
   {

@@ -6,9 +6,10 @@ import type { Range } from '../../util/range.ts';
 const EPSILON = 1e-6;
 
 /**
- * Scales `gradient` down in place so that its L2 norm is at most `maxNorm`, as torch.nn.utils.clip_grad_norm_
- * (https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html). Sums in float64 in the array's order:
- * the same bits on every machine.
+ * Scales `gradient` down in place so that its L2 norm is at most `maxNorm`, as
+ * torch.nn.utils.clip_grad_norm_
+ * (https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html). Sums in
+ * float64 in the array's order: the same bits on every machine.
  *
  * @param ranges what of `gradient` counts and is scaled.
  * @returns the norm before; one that is not finite spoils the gradient, as in PyTorch.

@@ -1,6 +1,6 @@
 /**
- * A model's buffers as they were after the last step that was applied: passes change them, also those of steps that then come to
- * nothing.
+ * A model's buffers as they were after the last step that was applied: passes change them, also
+ * those of steps that then come to nothing.
  */
 import { createLayout } from './buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';

@@ -1,15 +1,20 @@
 /**
- * `DistributedDataParallel`: one model, a replica on every rank, kept equal by averaging gradients. As
- * torch.nn.parallel.DistributedDataParallel (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html),
- * with these differences:
+ * `DistributedDataParallel`: one model, a replica on every rank, kept equal by averaging gradients.
+ * As torch.nn.parallel.DistributedDataParallel
+ * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html), with
+ * these differences:
  *
- * - gradients are averaged over samples, not over ranks, unless told otherwise: N ranks equal one whatever the batch sizes;
- * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs;
- * - what is given to the model's weights after `create` is lost with the next `step` (see `parameters`);
- * - every `backward` outside `noSync` starts a gradient of its own: there is no `zeroGrad` to forget;
+ * - gradients are averaged over samples, not over ranks, unless told otherwise: N ranks equal one
+ *   whatever the batch sizes;
+ * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any
+ *   mix of GPUs;
+ * - what is given to the model's weights after `create` is lost with the next `step` (see
+ *   `parameters`);
+ * - every `backward` outside `noSync` starts a gradient of its own: there is no `zeroGrad` to
+ *   forget;
  * - buckets are rebuilt in the first backward, not after the first step (see `#orderBuckets`);
- * - buffers are broadcast behind the gradients, not before the next forward pass: the same values in every pass, and
- *   replicas are equal after every step, not only after every forward.
+ * - buffers are broadcast behind the gradients, not before the next forward pass: the same values
+ *   in every pass, and replicas are equal after every step, not only after every forward.
  */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -39,9 +44,10 @@ import { verifyModel } from './verifyModel.ts';
 
 export class DistributedDataParallel {
   /**
-   * All parameters, flat, as {@link layout} says. Equal on all ranks. Steps are taken here and the model's weights follow:
-   * what is given to the model itself after {@link create}, as by `setWeights`, is lost with the next {@link step}. Give it to
-   * the model before, or change these on every rank alike and call {@link writeParameters}.
+   * All parameters, flat, as {@link layout} says. Equal on all ranks. Steps are taken here and the
+   * model's weights follow: what is given to the model itself after {@link create}, as by
+   * `setWeights`, is lost with the next {@link step}. Give it to the model before, or change these
+   * on every rank alike and call {@link writeParameters}.
    */
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
@@ -79,12 +85,13 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Wraps a model: checks that every rank holds the same shapes, then gives all of them rank 0's parameters and buffers.
+   * Wraps a model: checks that every rank holds the same shapes, then gives all of them rank 0's
+   * parameters and buffers.
    *
-   * @param model a LayersModel; or variables, of which those that are trainable are parameters, in forward order, and the
-   *   others buffers. All float32.
-   * @throws (rejects) MismatchError on every rank where models or options differ, UsageError where there is nothing to train
-   *   or a variable is not float32.
+   * @param model a LayersModel; or variables, of which those that are trainable are parameters, in
+   *   forward order, and the others buffers. All float32.
+   * @throws (rejects) MismatchError on every rank where models or options differ, UsageError where
+   *   there is nothing to train or a variable is not float32.
    */
   static async create(
     model: Model | readonly Variable[],
@@ -104,7 +111,10 @@ export class DistributedDataParallel {
     return this.#group;
   }
 
-  /** Where each parameter lies in the flat arrays. Another one after the first backward that reduces. */
+  /**
+   * Where each parameter lies in the flat arrays. Another one after the first backward that
+   * reduces.
+   */
   get layout(): FlatLayout {
     return this.#reducer.layout;
   }
@@ -114,7 +124,10 @@ export class DistributedDataParallel {
     return this.#reducer.gradient;
   }
 
-  /** Bytes of what goes round the ring in a step, without a hook: the gradient, and a few numbers behind it. */
+  /**
+   * Bytes of what goes round the ring in a step, without a hook: the gradient, and a few numbers
+   * behind it.
+   */
   get gradientBytes(): number {
     return this.#reducer.bytes;
   }
@@ -135,18 +148,19 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Forgets what a codec or hook has kept of earlier gradients to add it to the next: where another rank's gradient, in which it is
-   * already, takes the place of this one's.
+   * Forgets what a codec or hook has kept of earlier gradients to add it to the next: where another
+   * rank's gradient, in which it is already, takes the place of this one's.
    */
   forgetLosses(): void {
     this.#reducer.forgetLosses();
   }
 
   /**
-   * How gradients travel from the next {@link backward} on, on every rank the same: by a codec, or by a hook in its place. What codec
-   * or hook before kept of earlier gradients is forgotten.
+   * How gradients travel from the next {@link backward} on, on every rank the same: by a codec, or
+   * by a hook in its place. What codec or hook before kept of earlier gradients is forgotten.
    *
-   * @param isWhole all in one bucket, for a hook that waits several times for each; otherwise in buckets as the options have them.
+   * @param isWhole all in one bucket, for a hook that waits several times for each; otherwise in
+   *   buckets as the options have them.
    */
   carryBy(codec: CodecName, hook: CommHook | null, isWhole = false): void {
     const sizes = this.#variables.parameters.map(({ size }) => size);
@@ -158,7 +172,10 @@ export class DistributedDataParallel {
     this.#reducer.hook = hook;
   }
 
-  /** Cuts buckets anew, on every rank the same, before a {@link backward}; by default as the options have them. No parameter moves. */
+  /**
+   * Cuts buckets anew, on every rank the same, before a {@link backward}; by default as the options
+   * have them. No parameter moves.
+   */
   cut(bucketCapBytes: number = this.#options.bucketCapBytes): void {
     const sizes = this.#variables.parameters.map(({ size }) => size);
     const order = this.layout.slots.map(({ parameter }) => parameter);
@@ -166,7 +183,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Goes on in another group, all of whose ranks hold the same parameters in the same layout, which stays, and the same buffers.
+   * Goes on in another group, all of whose ranks hold the same parameters in the same layout, which
+   * stays, and the same buffers.
    */
   regroup(group: ProcessGroup): void {
     this.#group = group;
@@ -176,8 +194,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Lays parameters out in another rank's order, indices in forward order: fill {@link parameters} anew afterwards. Gradients
-   * are dropped, and what a codec or hook has kept of earlier ones.
+   * Lays parameters out in another rank's order, indices in forward order: fill {@link parameters}
+   * anew afterwards. Gradients are dropped, and what a codec or hook has kept of earlier ones.
    */
   relayout(order: readonly number[]): void {
     this.#isOrdered = true;
@@ -186,17 +204,20 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Computes this rank's gradients and averages them with all other ranks': the all-reduce of one bucket runs while the next
-   * is read back. Every rank must call it, with as many samples as it has. Inside {@link noSync} it only adds to what the next
-   * one outside averages: one communication for several passes, the same gradient as one pass over all their samples
-   * (with `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
+   * Computes this rank's gradients and averages them with all other ranks': the all-reduce of one
+   * bucket runs while the next is read back. Every rank must call it, with as many samples as it
+   * has. Inside {@link noSync} it only adds to what the next one outside averages: one
+   * communication for several passes, the same gradient as one pass over all their samples (with
+   * `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
    *
-   * @param pass the forward pass: a function that gives a scalar of this rank's samples, or, for a LayersModel, inputs to apply
-   *   it to in training mode and the loss of its outputs. Not run where there are no samples, but for what
-   *   SyncBatchNormalization layers send, which only the second form does.
-   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass uses other parameters than
-   *   the first one; MismatchError where samples do not add up to `totalSamples`, which ends the group; EarlyTerminationError,
-   *   see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
+   * @param pass the forward pass: a function that gives a scalar of this rank's samples, or, for a
+   *   LayersModel, inputs to apply it to in training mode and the loss of its outputs. Not run
+   *   where there are no samples, but for what SyncBatchNormalization layers send, which only the
+   *   second form does.
+   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass
+   *   uses other parameters than the first one; MismatchError where samples do not add up to
+   *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; what the hook
+   *   and {@link ProcessGroup.allReduce} reject with.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
@@ -222,7 +243,10 @@ export class DistributedDataParallel {
     }
   }
 
-  /** Every {@link backward} that `main` calls keeps its gradients for the first one after it. (torch: `no_sync`) */
+  /**
+   * Every {@link backward} that `main` calls keeps its gradients for the first one after it.
+   * (torch: `no_sync`)
+   */
   async noSync<T>(main: () => Promise<T>): Promise<T> {
     const outside = this.#isLocal;
     this.#isLocal = true;
@@ -234,17 +258,18 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Lets ranks train on unequal numbers of batches: `main` is this rank's loop of {@link backward} and {@link step}, and once
-   * it ends, the rank takes part in the others' communication with zeros (and with what {@link noSync} has kept) until theirs
-   * have ended too. Then all ranks are given the parameters and buffers of the highest one among the last. Every rank must
-   * call it, even if it has nothing to train on. Inside, `backward` costs one tiny all-gather more.
+   * Lets ranks train on unequal numbers of batches: `main` is this rank's loop of {@link backward}
+   * and {@link step}, and once it ends, the rank takes part in the others' communication with zeros
+   * (and with what {@link noSync} has kept) until theirs have ended too. Then all ranks are given
+   * the parameters and buffers of the highest one among the last. Every rank must call it, even if
+   * it has nothing to train on. Inside, `backward` costs one tiny all-gather more.
    *
-   * An optimizer's averages stay those of the rank's own last step, as in PyTorch: ranks that ran dry need the last one's
-   * state, or a new optimizer, before they go on.
+   * An optimizer's averages stay those of the rank's own last step, as in PyTorch: ranks that ran
+   * dry need the last one's state, or a new optimizer, before they go on.
    *
    * @returns what `main` returns.
-   * @throws (rejects) EarlyTerminationError on every rank, if asked for, as soon as one has run dry while others have not;
-   *   what `main` rejects with.
+   * @throws (rejects) EarlyTerminationError on every rank, if asked for, as soon as one has run dry
+   *   while others have not; what `main` rejects with.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
     if (this.#join) throw new UsageError('join was called inside join: give it one loop over all of the inputs.');
@@ -267,10 +292,11 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Has `hook` carry every bucket from the next {@link backward} on, on every rank the same. (torch: `register_comm_hook`)
+   * Has `hook` carry every bucket from the next {@link backward} on, on every rank the same.
+   * (torch: `register_comm_hook`)
    *
-   * @throws UsageError where there is one already: errors and states that a hook keeps would be lost. Or where there is a codec,
-   *   which a hook would take the place of.
+   * @throws UsageError where there is one already: errors and states that a hook keeps would be
+   *   lost. Or where there is a codec, which a hook would take the place of.
    */
   registerCommHook(hook: CommHook): void {
     if (this.#options.codec !== 'fp32') {
@@ -283,8 +309,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. The same on every rank. Gradients of
-   * parameters that no rank used do not count.
+   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. The same
+   * on every rank. Gradients of parameters that no rank used do not count.
    *
    * @returns the norm before.
    * @throws UsageError for a `maxNorm` below 0, or where gradients are not reduced yet.
@@ -295,10 +321,12 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Applies the averaged gradient with `optimizer` and gives the model its new parameters. Unused parameters are left out.
+   * Applies the averaged gradient with `optimizer` and gives the model its new parameters. Unused
+   * parameters are left out.
    *
    * @param optimizer must change parameters by the same bits on every machine.
-   * @throws UsageError where {@link noSync} has kept gradients that are not reduced yet: replicas would drift apart.
+   * @throws UsageError where {@link noSync} has kept gradients that are not reduced yet: replicas
+   *   would drift apart.
    */
   step(optimizer: Pick<Optimizer, 'apply'>): void {
     this.#checkReduced('step');
@@ -308,7 +336,10 @@ export class DistributedDataParallel {
     this.writeParameters();
   }
 
-  /** Gives the model {@link parameters}, after something other than {@link step} has changed them, such as a model averager. */
+  /**
+   * Gives the model {@link parameters}, after something other than {@link step} has changed them,
+   * such as a model averager.
+   */
   writeParameters(): void {
     writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
   }
@@ -362,17 +393,19 @@ export class DistributedDataParallel {
       ...(average === 'ranks' && { ranks }),
       ...(total !== undefined && { totalSamples: total }),
     });
-    // As in PyTorch, rank 0's, or inside `join`, where it may have run dry, those of the highest rank that has not.
+    // As in PyTorch, rank 0's, or inside `join`, where it may have run dry, those of the highest
+    // rank that has not.
     if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(roll?.active.at(-1) ?? 0, flags);
     this.#reducer.commit();
     return reduced;
   }
 
   /**
-   * Lays parameters out in the order in which the first rank's gradients became ready, so that each bucket is complete as
-   * early as can be. PyTorch does this after the first step, as its autograd hooks tell the order while gradients are on their
-   * way already. TensorFlow.js's tape tells it before anything is sent; and nothing has been applied yet, so the optimizer's
-   * averages are still zero and need not be moved.
+   * Lays parameters out in the order in which the first rank's gradients became ready, so that each
+   * bucket is complete as early as can be. PyTorch does this after the first step, as its autograd
+   * hooks tell the order while gradients are on their way already. TensorFlow.js's tape tells it
+   * before anything is sent; and nothing has been applied yet, so the optimizer's averages are
+   * still zero and need not be moved.
    */
   async #orderBuckets(order: readonly number[] | undefined): Promise<void> {
     this.#isOrdered = true;

@@ -1,7 +1,7 @@
 /**
- * Between TensorFlow.js tensors and flat Float32Arrays: reading gradients back, writing parameters. On WebGPU both go
- * through the backend's own buffers, an order of magnitude faster than a `data()` per tensor; elsewhere through the public
- * ways.
+ * Between TensorFlow.js tensors and flat Float32Arrays: reading gradients back, writing parameters.
+ * On WebGPU both go through the backend's own buffers, an order of magnitude faster than a `data()`
+ * per tensor; elsewhere through the public ways.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -18,11 +18,17 @@ export type Variable = tf.Variable;
 export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
   /** One tensor per input of the model. */
   inputs: Tensor | Tensor[];
-  /** Gives a scalar of this rank's samples, from the model's output, or all of them where it has several. */
+  /**
+   * Gives a scalar of this rank's samples, from the model's output, or all of them where it has
+   * several.
+   */
   loss: (outputs: Outputs) => Scalar;
 }
 
-/** What is wrapped: variables that are trained, in forward order, and those that are not (buffers, in PyTorch). */
+/**
+ * What is wrapped: variables that are trained, in forward order, and those that are not (buffers,
+ * in PyTorch).
+ */
 export interface ModelVariables {
   /** Null where they came as a list. */
   model: Model | null;
@@ -43,7 +49,10 @@ export function variablesOf(model: Model | readonly Variable[]): ModelVariables 
   };
 }
 
-/** Runs `main`, after which the buffers are what they were before: a pass changes batch normalization's averages. */
+/**
+ * Runs `main`, after which the buffers are what they were before: a pass changes batch
+ * normalization's averages.
+ */
 export async function keepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
   const { buffers } = variablesOf(model);
   const before = buffers.map((buffer) => buffer.clone());
@@ -73,13 +82,16 @@ export interface Gradients {
   gradients: Tensor[];
   /** For each variable, whether the loss depends on it. */
   used: boolean[];
-  /** Indices of the variables as their gradients became final in back-propagation; unused ones last. */
+  /**
+   * Indices of the variables as their gradients became final in back-propagation; unused ones last.
+   */
   readyOrder: number[];
   dispose(): void;
 }
 
 /**
- * Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of the result.
+ * Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of
+ * the result.
  *
  * @param onfinal see {@link watchGradients}.
  */
@@ -102,7 +114,10 @@ export function gradientsOf(
   return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
 }
 
-/** What of TensorFlow.js's WebGPU backend is needed here; `commandEncoder` is private in its own types. */
+/**
+ * What of TensorFlow.js's WebGPU backend is needed here; `commandEncoder` is private in its own
+ * types.
+ */
 interface WebGPUInternals extends Pick<
   WebGPUBackend,
   'device' | 'queue' | 'tensorMap' | 'refCount' | 'submitQueue' | 'ensureCommandEncoderReady' | 'endComputePassEncoder'
@@ -135,9 +150,10 @@ export interface Reading {
 }
 
 /**
- * Reads groups of tensors, one staging buffer and one map a group. Keep one reader for groups whose sizes stay the same:
- * its staging buffers are made once. There is one for every group, not two in turn, as all copies are recorded before the first
- * map can be waited for: back-propagation is recorded in one synchronous call.
+ * Reads groups of tensors, one staging buffer and one map a group. Keep one reader for groups whose
+ * sizes stay the same: its staging buffers are made once. There is one for every group, not two in
+ * turn, as all copies are recorded before the first map can be waited for: back-propagation is
+ * recorded in one synchronous call.
  */
 export class TensorReader {
   /** By group. */
@@ -149,8 +165,9 @@ export class TensorReader {
   }
 
   /**
-   * Has the GPU copy `tensors` (float32) right behind what was recorded so far. They must live until the values are there. Several
-   * groups may be read at once; a reading that nobody takes is forgotten with the next of its group.
+   * Has the GPU copy `tensors` (float32) right behind what was recorded so far. They must live
+   * until the values are there. Several groups may be read at once; a reading that nobody takes is
+   * forgotten with the next of its group.
    *
    * @param group which staging buffer to use.
    */
@@ -228,7 +245,10 @@ function readEach(tensors: readonly Tensor[]): Reading {
   return { into: async (into, { add = false } = {}) => put(into, await values, add) };
 }
 
-/** Puts `parts` one behind the other into `into`; returns the values of those that it has no room for. */
+/**
+ * Puts `parts` one behind the other into `into`; returns the values of those that it has no room
+ * for.
+ */
 function put(into: Float32Array, parts: readonly Float32Array[], add: boolean): number[] {
   const rest: number[] = [];
   let at = 0;
@@ -284,7 +304,8 @@ export function writeVariables(
       // A cached copy on the CPU would be read instead of the buffer.
       (data as { values: unknown }).values = null;
     } else {
-      // A tensor aliases its array until upload, and the flat array changes with the next step: give it a copy.
+      // A tensor aliases its array until upload, and the flat array changes with the next step:
+      // give it a copy.
       const next = tf.tensor(flat.slice(offset, offset + size), variable.shape, 'float32');
       variable.assign(next);
       next.dispose();

@@ -1,17 +1,21 @@
 /**
- * Training on uneven inputs: a rank that has run dry goes on with the others' collectives until all have, as
- * torch.distributed.algorithms.Join (https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html).
+ * Training on uneven inputs: a rank that has run dry goes on with the others' collectives until all
+ * have, as torch.distributed.algorithms.Join
+ * (https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { EarlyTerminationError, MismatchError } from '../../util/errors.ts';
 
 export interface JoinOptions {
   /**
-   * With `average: 'ranks'`: whether to divide by the world size for ever (default), so that every sample weighs the same, or
-   * by the number of ranks that still have inputs. Averages over samples need neither.
+   * With `average: 'ranks'`: whether to divide by the world size for ever (default), so that every
+   * sample weighs the same, or by the number of ranks that still have inputs. Averages over samples
+   * need neither.
    */
   divideByInitialWorldSize?: boolean;
-  /** Whether all ranks stop with EarlyTerminationError as soon as one has run dry. Default false. */
+  /**
+   * Whether all ranks stop with EarlyTerminationError as soon as one has run dry. Default false.
+   */
   throwOnEarlyTermination?: boolean;
 }
 
@@ -60,8 +64,8 @@ export class JoinContext {
   /**
    * Starts an iteration on every rank, dry or not.
    *
-   * @throws (rejects) EarlyTerminationError on every rank where that was asked for and some have run dry;
-   *   MismatchError on every rank where only some synchronise.
+   * @throws (rejects) EarlyTerminationError on every rank where that was asked for and some have
+   *   run dry; MismatchError on every rank where only some synchronise.
    */
   async callRoll({ active, synchronises, contributes }: Status): Promise<Roll> {
     const { rank, worldSize } = this.#group;

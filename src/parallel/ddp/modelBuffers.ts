@@ -1,6 +1,7 @@
 /**
- * A model's buffers, in PyTorch's word: state that no gradient changes but a forward pass may, as batch normalization's
- * averages, and weights that are frozen. Every rank's pass sees other samples, so one rank's values are made everyone's.
+ * A model's buffers, in PyTorch's word: state that no gradient changes but a forward pass may, as
+ * batch normalization's averages, and weights that are frozen. Every rank's pass sees other
+ * samples, so one rank's values are made everyone's.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createLayout } from './buckets.ts';
@@ -10,7 +11,9 @@ export class ModelBuffers {
   readonly #variables: readonly Variable[];
   #group: ProcessGroup;
   readonly #reader = new TensorReader();
-  /** What each held when all ranks last had the same: a variable that is assigned holds other data. */
+  /**
+   * What each held when all ranks last had the same: a variable that is assigned holds other data.
+   */
   #shared: readonly object[] = [];
 
   /** @param variables float32. */
@@ -29,12 +32,17 @@ export class ModelBuffers {
     return this.#variables.length;
   }
 
-  /** For each buffer 1 where this rank has changed it since the last {@link broadcast}, otherwise 0. */
+  /**
+   * For each buffer 1 where this rank has changed it since the last {@link broadcast}, otherwise 0.
+   */
   changes(): number[] {
     return this.#variables.map(({ dataId }, i) => (dataId === this.#shared[i] ? 0 : 1));
   }
 
-  /** Gives every rank those that `wanted` is not 0 for (all by default) of rank `src` of the group, in one broadcast. */
+  /**
+   * Gives every rank those that `wanted` is not 0 for (all by default) of rank `src` of the group,
+   * in one broadcast.
+   */
   async broadcast(src: number, wanted?: ArrayLike<number>): Promise<void> {
     const variables = this.#variables.filter((_, i) => !wanted || wanted[i] !== 0);
     const { rank, ranks, worldSize } = this.#group;

@@ -8,36 +8,47 @@ export interface DistributedDataParallelOptions {
   firstBucketBytes?: number;
   bucketCapBytes?: number;
   /**
-   * What the gradient is an average over: all ranks' `samples` (default), or the ranks, as in PyTorch: the sum of each rank's
-   * mean gradient divided by the world size.
+   * What the gradient is an average over: all ranks' `samples` (default), or the ranks, as in
+   * PyTorch: the sum of each rank's mean gradient divided by the world size.
    */
   average?: 'samples' | 'ranks';
-  /** Whether rank 0's buffers (batch normalization's averages) are given to all with every reduction. Default true. */
+  /**
+   * Whether rank 0's buffers (batch normalization's averages) are given to all with every
+   * reduction. Default true.
+   */
   broadcastBuffers?: boolean;
   /**
-   * Whether ranks tell each other which parameters their losses depended on. One that no rank used then keeps its gradient,
-   * and `step` leaves it alone; otherwise (default) its gradient is zero, which momentum and weight decay do not ignore.
+   * Whether ranks tell each other which parameters their losses depended on. One that no rank used
+   * then keeps its gradient, and `step` leaves it alone; otherwise (default) its gradient is zero,
+   * which momentum and weight decay do not ignore.
    */
   findUnusedParameters?: boolean;
-  /** As `findUnusedParameters`, and the parameters that a rank uses must be the same in every pass. Default false. */
+  /**
+   * As `findUnusedParameters`, and the parameters that a rank uses must be the same in every pass.
+   * Default false.
+   */
   staticGraph?: boolean;
   /**
-   * How gradients travel: `fp16` and `int8` send a half and a quarter of the bytes, rounded at every hop, and replicas stay equal bit
-   * for bit. Default `fp32`: as they are.
+   * How gradients travel: `fp16` and `int8` send a half and a quarter of the bytes, rounded at
+   * every hop, and replicas stay equal bit for bit. Default `fp32`: as they are.
    */
   codec?: CodecName;
   /**
-   * Whether what a codec's rounding took from a step's gradient is added to the next one's. Costs two arrays of the gradient's size.
-   * Default true.
+   * Whether what a codec's rounding took from a step's gradient is added to the next one's. Costs
+   * two arrays of the gradient's size. Default true.
    */
   errorFeedback?: boolean;
   /**
-   * Whether what a rank has computed outlives a `backward` that fails because its group does: it counts as kept by `noSync`, for
-   * the next `backward`, after `regroup` in another group. Costs an array of the gradient's size. Default false.
+   * Whether what a rank has computed outlives a `backward` that fails because its group does: it
+   * counts as kept by `noSync`, for the next `backward`, after `regroup` in another group. Costs an
+   * array of the gradient's size. Default false.
    */
   keepGradients?: boolean;
   clock?: Clock;
-  /** Called when a step's gradients are read and before any is sent; throws if they are void, as after a GPU error. */
+  /**
+   * Called when a step's gradients are read and before any is sent; throws if they are void, as
+   * after a GPU error.
+   */
   checkGradients?: () => void;
 }
 

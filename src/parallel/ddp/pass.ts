@@ -16,7 +16,10 @@ import { stagedGradientsOf } from '../syncBatchNorm/stagedGradients.ts';
 import { hasSyncLayers } from '../syncBatchNorm/stages.ts';
 import type { GradientListener } from './tape.ts';
 
-/** A function that gives the loss, or, for a LayersModel, inputs to apply it to and the loss of its outputs. */
+/**
+ * A function that gives the loss, or, for a LayersModel, inputs to apply it to and the loss of its
+ * outputs.
+ */
 export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
 
 export interface PassOptions {
@@ -25,20 +28,23 @@ export interface PassOptions {
   /** Whether the loss function gives the mean over those samples (default) or their sum. */
   reduction?: 'mean' | 'sum';
   /**
-   * The samples of all ranks in this reduction, including those of `noSync`; the same on every rank. Optional: a codec or a hook
-   * takes averages, so without it ranks add up their samples first, which takes 2(n-1) hops. Ignored inside `join`.
+   * The samples of all ranks in this reduction, including those of `noSync`; the same on every
+   * rank. Optional: a codec or a hook takes averages, so without it ranks add up their samples
+   * first, which takes 2(n-1) hops. Ignored inside `join`.
    */
   totalSamples?: number;
 }
 
 /**
- * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without samples nothing is computed, but a
- * pass through a model still takes part in what its SyncBatchNormalization layers send.
+ * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without
+ * samples nothing is computed, but a pass through a model still takes part in what its
+ * SyncBatchNormalization layers send.
  *
  * @param onfinal see {@link gradientsOfPass}.
  * @returns `null` without samples. The caller disposes of the result.
- * @throws (rejects) UsageError where the number of samples is none, inputs are given for a model that is not known, or a
- *   function for one with SyncBatchNormalization layers in a group of several ranks; what {@link gradientsOfPass} rejects with.
+ * @throws (rejects) UsageError where the number of samples is none, inputs are given for a model
+ *   that is not known, or a function for one with SyncBatchNormalization layers in a group of
+ *   several ranks; what {@link gradientsOfPass} rejects with.
  */
 export async function differentiate<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
@@ -72,19 +78,22 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
 }
 
 /**
- * Runs `model` on `inputs` (without samples only for a model with SyncBatchNormalization layers) in training mode and differentiates `scale`
- * times the loss by each of `variables`, with the statistics of SyncBatchNormalization layers taken over all ranks' samples.
- * Every rank must call it: a model with such layers issues collectives, the same ones on all ranks.
+ * Runs `model` on `inputs` (without samples only for a model with SyncBatchNormalization layers) in
+ * training mode and differentiates `scale` times the loss by each of `variables`, with the
+ * statistics of SyncBatchNormalization layers taken over all ranks' samples. Every rank must call
+ * it: a model with such layers issues collectives, the same ones on all ranks.
  *
- * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of `scale` times loss. With a loss
- * that is a mean, `scale` is this rank's number of samples.
+ * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of
+ * `scale` times loss. With a loss that is a mean, `scale` is this rank's number of samples.
  *
- * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model runs in stages.
+ * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model
+ * runs in stages.
  *
- * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal on all ranks bit for bit.
- * The caller disposes of the result.
+ * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal
+ * on all ranks bit for bit. The caller disposes of the result.
  *
- * @throws (rejects) UsageError for a wrong number of inputs; what {@link stagedGradientsOf} rejects with; DeviceError.
+ * @throws (rejects) UsageError for a wrong number of inputs; what {@link stagedGradientsOf} rejects
+ *   with; DeviceError.
  */
 export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   model: Model,

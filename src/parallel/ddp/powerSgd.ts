@@ -1,14 +1,16 @@
 /**
- * PowerSGD: gradients travel as products of two thin matrices. For a matrix M whose sum over ranks is wanted, all ranks
- * hold the same Q; P = sum(M Q) is made orthonormal, Q = sum(M^T P), and P Q^T is the sum of M projected onto P's columns:
- * one step of a power iteration towards the best approximation of that rank.
+ * PowerSGD: gradients travel as products of two thin matrices. For a matrix M whose sum over ranks
+ * is wanted, all ranks hold the same Q; P = sum(M Q) is made orthonormal, Q = sum(M^T P), and P Q^T
+ * is the sum of M projected onto P's columns: one step of a power iteration towards the best
+ * approximation of that rank.
  *
- * Vogels, Karimireddy, Jaggi: "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization", NeurIPS 2019
- * (https://arxiv.org/abs/1905.13727). Options as in torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+ * Vogels, Karimireddy, Jaggi: "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
+ * Optimization", NeurIPS 2019 (https://arxiv.org/abs/1905.13727). Options as in
+ * torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
  * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html#powersgd-communication-hook).
  *
- * Sums are float64 in a fixed order, rounded once when stored as float32, and whatever decides what is sent comes out of an
- * all-reduce: ranks stay equal bit for bit.
+ * Sums are float64 in a fixed order, rounded once when stored as float32, and whatever decides what
+ * is sent comes out of an all-reduce: ranks stay equal bit for bit.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -22,9 +24,15 @@ export interface PowerSgdOptions {
   matrixApproximationRank?: number;
   /** Steps of plain all-reduce before the first compressed one. Default 10. */
   startPowerSgdIter?: number;
-  /** Add what a step left out to the next one's gradient. Default true; without it training may not converge. */
+  /**
+   * Add what a step left out to the next one's gradient. Default true; without it training may not
+   * converge.
+   */
   useErrorFeedback?: boolean;
-  /** Begin with the last step's Q, so that the power iteration goes on over the steps, instead of a random one. Default true. */
+  /**
+   * Begin with the last step's Q, so that the power iteration goes on over the steps, instead of a
+   * random one. Default true.
+   */
   warmStart?: boolean;
   /** A matrix is compressed only if it shrinks by more than this, >= 1. Default 2. */
   minCompressionRate?: number;
@@ -33,8 +41,9 @@ export interface PowerSgdOptions {
 }
 
 /**
- * The first gradients change the most from one step to the next and are the worst to approximate. torch waits for 1000
- * steps, of runs with 100 000; runs here have some hundreds over links that are the bottleneck.
+ * The first gradients change the most from one step to the next and are the worst to approximate.
+ * torch waits for 1000 steps, of runs with 100 000; runs here have some hundreds over links that
+ * are the bottleneck.
  */
 export const START_POWER_SGD_ITER = 10;
 
@@ -42,8 +51,9 @@ export const START_POWER_SGD_ITER = 10;
 const MIN_COMPRESSION_RATE = 2;
 
 /**
- * A column that keeps no more than this share of its length when the others' directions are taken out of it is made of rounding
- * errors, and a random direction takes its place. A float32 resolves 1.2e-7 of itself; sums over ranks lose a little more.
+ * A column that keeps no more than this share of its length when the others' directions are taken
+ * out of it is made of rounding errors, and a random direction takes its place. A float32 resolves
+ * 1.2e-7 of itself; sums over ranks lose a little more.
  */
 const ORTHOGONALIZATION_EPSILON = 1e-6;
 
@@ -69,21 +79,24 @@ interface SharedState {
 }
 
 /**
- * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows * cols. A bucket takes two
- * all-reduces: what is not compressed (vectors, and tensors that would not shrink enough) and all Ps, then all Qs.
+ * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows *
+ * cols. A bucket takes two all-reduces: what is not compressed (vectors, and tensors that would not
+ * shrink enough) and all Ps, then all Qs.
  *
- * A tensor of more than two dimensions is cut into rows and columns between those dimensions where P and Q are smallest:
- * kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as [kh * kw * in, out]. (torch's view(shape[0], -1) would
- * cut these into kh rows and save next to nothing.)
+ * A tensor of more than two dimensions is cut into rows and columns between those dimensions where
+ * P and Q are smallest: kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as [kh * kw
+ * * in, out]. (torch's view(shape[0], -1) would cut these into kh rows and save next to nothing.)
  *
- * With error feedback, each rank keeps what its own gradient lost, M - P P^T M. Over all ranks, that is the sum of the inputs
- * less the output, as it is of torch's M - output / n, but without how the ranks differ, which would pile up for nothing. The
- * plain steps send it too. What was kept of a parameter that no rank uses in a step stays for the next one that does.
+ * With error feedback, each rank keeps what its own gradient lost, M - P P^T M. Over all ranks,
+ * that is the sum of the inputs less the output, as it is of torch's M - output / n, but without
+ * how the ranks differ, which would pile up for nothing. The plain steps send it too. What was kept
+ * of a parameter that no rank uses in a step stays for the next one that does.
  *
- * Buckets are reduced one after another, in the order of the calls, as several all-reduces each would else be issued in
- * different orders on different ranks. For the same reason nothing else may be issued on the group until a step's hooks
- * are done. A hook belongs to one model. On another group it begins anew, plain steps first: ranks that were not in the
- * old one could not know what it shared; each keeps its own memory, as of the last step that was applied, so that a step that
+ * Buckets are reduced one after another, in the order of the calls, as several all-reduces each
+ * would else be issued in different orders on different ranks. For the same reason nothing else may
+ * be issued on the group until a step's hooks are done. A hook belongs to one model. On another
+ * group it begins anew, plain steps first: ranks that were not in the old one could not know what
+ * it shared; each keeps its own memory, as of the last step that was applied, so that a step that
  * failed can be tried again from the same gradients.
  *
  * @throws UsageError where an option is out of its range.
@@ -104,7 +117,10 @@ export function createPowerSgdHook({
 
   /** What this rank has not sent yet, by parameter. */
   const memories = new Map<number, Float32Array>();
-  /** Memories after the latest step, which replace {@link memories} once it is known to be applied; `null`: nothing is left. */
+  /**
+   * Memories after the latest step, which replace {@link memories} once it is known to be applied;
+   * `null`: nothing is left.
+   */
   const staged = new Map<number, Float32Array | null>();
   /** Whether the latest step has reduced its last bucket. */
   let isWhole = false;
@@ -209,7 +225,10 @@ export function compressedSize(shape: readonly number[], rank: number): number {
   return paysFor(rows, cols, rank, MIN_COMPRESSION_RATE) ? (rows + cols) * rank : rows * cols;
 }
 
-/** Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one column. */
+/**
+ * Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one
+ * column.
+ */
 function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
   const size = sizeOf(shape);
   let best = { rows: 1, cols: size };
@@ -324,7 +343,8 @@ function orthogonalize(columns: Float32Array, length: number, rng: Rng): void {
       fillRandomly(column, rng);
       takeOut();
     }
-    // Once more, as little may be left and that not orthogonal: twice is enough (Giraud et al., 2005).
+    // Once more, as little may be left and that not orthogonal: twice is enough (Giraud et al.,
+    // 2005).
     takeOut();
     const scale = 1 / norm(column);
     for (let i = 0; i < length; i++) column[i]! *= scale;

@@ -1,7 +1,7 @@
 /**
- * The reducer, in PyTorch's word: takes a rank's gradients off the GPU bucket by bucket and adds them up with the other
- * ranks'. A bucket is copied for reading as soon as back-propagation has recorded it, and its all-reduce runs while the GPU
- * computes and copies the next.
+ * The reducer, in PyTorch's word: takes a rank's gradients off the GPU bucket by bucket and adds
+ * them up with the other ranks'. A bucket is copied for reading as soon as back-propagation has
+ * recorded it, and its all-reduce runs while the GPU computes and copies the next.
  */
 import { codecOf, type CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -24,7 +24,10 @@ export interface Reduction {
   samples: number;
   /** Bytes of frames this rank sent meanwhile. */
   bytesSent: number;
-  /** How each bucket went round the ring, by bucket; `null` where it took another way, nothing where a hook carried them. */
+  /**
+   * How each bucket went round the ring, by bucket; `null` where it took another way, nothing where
+   * a hook carried them.
+   */
   traces: (OpTrace | null)[];
   compute: number;
   readback: number;
@@ -38,13 +41,19 @@ export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
   computedAt: number;
 };
 
-/** One backward pass of this rank: gradients of a loss that is scaled as ranks add up, and its samples. */
+/**
+ * One backward pass of this rank: gradients of a loss that is scaled as ranks add up, and its
+ * samples.
+ */
 export interface LocalPass {
   computed: Gradients;
   samples: number;
 }
 
-/** The divisor that makes averages of a step's sums: ranks, or by default the samples of all of them. */
+/**
+ * The divisor that makes averages of a step's sums: ranks, or by default the samples of all of
+ * them.
+ */
 interface Weighting {
   ranks?: number;
   /** The samples of all ranks, where the caller knows; see `PassOptions`. */
@@ -62,11 +71,13 @@ interface ReducerOptions {
   flags: number;
   checkGradients: () => void;
   /**
-   * Whether this rank's gradients outlive a reduction that fails with its group: they are then kept as by
-   * {@link Reducer.accumulate}. Costs an array of the gradient's size.
+   * Whether this rank's gradients outlive a reduction that fails with its group: they are then kept
+   * as by {@link Reducer.accumulate}. Costs an array of the gradient's size.
    */
   keepsLocal: boolean;
-  /** How buckets travel at first: a codec takes averages, and the tally goes as it is, by itself. */
+  /**
+   * How buckets travel at first: a codec takes averages, and the tally goes as it is, by itself.
+   */
   codec: CodecName;
   /** Whether what the codec takes from a step's gradient is added to the next one's. */
   errorFeedback: boolean;
@@ -96,7 +107,10 @@ interface Transfer {
   lastReadAt: number;
 }
 
-/** The tally, small numbers that ranks add up behind the gradient: the loss, the samples, uses by parameter, flags. */
+/**
+ * The tally, small numbers that ranks add up behind the gradient: the loss, the samples, uses by
+ * parameter, flags.
+ */
 const LOSS = 0;
 const SAMPLES = 1;
 const USES = 2;
@@ -175,7 +189,10 @@ export class Reducer {
     return this.#pending?.samples ?? 0;
   }
 
-  /** Stretches of parameters that some rank used in the last reduction; everything where that is not tracked. */
+  /**
+   * Stretches of parameters that some rank used in the last reduction; everything where that is not
+   * tracked.
+   */
   get usedRanges(): readonly Range[] {
     return this.#usedRanges;
   }
@@ -191,8 +208,8 @@ export class Reducer {
   }
 
   /**
-   * Keeps the residuals of the last {@link reduce}. To be called once nothing of the step can fail any more: a step that is tried
-   * again needs the residuals from before it.
+   * Keeps the residuals of the last {@link reduce}. To be called once nothing of the step can fail
+   * any more: a step that is tried again needs the residuals from before it.
    */
   commit(): void {
     // What came of parameters that no rank used is dropped.
@@ -211,7 +228,10 @@ export class Reducer {
     this.#layout = layout;
   }
 
-  /** Takes another layout of the same parameters; {@link gradient} is void afterwards, unless it was zero everywhere. */
+  /**
+   * Takes another layout of the same parameters; {@link gradient} is void afterwards, unless it was
+   * zero everywhere.
+   */
   relayout(layout: FlatLayout): void {
     if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
     this.forgetLosses();
@@ -219,8 +239,9 @@ export class Reducer {
   }
 
   /**
-   * A pass begins: what is returned is to be told its gradients as they become final, so that buckets can be copied while the rest
-   * of the pass is recorded. The last bucket goes with the loss, once all is.
+   * A pass begins: what is returned is to be told its gradients as they become final, so that
+   * buckets can be copied while the rest of the pass is recorded. The last bucket goes with the
+   * loss, once all is.
    */
   listen(): GradientListener {
     this.#early = new Map();
@@ -267,18 +288,18 @@ export class Reducer {
   }
 
   /**
-   * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must call it; one without a
-   * pass contributes zeros.
+   * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank
+   * must call it; one without a pass contributes zeros.
    *
-   * A codec and a hook get averages, so that residuals have the same unit in steps of any size. Where the divisor is not known,
-   * ranks count their samples first.
+   * A codec and a hook get averages, so that residuals have the same unit in steps of any size.
+   * Where the divisor is not known, ranks count their samples first.
    *
-   * Where it fails, all reads are over; with `keepsLocal`, what this rank has computed is kept if it was the group that failed,
-   * and all is dropped if the device did.
+   * Where it fails, all reads are over; with `keepsLocal`, what this rank has computed is kept if
+   * it was the group that failed, and all is dropped if the device did.
    *
    * @param flags this rank's, as many as the options say; their sums come back.
-   * @throws (rejects) DeviceError; MismatchError where samples do not add up to `totalSamples`, which ends the group; what the
-   *   hook and {@link ProcessGroup.allReduce} reject with.
+   * @throws (rejects) DeviceError; MismatchError where samples do not add up to `totalSamples`,
+   *   which ends the group; what the hook and {@link ProcessGroup.allReduce} reject with.
    */
   async reduce(
     pass: LocalPass | null,
@@ -367,7 +388,10 @@ export class Reducer {
     });
   }
 
-  /** Reads each bucket of `computed` into its stretch of `into`, those that are copied already first. */
+  /**
+   * Reads each bucket of `computed` into its stretch of `into`, those that are copied already
+   * first.
+   */
   #read(computed: Gradients | null, into: Float32Array, add: boolean): Reads {
     const { buckets } = this.#layout;
     const { clock } = this.#options;
@@ -377,7 +401,8 @@ export class Reducer {
       const firstAt = Promise.resolve(clock.now());
       return { buckets: buckets.map(() => Promise.resolve()), firstAt, loss: Promise.resolve(0) };
     }
-    // All are queued at once; the GPU does them in order, so the first is here while others are computed or copied.
+    // All are queued at once; the GPU does them in order, so the first is here while others are
+    // computed or copied.
     const readings = buckets.map((_, bucket) => {
       if (bucket < buckets.length - 1) return early.get(bucket) ?? this.#startBucket(bucket, computed.gradients);
       return this.#startBucket(bucket, computed.gradients, computed.value);
@@ -401,8 +426,8 @@ export class Reducer {
   }
 
   /**
-   * The error to report where a reduction fails. A device's comes before its group's: the gradients are void then. Waits for all
-   * reads.
+   * The error to report where a reduction fails. A device's comes before its group's: the gradients
+   * are void then. Waits for all reads.
    */
   async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
     const settled = await Promise.allSettled(reads);
@@ -415,7 +440,10 @@ export class Reducer {
     return error;
   }
 
-  /** The divisor of this step's sums, known before any is sent: from the caller, or counted by all ranks. */
+  /**
+   * The divisor of this step's sums, known before any is sent: from the caller, or counted by all
+   * ranks.
+   */
   async #divisorOf(samples: number, { ranks, totalSamples }: Weighting): Promise<number> {
     const known = ranks ?? totalSamples;
     if (known !== undefined) return known;
@@ -423,7 +451,10 @@ export class Reducer {
     return counted!;
   }
 
-  /** Ends the group where this rank has divided by a wrong total: the others may have divided by the right one. */
+  /**
+   * Ends the group where this rank has divided by a wrong total: the others may have divided by the
+   * right one.
+   */
   #checkTotal({ totalSamples }: Weighting): void {
     const counted = this.#tally[SAMPLES]!;
     if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
@@ -467,7 +498,10 @@ export class Reducer {
     return { traces, issuedAt, lastReadAt };
   }
 
-  /** The tally goes beside the hook; before it, where the hook has to know which parameters were used. */
+  /**
+   * The tally goes beside the hook; before it, where the hook has to know which parameters were
+   * used.
+   */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;
     const group = this.#group;
@@ -497,7 +531,9 @@ export class Reducer {
     return { traces: [], issuedAt: lastReadAt, lastReadAt };
   }
 
-  /** Whether any rank used a parameter, once the tally is added up; true where that is not tracked. */
+  /**
+   * Whether any rank used a parameter, once the tally is added up; true where that is not tracked.
+   */
   #isUsed(parameter: number): boolean {
     return !this.#options.tracksUsage || this.#tally[USES + parameter] !== 0;
   }

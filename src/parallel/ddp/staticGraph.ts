@@ -5,7 +5,8 @@ export class StaticGraph {
   #first: readonly boolean[] | null = null;
 
   /**
-   * @param used for each parameter, whether this pass used it; the first call's are what later ones are held to.
+   * @param used for each parameter, whether this pass used it; the first call's are what later ones
+   *   are held to.
    * @param parameters to name one.
    * @throws MismatchError where they differ.
    */

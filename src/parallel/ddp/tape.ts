@@ -1,14 +1,19 @@
 /**
- * A tape that outlives the call that recorded it. TensorFlow.js records a forward pass and differentiates it in one synchronous
- * call (`tf.grads`); a pass that has to wait for other ranks in between records its parts first and differentiates each of
- * them later. Nothing is computed twice, so random layers and moving averages need no care.
+ * A tape that outlives the call that recorded it. TensorFlow.js records a forward pass and
+ * differentiates it in one synchronous call (`tf.grads`); a pass that has to wait for other ranks
+ * in between records its parts first and differentiates each of them later. Nothing is computed
+ * twice, so random layers and moving averages need no care.
  *
- * This is the one place that touches the engine's tape (`tf.engine().state`, public but undocumented): while recording it is put in
- * the place of the engine's own, and to differentiate, its nodes are handed to the engine as if they had just been recorded.
+ * This is the one place that touches the engine's tape (`tf.engine().state`, public but
+ * undocumented): while recording it is put in the place of the engine's own, and to differentiate,
+ * its nodes are handed to the engine as if they had just been recorded.
  */
 import * as tf from '@tensorflow/tfjs';
 
-/** What was computed, op by op, with the tensors that the gradients of those ops need. Whoever records it disposes of it. */
+/**
+ * What was computed, op by op, with the tensors that the gradients of those ops need. Whoever
+ * records it disposes of it.
+ */
 export type Tape = ReturnType<typeof tf.engine>['state']['activeTape'];
 
 /** Runs `forward`, tidied, and records it; its tensors belong to the caller. */
@@ -35,8 +40,9 @@ export function disposeTape(tape: Tape): void {
 }
 
 /**
- * Takes the gradient back through the tape: the sum over `outputs` of its product with each one's Jacobian (a
- * vector-Jacobian product), for each of `xs`; null where no output depends on it. The tape is used up.
+ * Takes the gradient back through the tape: the sum over `outputs` of its product with each one's
+ * Jacobian (a vector-Jacobian product), for each of `xs`; null where no output depends on it. The
+ * tape is used up.
  *
  * @param outputs tensors computed on the tape, each with its gradient, of its shape.
  * @param xs tensors the tape started from, variables included.
@@ -72,9 +78,10 @@ export function differentiateTape(
 }
 
 /**
- * The order in which back-propagation finishes the gradients of `variables`: it walks the tape backwards, so a gradient is
- * final once the first op on the tape that leads from its variable to `loss` is reached. Of variables that one op finishes
- * the later comes first. To be called inside the gradient scope.
+ * The order in which back-propagation finishes the gradients of `variables`: it walks the tape
+ * backwards, so a gradient is final once the first op on the tape that leads from its variable to
+ * `loss` is reached. Of variables that one op finishes the later comes first. To be called inside
+ * the gradient scope.
  */
 export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
   const uses = usesOf(variables, loss).map((all) => all.at(-1)?.index ?? -1);
@@ -85,8 +92,9 @@ export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar)
 export type GradientListener = (variable: number, gradient: tf.Tensor) => void;
 
 /**
- * Has back-propagation tell `onfinal` each gradient as soon as it is recorded, before it goes on to the ops further ahead: what is
- * recorded then is computed before the rest, that op's own other inputs included. Only of variables that a single op uses; the gradients of others are sums that
+ * Has back-propagation tell `onfinal` each gradient as soon as it is recorded, before it goes on to
+ * the ops further ahead: what is recorded then is computed before the rest, that op's own other
+ * inputs included. Only of variables that a single op uses; the gradients of others are sums that
  * the engine keeps to itself. To be called inside the gradient scope.
  */
 export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scalar, onfinal: GradientListener): void {
@@ -97,7 +105,8 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
     const { gradient, inputs } = node;
     // An op without a gradient: the engine says so.
     if (!gradient) continue;
-    // The engine goes through inputs in their order, and what lies further ahead waits for none but the others.
+    // The engine goes through inputs in their order, and what lies further ahead waits for none but
+    // the others.
     node.inputs = { [input]: inputs[input]!, ...inputs };
     node.gradient = (dys) => {
       const byInput = gradient(dys);

@@ -1,4 +1,7 @@
-/** Whether every rank has built the same model and wrapped it in the same way: the check before anything is shared. */
+/**
+ * Whether every rank has built the same model and wrapped it in the same way: the check before
+ * anything is shared.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError, UsageError } from '../../util/errors.ts';
 import type { SharedOptions } from './options.ts';
@@ -17,10 +20,11 @@ interface Described {
 }
 
 /**
- * Compares number, shapes and dtypes of all ranks' parameters and buffers, and DDP's options, with rank 0's.
+ * Compares number, shapes and dtypes of all ranks' parameters and buffers, and DDP's options, with
+ * rank 0's.
  *
- * @throws (rejects) on every rank MismatchError where one differs, naming the first that does; UsageError where there is
- *   nothing to train, or a variable is not float32.
+ * @throws (rejects) on every rank MismatchError where one differs, naming the first that does;
+ *   UsageError where there is nothing to train, or a variable is not float32.
  */
 export async function verifyModel(
   group: ProcessGroup,
@@ -50,7 +54,8 @@ export function describeModel(
 }
 
 /**
- * In what the model of rank `other` differs from that of rank `first`, and what to do; null where in nothing.
+ * In what the model of rank `other` differs from that of rank `first`, and what to do; null where
+ * in nothing.
  *
  * @param all descriptions by rank.
  * @param variables this rank's, for their names.
@@ -76,7 +81,10 @@ function describe({ shape, dtype }: Variable): Described {
   return { shape, dtype };
 }
 
-/** What of rank `other`'s variables differs from those of rank `first`, in words; null where nothing does. */
+/**
+ * What of rank `other`'s variables differs from those of rank `first`, in words; null where nothing
+ * does.
+ */
 function differenceOf(
   kind: 'parameter' | 'buffer',
   mine: readonly Variable[],

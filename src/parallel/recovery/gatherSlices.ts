@@ -3,9 +3,10 @@ import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
 /**
- * Each of `sources` sends its slice of `values`, all at once round the ring: K(n-1)/n bytes a rank, however many have the array. It
- * is the second half of van de Geijn's broadcast (Barnett et al., "Interprocessor Collective Communication Library", 1994),
- * whose first half, the scatter, the sources have behind them. Every rank must call it.
+ * Each of `sources` sends its slice of `values`, all at once round the ring: K(n-1)/n bytes a rank,
+ * however many have the array. It is the second half of van de Geijn's broadcast (Barnett et al.,
+ * "Interprocessor Collective Communication Library", 1994), whose first half, the scatter, the
+ * sources have behind them. Every rank must call it.
  *
  * @param values what the sources have, the same on each; elsewhere of the same length.
  * @param sources ranks in the group.

@@ -17,8 +17,9 @@ export interface Progress {
   /** Steps that are applied. */
   step: number;
   /**
-   * Generation (of membership) in which the last one was applied, and the one before it; 0: in none of this room's. As a step is applied
-   * once at most in a generation, and by all its ranks alike, `step` and a generation other than 0 name one state.
+   * Generation (of membership) in which the last one was applied, and the one before it; 0: in none
+   * of this room's. As a step is applied once at most in a generation, and by all its ranks alike,
+   * `step` and a generation other than 0 name one state.
    */
   appliedIn: number;
   previousAppliedIn: number;
@@ -26,13 +27,20 @@ export interface Progress {
   position: CursorPosition;
   /** Mean loss of every step. */
   losses: number[];
-  /** Steps between two tests on held-out samples, fixed by the world that the run began in; 0 before it has begun. */
+  /**
+   * Steps between two tests on held-out samples, fixed by the world that the run began in; 0 before
+   * it has begun.
+   */
   evaluateEvery: number;
-  /** Milliseconds that steps have taken by rank 0's clock, told with the last of them; 0 in runs whose time has no bound. */
+  /**
+   * Milliseconds that steps have taken by rank 0's clock, told with the last of them; 0 in runs
+   * whose time has no bound.
+   */
   trainedMs: number;
   /**
-   * Of the last two tests, the newest last: a test is repeated where ranks went while it was on, and is judged anew then by the one
-   * before, so that all ranks have the same whose world it ended in.
+   * Of the last two tests, the newest last: a test is repeated where ranks went while it was on,
+   * and is judged anew then by the one before, so that all ranks have the same whose world it ended
+   * in.
    */
   verdicts: Verdict[];
 }
@@ -63,7 +71,8 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
 /**
  * Takes the outcome of a test after the last step into `progress`.
  *
- * @param loss mean of held-out samples, the same ones in each test of a run, and the same number on all ranks.
+ * @param loss mean of held-out samples, the same ones in each test of a run, and the same number on
+ *   all ranks.
  * @returns whether it is the lowest so far.
  */
 export function judge(progress: Progress, loss: number): boolean {
@@ -76,7 +85,10 @@ export function judge(progress: Progress, loss: number): boolean {
   return isBest;
 }
 
-/** Takes a step into `progress` that was applied in `generation` (of membership); the next one's window begins at `next`. */
+/**
+ * Takes a step into `progress` that was applied in `generation` (of membership); the next one's
+ * window begins at `next`.
+ */
 export function advance(progress: Progress, generation: number, next: CursorPosition): void {
   progress.step += 1;
   progress.previousAppliedIn = progress.appliedIn;

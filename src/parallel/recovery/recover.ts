@@ -1,6 +1,7 @@
 /**
- * Ranks that come to a group with different states go on with one. {@link electState} decides whose; here it travels, and
- * whatever breaks meanwhile leaves each rank with one whole state and the progress that belongs to it.
+ * Ranks that come to a group with different states go on with one. {@link electState} decides
+ * whose; here it travels, and whatever breaks meanwhile leaves each rank with one whole state and
+ * the progress that belongs to it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
@@ -8,12 +9,18 @@ import { allGatherHashes } from './hashes.ts';
 import type { Progress } from './progress.ts';
 import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
 
-/** A rank's state and how it travels. `Head` is the small part of it, which one rank sends; `State` is all of it. */
+/**
+ * A rank's state and how it travels. `Head` is the small part of it, which one rank sends; `State`
+ * is all of it.
+ */
 export interface StateTransfer<Head, Gradient, State> {
   /** Digest of everything that makes two ranks go on alike. */
   digest(): Promise<string>;
   head(): Head;
-  /** Broadcasts the averaged gradient of the last step from rank `keeper` of the group. Every rank must call it. */
+  /**
+   * Broadcasts the averaged gradient of the last step from rank `keeper` of the group. Every rank
+   * must call it.
+   */
   broadcastGradient(keeper: number): Promise<Gradient>;
   /** Applies a step's averaged gradient. What is held of that step is dropped. */
   catchUp(gradient: Gradient, head: Head): void;
@@ -26,14 +33,15 @@ export interface StateTransfer<Head, Gradient, State> {
 }
 
 /**
- * Gives all ranks the state that counts. A rank that has the state before its last step gets that step's averaged gradient and
- * applies it; others that lack it get everything, in slices from all that have it. Every rank must call it.
+ * Gives all ranks the state that counts. A rank that has the state before its last step gets that
+ * step's averaged gradient and applies it; others that lack it get everything, in slices from all
+ * that have it. Every rank must call it.
  *
  * @param states of all ranks, by rank.
  * @param progress this rank's; becomes that of the state.
  * @returns all ranks as they came, and whether each had the state that all have now.
- * @throws (rejects) MismatchError on ranks whose state differs in the end, PeergradError on the others, with `context.odd`; what
- *   collectives reject with.
+ * @throws (rejects) MismatchError on ranks whose state differs in the end, PeergradError on the
+ *   others, with `context.odd`; what collectives reject with.
  */
 export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,
@@ -44,7 +52,8 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
   const comparison = electState(states);
   const { sources } = comparison;
   if (sources.length < group.worldSize) await equalize(group, states, comparison, replica, progress);
-  // No digest covers them: a test that some ranks repeated in another world came out otherwise by the last bit.
+  // No digest covers them: a test that some ranks repeated in another world came out otherwise by
+  // the last bit.
   progress.verdicts = states[sources[0]!]!.verdicts;
   return states.map((state, rank) => ({ ...state, isCurrent: sources.includes(rank) }));
 }
@@ -71,7 +80,8 @@ async function equalize<Head, Gradient, State>(
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
-    // If the group breaks before this rank has loaded the right state, the wrong one must not count for that of this step.
+    // If the group breaks before this rank has loaded the right state, the wrong one must not count
+    // for that of this step.
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
   }

@@ -1,7 +1,7 @@
 /**
- * Who computes which samples of a step's window. A step that failed with its world is taken again by another one: what ranks have
- * computed of it they hold, and only what nobody holds is dealt out anew, to all. A window that was never tried is the case
- * in which nobody holds anything.
+ * Who computes which samples of a step's window. A step that failed with its world is taken again
+ * by another one: what ranks have computed of it they hold, and only what nobody holds is dealt out
+ * anew, to all. A window that was never tried is the case in which nobody holds anything.
  */
 import { splitWindow, type CursorPosition } from '../data/cursor.ts';
 
@@ -20,7 +20,10 @@ export interface RetainedGradient {
   positions: Uint32Array;
 }
 
-/** Holdings of the step that comes next, by rank: a gradient of an earlier step, or of another state, is worth nothing. */
+/**
+ * Holdings of the step that comes next, by rank: a gradient of an earlier step, or of another
+ * state, is worth nothing.
+ */
 export function currentGradients(
   arrivals: readonly { isCurrent: boolean; note: { retained: RetainedGradient | null } }[],
 ): (RetainedGradient | null)[] {
@@ -39,11 +42,12 @@ interface SampleAssignment {
 }
 
 /**
- * Deals out the next step's window. Every rank comes to the same result from the same retainedGradients.
+ * Deals out the next step's window. Every rank comes to the same result from the same
+ * retainedGradients.
  *
- * The window is the one that was dealt out last among those that ranks hold parts of, for it has the most ranks behind it;
- * without any, `fresh`. A gradient is a sum and cannot be taken apart: of ranks that hold the same sample the lowest keeps all it
- * holds, the others nothing.
+ * The window is the one that was dealt out last among those that ranks hold parts of, for it has
+ * the most ranks behind it; without any, `fresh`. A gradient is a sum and cannot be taken apart: of
+ * ranks that hold the same sample the lowest keeps all it holds, the others nothing.
  *
  * @param retainedGradients by rank, of the step that comes next.
  * @param batchSize most samples of a micro-batch.

@@ -1,4 +1,7 @@
-/** What ranks bring into a generation, compared: whose state is everyone's, and who needs what of it. */
+/**
+ * What ranks bring into a generation, compared: whose state is everyone's, and who needs what of
+ * it.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Verdict } from './progress.ts';
 import { PeergradError, type ErrorContext } from '../../util/errors.ts';
@@ -14,7 +17,10 @@ export interface PeerState {
   verdicts: Verdict[];
   /** Of all its state. */
   digest: string;
-  /** Whether it still has the averaged gradient of its last step, and this alone makes that step of the state before. */
+  /**
+   * Whether it still has the averaged gradient of its last step, and this alone makes that step of
+   * the state before.
+   */
   keepsGradient: boolean;
 }
 
@@ -25,13 +31,19 @@ export interface ElectedState {
   digest: string;
   /** Ranks that have it. */
   sources: number[];
-  /** Ranks that are known to have the state before its last step; none where nobody can give them that step's gradient. */
+  /**
+   * Ranks that are known to have the state before its last step; none where nobody can give them
+   * that step's gradient.
+   */
   late: number[];
   /** Who gives it. */
   keeper: number | null;
 }
 
-/** Ranks, ascending, whose state has the most steps; of several, those whose last step was applied in the latest generation. */
+/**
+ * Ranks, ascending, whose state has the most steps; of several, those whose last step was applied
+ * in the latest generation.
+ */
 export function latestStates(states: readonly (Pick<PeerState, 'step' | 'appliedIn'> | null)[]): number[] {
   const known = states.flatMap((state) => state ?? []);
   const step = Math.max(...known.map((state) => state.step));
@@ -40,8 +52,9 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
 }
 
 /**
- * The state with the most steps. Of several, that of the latest generation: while a rank was away the others may have taken its last
- * step anew. Of several still, that which most ranks have. Fresh ranks have no say; where all are, it is rank 0's.
+ * The state with the most steps. Of several, that of the latest generation: while a rank was away
+ * the others may have taken its last step anew. Of several still, that which most ranks have. Fresh
+ * ranks have no say; where all are, it is rank 0's.
  */
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];
@@ -55,13 +68,17 @@ export function electState(states: readonly PeerState[]): ElectedState {
   const before = keeper === null ? 0 : states[keeper]!.previousAppliedIn;
   const late = known.filter((rank) => {
     const one = states[rank]!;
-    // After as many steps a rank may have another state: it applied the last of them in a generation whose others took it again.
+    // After as many steps a rank may have another state: it applied the last of them in a
+    // generation whose others took it again.
     return before !== 0 && one.step === step - 1 && one.appliedIn === before;
   });
   return { step, digest, sources, late, keeper };
 }
 
-/** Ranks whose vote differs from most; those that are fresh are judged, but have no say where others are not. */
+/**
+ * Ranks whose vote differs from most; those that are fresh are judged, but have no say where others
+ * are not.
+ */
 export function divergentRanks(votes: readonly string[], isFresh: readonly boolean[]): number[] {
   const known = votes.filter((_, rank) => !isFresh[rank]);
   if (known.length === 0) return dissenters(votes);
@@ -70,8 +87,8 @@ export function divergentRanks(votes: readonly string[], isFresh: readonly boole
 }
 
 /**
- * Ends a comparison that `odd` ranks do not pass: on those with `OddError`, as they are wrong here, on the others with a
- * PeergradError, as they may go on without them. `context.odd` names them.
+ * Ends a comparison that `odd` ranks do not pass: on those with `OddError`, as they are wrong here,
+ * on the others with a PeergradError, as they may go on without them. `context.odd` names them.
  */
 export function rejectDivergentRanks(
   { rank, worldSize }: ProcessGroup,

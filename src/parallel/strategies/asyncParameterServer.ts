@@ -1,10 +1,12 @@
 /**
- * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it has one, and goes on with the parameters it
- * gets back; rank 0 applies each push by itself. No rank waits for a slower one, up to a bound: none is more than `staleness`
- * steps ahead of the slowest, and every `syncEvery` steps all wait for all. Bytes as for the synchronous server; n updates a
- * step instead of one, each from parameters some updates old.
+ * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it has one, and goes
+ * on with the parameters it gets back; rank 0 applies each push by itself. No rank waits for a
+ * slower one, up to a bound: none is more than `staleness` steps ahead of the slowest, and every
+ * `syncEvery` steps all wait for all. Bytes as for the synchronous server; n updates a step instead
+ * of one, each from parameters some updates old.
  *
- * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server" (NeurIPS 2013).
+ * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"
+ * (NeurIPS 2013).
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
@@ -91,8 +93,9 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
 }
 
 /**
- * Rank 0's part: applies pushes as they come, and answers each when its rank may go on. A round is the time from one point where
- * all wait for all to the next; between two rounds the server takes nothing.
+ * Rank 0's part: applies pushes as they come, and answers each when its rank may go on. A round is
+ * the time from one point where all wait for all to the next; between two rounds the server takes
+ * nothing.
  */
 class Server {
   readonly #replica: Replica;
@@ -123,7 +126,9 @@ class Server {
     await this.#advanceOwn(this.#clocks[0]! + 1);
   }
 
-  /** Ends the round early. Resolves when every rank has halted and been sent the same parameters. */
+  /**
+   * Ends the round early. Resolves when every rank has halted and been sent the same parameters.
+   */
   async halt(): Promise<void> {
     await this.#advanceOwn(this.#options.syncEvery);
   }

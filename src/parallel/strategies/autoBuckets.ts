@@ -1,6 +1,6 @@
 /**
- * The cap of a ring's buckets where it finds its own codec: once that is chosen, buckets are as usual for some steps and are timed, then
- * all ranks choose, once.
+ * The cap of a ring's buckets where it finds its own codec: once that is chosen, buckets are as
+ * usual for some steps and are timed, then all ranks choose, once.
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';

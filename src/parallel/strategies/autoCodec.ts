@@ -1,4 +1,7 @@
-/** The codec of a ring that finds its own: the first steps of a world go as they are and are timed, then all ranks choose. */
+/**
+ * The codec of a ring that finds its own: the first steps of a world go as they are and are timed,
+ * then all ranks choose.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CodecChoice } from '../../protocol/events.ts';
 import type { JobCodec } from '../../spec/names.ts';
@@ -7,11 +10,14 @@ import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts
 import type { StepReport } from './strategy.ts';
 
 /**
- * A world's first step may wait for shaders and for links to get up to speed. If it needs a codec all the same, it will; if it seems to
- * need none, nobody knows.
+ * A world's first step may wait for shaders and for links to get up to speed. If it needs a codec
+ * all the same, it will; if it seems to need none, nobody knows.
  */
 const FIRST = 1;
-/** Most steps that are timed after it: their median bears one that was disturbed. At fp32 each may take seconds. */
+/**
+ * Most steps that are timed after it: their median bears one that was disturbed. At fp32 each may
+ * take seconds.
+ */
 const TIMED = 3;
 
 export class AutoCodec {
@@ -32,7 +38,10 @@ export class AutoCodec {
     if (!this.#isChosen) this.#reports.push(report);
   }
 
-  /** Before a step. Every rank must call it. @returns what was chosen now: as soon as it is beyond doubt. */
+  /**
+   * Before a step. Every rank must call it. @returns what was chosen now: as soon as it is beyond
+   * doubt.
+   */
   async choose(): Promise<CodecChoice | null> {
     const { length } = this.#reports;
     if (this.#isChosen || length === 0) return null;

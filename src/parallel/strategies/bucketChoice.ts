@@ -1,8 +1,10 @@
 /**
- * How much a bucket may hold, from how the first steps' buckets went. As Shi, Chu and Li have it ("MG-WFBP: Efficient Data
- * Communication for Distributed Synchronous SGD Algorithms", INFOCOM 2019): a bucket's all-reduce takes alpha + beta * bytes, and
- * begins once its gradients are ready and the one before is done. Large buckets save alphas and wait for gradients. They find the best
- * of all cuts; here the cap is chosen, of a few. A pure function of numbers that all ranks have, so all choose the same.
+ * How much a bucket may hold, from how the first steps' buckets went. As Shi, Chu and Li have it
+ * ("MG-WFBP: Efficient Data Communication for Distributed Synchronous SGD Algorithms", INFOCOM
+ * 2019): a bucket's all-reduce takes alpha + beta * bytes, and begins once its gradients are ready
+ * and the one before is done. Large buckets save alphas and wait for gradients. They find the best
+ * of all cuts; here the cap is chosen, of a few. A pure function of numbers that all ranks have, so
+ * all choose the same.
  */
 import type { BucketChoice } from '../../protocol/events.ts';
 import { BUCKET_CAP_BYTES, cutSizes, FIRST_BUCKET_BYTES } from '../ddp/buckets.ts';
@@ -66,7 +68,10 @@ function latencyOf(measured: readonly MeasuredBucket[], usual: number): number {
   return Math.min(Math.max(0, isFit ? carriedMs - (bytes * covariance) / variance : usual), most);
 }
 
-/** When gradients up to `end` bytes were ready, in a straight line from one bucket's end to the next's. */
+/**
+ * When gradients up to `end` bytes were ready, in a straight line from one bucket's end to the
+ * next's.
+ */
 function readyAt(measured: readonly MeasuredBucket[], end: number): number {
   let before = { end: 0, readyMs: measured[0]!.readyMs };
   for (const { bytes, readyMs } of measured) {

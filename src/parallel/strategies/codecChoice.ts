@@ -1,6 +1,7 @@
 /**
- * Which codec a run needs, from how its first steps went: the one that takes least away from gradients and keeps communication a
- * small part of a step. A pure function of numbers that all ranks have, so all choose the same.
+ * Which codec a run needs, from how its first steps went: the one that takes least away from
+ * gradients and keeps communication a small part of a step. A pure function of numbers that all
+ * ranks have, so all choose the same.
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
@@ -20,7 +21,10 @@ const TOO_MUCH = 0.5;
 const LOCAL_SGD_STEPS = 8;
 /** Measured steps may be so many times off, in either direction. */
 const DOUBT = 2;
-/** Encoding and decoding on one core, milliseconds a byte of gradient, as measured. PowerSGD multiplies: this is what rank 8 takes. */
+/**
+ * Encoding and decoding on one core, milliseconds a byte of gradient, as measured. PowerSGD
+ * multiplies: this is what rank 8 takes.
+ */
 const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
 /** All-reduces that wait for each other. */
 const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
@@ -48,7 +52,10 @@ export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, 
   };
 }
 
-/** Whether the choice would be the same if communication took a few times more, or less, than it seemed to. */
+/**
+ * Whether the choice would be the same if communication took a few times more, or less, than it
+ * seemed to.
+ */
 export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
   const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {

@@ -1,9 +1,10 @@
 /**
  * `ring`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
  *
- * It is elastic: a step that ends early with its group changes nothing but what the rank holds, and in the next group
- * {@link Ddp.attach} makes all ranks' states one. As an update needs everyone's gradient, ranks of one group are one step
- * apart at most, so what a rank has to keep for the others is its last averaged gradient.
+ * It is elastic: a step that ends early with its group changes nothing but what the rank holds, and
+ * in the next group {@link Ddp.attach} makes all ranks' states one. As an update needs everyone's
+ * gradient, ranks of one group are one step apart at most, so what a rank has to keep for the
+ * others is its last averaged gradient.
  */
 import { codecOf } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -25,17 +26,22 @@ import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
-/** Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does in the end. */
+/**
+ * Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does in the
+ * end.
+ */
 const POWER_SGD_RANK = 2;
 /**
- * The same where ranks choose it by themselves, who were asked for as many bytes as do no harm, not for the fewest. An mlp with 256
- * hidden units on MNIST, 4 ranks of 256, is 90 % right after 12 steps with fp32, after 24 at rank 2, 16 at 4, 12 at 8 and at 16, which
- * send a 71st, a 37th, an 18th and a 10th of the bytes.
+ * The same where ranks choose it by themselves, who were asked for as many bytes as do no harm, not
+ * for the fewest. An mlp with 256 hidden units on MNIST, 4 ranks of 256, is 90 % right after 12
+ * steps with fp32, after 24 at rank 2, 16 at 4, 12 at 8 and at 16, which send a 71st, a 37th, an
+ * 18th and a 10th of the bytes.
  */
 const CHOSEN_POWER_SGD_RANK = 8;
 /**
- * Its plain steps first (none where some were taken to choose it), which have to be few, or they outweigh all others in bytes. With 4
- * in place of 2, an mlp on MNIST sent 37 in place of 48 times fewer bytes than with fp32, and was no more accurate.
+ * Its plain steps first (none where some were taken to choose it), which have to be few, or they
+ * outweigh all others in bytes. With 4 in place of 2, an mlp on MNIST sent 37 in place of 48 times
+ * fewer bytes than with fp32, and was no more accurate.
  */
 const POWER_SGD_START = 2;
 
@@ -129,7 +135,10 @@ export class Ddp implements Strategy {
     return this.#isFresh;
   }
 
-  /** Samples whose gradients this rank holds for the next step: those of {@link accumulate}, and of a step that failed. */
+  /**
+   * Samples whose gradients this rank holds for the next step: those of {@link accumulate}, and of
+   * a step that failed.
+   */
   get heldSamples(): number {
     return this.#ddp.pendingSamples;
   }
@@ -140,14 +149,17 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Undoes what a step that was not applied did to the model's buffers. Its gradients are dropped with that: computed anew, they
-   * do it again.
+   * Undoes what a step that was not applied did to the model's buffers. Its gradients are dropped
+   * with that: computed anew, they do it again.
    */
   rollBack(): void {
     if (this.#buffers.rollBack()) this.drop();
   }
 
-  /** Adds this rank's samples to those of the next {@link step}: where there are more than fit one batch. */
+  /**
+   * Adds this rank's samples to those of the next {@link step}: where there are more than fit one
+   * batch.
+   */
   async accumulate(pass: Pass, options: PassOptions): Promise<void> {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
   }
@@ -229,15 +241,16 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most steps (for ties see
-   * `electState`), as {@link recover} says. Every rank must call it. Whatever it is interrupted by, a rank has one whole state,
-   * and the progress that belongs to it.
+   * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most
+   * steps (for ties see `electState`), as {@link recover} says. Every rank must call it. Whatever
+   * it is interrupted by, a rank has one whole state, and the progress that belongs to it.
    *
    * @param progress this rank's; becomes that of the state.
    * @param note anything that the other ranks are to know.
    * @returns all ranks as they came.
-   * @throws (rejects) where models differ from that of most, MismatchError on the ranks that do, PeergradError on the others,
-   *   with `context.odd`; MismatchError where states differ in the end; what collectives reject with.
+   * @throws (rejects) where models differ from that of most, MismatchError on the ranks that do,
+   *   PeergradError on the others, with `context.odd`; MismatchError where states differ in the
+   *   end; what collectives reject with.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<Arrival<Note>[]> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;
@@ -263,8 +276,9 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Gives all ranks of the group a state that some of them have kept; none where nobody has. Every rank must call it. What it is
-   * interrupted by may leave ranks with different states after the same step, of which {@link attach} makes one.
+   * Gives all ranks of the group a state that some of them have kept; none where nobody has. Every
+   * rank must call it. What it is interrupted by may leave ranks with different states after the
+   * same step, of which {@link attach} makes one.
    *
    * @param kept the same on each rank that has it.
    */
@@ -371,7 +385,10 @@ export class Ddp implements Strategy {
   }
 }
 
-/** A state of the sizes of `mine`, which `sources` have: the small parts as `theirs`, the rest in slices from all of them. */
+/**
+ * A state of the sizes of `mine`, which `sources` have: the small parts as `theirs`, the rest in
+ * slices from all of them.
+ */
 async function gatherState(
   group: ProcessGroup,
   mine: DdpState,

@@ -1,9 +1,10 @@
 /**
- * `diloco`: every rank trains by itself for H steps (AdamW); then the average of how far all have come, weighted by samples, is
- * the gradient of an outer optimizer (Nesterov momentum 0.9, learning rate 0.7) on the shared parameters. Bytes as local
- * SGD's, with H in the tens to hundreds.
+ * `diloco`: every rank trains by itself for H steps (AdamW); then the average of how far all have
+ * come, weighted by samples, is the gradient of an outer optimizer (Nesterov momentum 0.9, learning
+ * rate 0.7) on the shared parameters. Bytes as local SGD's, with H in the tens to hundreds.
  *
- * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023), algorithm 1.
+ * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023),
+ * algorithm 1.
  */
 import { LocalSteps, type LocalStepsOptions } from './localSteps.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';

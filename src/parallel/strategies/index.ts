@@ -18,12 +18,21 @@ export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'stal
 
 /** Steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
-/** The paper's 500 suit runs of 100 000 steps; a lesson's has some hundred. Chosen by measurement: docs/STRATEGIES.md. */
+/**
+ * The paper's 500 suit runs of 100 000 steps; a lesson's has some hundred. Chosen by measurement:
+ * docs/STRATEGIES.md.
+ */
 const DILOCO_STEPS = 20;
-/** Steps after which a server without a clock lets all catch up: often enough to test and compare ranks. */
+/**
+ * Steps after which a server without a clock lets all catch up: often enough to test and compare
+ * ranks.
+ */
 const ASYNC_STEPS = 10;
 
-/** Makes it on this rank alone; then every rank attaches its own, of the same choice, to their group. */
+/**
+ * Makes it on this rank alone; then every rank attaches its own, of the same choice, to their
+ * group.
+ */
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
   options: StrategyOptions & { createOuterOptimizer: (size: number) => Optimizer },

@@ -1,8 +1,10 @@
 /**
- * `local-sgd`: every rank trains by itself, and every H steps all take the average of their parameters, weighted by samples.
- * 2K(n-1)/(nH) bytes per rank and step: the ring's, divided by H. Optimizers' averages stay each rank's own.
+ * `local-sgd`: every rank trains by itself, and every H steps all take the average of their
+ * parameters, weighted by samples. 2K(n-1)/(nH) bytes per rank and step: the ring's, divided by H.
+ * Optimizers' averages stay each rank's own.
  *
- * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD without its warm-up.
+ * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD
+ * without its warm-up.
  */
 import { LocalSteps } from './localSteps.ts';
 import { Replica } from './replica.ts';

@@ -1,4 +1,7 @@
-/** What strategies share whose ranks learn by themselves for some steps and then exchange what they have learned. */
+/**
+ * What strategies share whose ranks learn by themselves for some steps and then exchange what they
+ * have learned.
+ */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { ErrorFeedback } from '../ddp/errorFeedback.ts';
@@ -54,9 +57,10 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   }
 
   /**
-   * Makes `values`, as many as there are parameters, their mean over all ranks, each weighted by its samples since the last
-   * exchange: a rank that had none has learned nothing, and would only hold the others back. As federated averaging
-   * (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).
+   * Makes `values`, as many as there are parameters, their mean over all ranks, each weighted by
+   * its samples since the last exchange: a rank that had none has learned nothing, and would only
+   * hold the others back. As federated averaging (McMahan et al., "Communication-Efficient Learning
+   * of Deep Networks from Decentralized Data", AISTATS 2017).
    */
   protected async average(values: Float32Array): Promise<void> {
     const { codec } = this.options;

@@ -10,8 +10,8 @@ export interface PeriodicModelAveragerOptions {
 }
 
 /**
- * Averages parameters over the ranks once a period, after Lin et al., "Don't Use Large Mini-Batches, Use Local SGD" (ICLR
- * 2020).
+ * Averages parameters over the ranks once a period, after Lin et al., "Don't Use Large
+ * Mini-Batches, Use Local SGD" (ICLR 2020).
  *
  * Source: torch.distributed.algorithms.model_averaging.averagers
  * (https://github.com/pytorch/pytorch/blob/main/torch/distributed/algorithms/model_averaging/averagers.py)
@@ -19,7 +19,10 @@ export interface PeriodicModelAveragerOptions {
 export class PeriodicModelAverager {
   readonly period: number;
   readonly warmupSteps: number;
-  /** Steps so far. It must be the same on all ranks: a rank that joins takes it from one that was there. */
+  /**
+   * Steps so far. It must be the same on all ranks: a rank that joins takes it from one that was
+   * there.
+   */
   step = 0;
 
   /** @throws UsageError where a number is no count. */
@@ -31,17 +34,20 @@ export class PeriodicModelAverager {
   }
 
   /**
-   * Call it on every rank after each optimizer step. At the steps warmupSteps, warmupSteps + period, ... (counted from 0)
-   * `params` becomes its mean over the ranks, the same bits on all of them. For a DistributedDataParallel whose hook leaves ranks
-   * to themselves: `if (await averager.averageParameters(ddp.parameters, group)) ddp.writeParameters()`.
+   * Call it on every rank after each optimizer step. At the steps warmupSteps, warmupSteps +
+   * period, ... (counted from 0) `params` becomes its mean over the ranks, the same bits on all of
+   * them. For a DistributedDataParallel whose hook leaves ranks to themselves: `if (await
+   * averager.averageParameters(ddp.parameters, group)) ddp.writeParameters()`.
    *
    * @returns whether it did.
-   * @throws (rejects) what {@link ProcessGroup.allReduce} rejects with; `params` and {@link step} are then as before.
+   * @throws (rejects) what {@link ProcessGroup.allReduce} rejects with; `params` and {@link step}
+   *   are then as before.
    */
   async averageParameters(params: Float32Array, group: ProcessGroup): Promise<boolean> {
     const isDue = this.step >= this.warmupSteps && (this.step - this.warmupSteps) % this.period === 0;
     if (isDue) {
-      // A copy, as an all-reduce that fails leaves partial sums, and these parameters exist nowhere else.
+      // A copy, as an all-reduce that fails leaves partial sums, and these parameters exist nowhere
+      // else.
       const sum = params.slice();
       await group.allReduce(sum);
       for (let i = 0; i < sum.length; i++) params[i] = sum[i]! / group.worldSize;

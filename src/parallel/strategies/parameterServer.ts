@@ -1,8 +1,10 @@
 /**
- * `parameter-server`: rank 0 gathers every rank's gradient, updates, and sends the parameters to all. Learns what the ring does;
- * rank 0's line carries K(n-1) in and as much out in each step, the others' K each way. Two hops, whatever n is.
+ * `parameter-server`: rank 0 gathers every rank's gradient, updates, and sends the parameters to
+ * all. Learns what the ring does; rank 0's line carries K(n-1) in and as much out in each step, the
+ * others' K each way. Two hops, whatever n is.
  *
- * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous, with one server.
+ * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014),
+ * synchronous, with one server.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from './replica.ts';

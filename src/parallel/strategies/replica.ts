@@ -1,4 +1,7 @@
-/** One rank's copy of the model for strategies that do not reduce gradients in buckets: flat parameters, flat gradient. */
+/**
+ * One rank's copy of the model for strategies that do not reduce gradients in buckets: flat
+ * parameters, flat gradient.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Clock } from '../../util/clock.ts';
 import { divide } from '../../util/divide.ts';
@@ -40,7 +43,10 @@ interface ReplicaOptions {
 export class Replica {
   readonly size: number;
   readonly parameters: Float32Array<ArrayBuffer>;
-  /** The gradient summed over samples, then the summed loss and the number of samples: what ranks can add up. */
+  /**
+   * The gradient summed over samples, then the summed loss and the number of samples: what ranks
+   * can add up.
+   */
   readonly sums: Float32Array<ArrayBuffer>;
   /** The gradient part of {@link sums}. */
   readonly gradient: Float32Array<ArrayBuffer>;
@@ -73,7 +79,8 @@ export class Replica {
   }
 
   /**
-   * Goes on in `group`: checks that its ranks have the same model, and gives every rank rank 0's variables.
+   * Goes on in `group`: checks that its ranks have the same model, and gives every rank rank 0's
+   * variables.
    *
    * @throws (rejects) as DDP's `create`.
    */
@@ -109,7 +116,10 @@ export class Replica {
     return { loss, samples, compute: clock.now() - startedAt };
   }
 
-  /** Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are zero. */
+  /**
+   * Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are
+   * zero.
+   */
   static average(sums: Float32Array): { loss: number; samples: number } {
     const size = sums.length - EXTRA_ELEMENTS;
     const samples = sums[size + 1]!;
@@ -123,7 +133,10 @@ export class Replica {
     writeVariables(this.#variables.parameters, this.#slots, this.parameters);
   }
 
-  /** Gives every rank rank 0's values of those buffers that any rank has changed since the last time. */
+  /**
+   * Gives every rank rank 0's values of those buffers that any rank has changed since the last
+   * time.
+   */
   async shareBuffers(): Promise<void> {
     if (this.#buffers.count === 0) return;
     const changes = await this.#group.allReduce(Float32Array.from(this.#buffers.changes()));

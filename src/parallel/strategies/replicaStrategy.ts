@@ -26,8 +26,9 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
   }
 
   /**
-   * Learns in `group` from now on: checks that its ranks have the same model, and gives every rank rank 0's. Every rank must call
-   * it, once: what ranks learn by themselves is lost when they change.
+   * Learns in `group` from now on: checks that its ranks have the same model, and gives every rank
+   * rank 0's. Every rank must call it, once: what ranks learn by themselves is lost when they
+   * change.
    *
    * @throws (rejects) MismatchError where models differ, and what collectives reject with.
    */

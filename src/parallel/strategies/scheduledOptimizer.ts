@@ -1,6 +1,7 @@
 /**
- * An optimizer as a run drives it: its learning rate changes from step to step, and long gradients are cut. Both belong to the moment in
- * which a step is applied: a rate that is set earlier would make states differ between ranks that were interrupted.
+ * An optimizer as a run drives it: its learning rate changes from step to step, and long gradients
+ * are cut. Both belong to the moment in which a step is applied: a rate that is set earlier would
+ * make states differ between ranks that were interrupted.
  */
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
 import type { Range } from '../../util/range.ts';

@@ -1,6 +1,7 @@
 /**
- * How the learning of many ranks becomes one model: one interface, a class for each way. K is the bytes of the parameters, n the
- * world size; docs/STRATEGIES.md says what each costs and when to choose it.
+ * How the learning of many ranks becomes one model: one interface, a class for each way. K is the
+ * bytes of the parameters, n the world size; docs/STRATEGIES.md says what each costs and when to
+ * choose it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
@@ -14,7 +15,10 @@ export interface StepReport {
   /** Mean over `samples`. */
   loss: number;
   samples: number;
-  /** How each bucket went round the ring, by bucket; `null` where it took another way, nothing where there is no ring. */
+  /**
+   * How each bucket went round the ring, by bucket; `null` where it took another way, nothing where
+   * there is no ring.
+   */
   traces: readonly (OpTrace | null)[];
   /** Milliseconds, see `StepTimes`. */
   compute: number;
@@ -22,13 +26,18 @@ export interface StepReport {
   communicate: number;
   exposed: number;
   update: number;
-  /** The codec that ranks have agreed on before this step, and why; where they have not, nothing. */
+  /**
+   * The codec that ranks have agreed on before this step, and why; where they have not, nothing.
+   */
   choice?: CodecChoice | null;
   /** The same of how much a bucket holds. */
   bucketChoice?: BucketChoice | null;
 }
 
-/** Called in the moment a step is applied, and not a turn of the event loop later: what counts steps must not differ. */
+/**
+ * Called in the moment a step is applied, and not a turn of the event loop later: what counts steps
+ * must not differ.
+ */
 export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
 export interface StrategyOptions {
@@ -39,7 +48,10 @@ export interface StrategyOptions {
   /** Makes the optimizer, for that many parameters. */
   createOptimizer: (size: number) => Optimizer;
   clock: Clock;
-  /** Called when a step's gradients are read and before they are used; throws if they are void, as after a GPU error. */
+  /**
+   * Called when a step's gradients are read and before they are used; throws if they are void, as
+   * after a GPU error.
+   */
   checkGradients: () => void;
 }
 
@@ -51,7 +63,9 @@ export interface Strategy {
   readonly bucketBytes: readonly number[];
   /** Whether a step's loss and samples are all ranks'; otherwise they are this rank's. */
   readonly reportsAllRanks: boolean;
-  /** Whether all ranks hold the same parameters now. Steps, and so this, are the same on all ranks. */
+  /**
+   * Whether all ranks hold the same parameters now. Steps, and so this, are the same on all ranks.
+   */
   readonly isSynchronized: boolean;
   /**
    * One optimizer step on this rank's samples. Every rank must take as many steps.
@@ -61,7 +75,10 @@ export interface Strategy {
   step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport>;
   /** Runs what a step runs on the GPU, and learns nothing. */
   warmUp(pass: Pass, options: PassOptions): Promise<void>;
-  /** Gives all ranks the same parameters, if they are not. Every rank must call it after the same step. */
+  /**
+   * Gives all ranks the same parameters, if they are not. Every rank must call it after the same
+   * step.
+   */
   synchronize(): Promise<void>;
   /** What must be equal on all ranks while they are synchronized. */
   state(): readonly ArrayBufferView[];

@@ -10,10 +10,11 @@ export interface Moments {
 }
 
 /**
- * The moments of all parts' elements together; parts of no elements count for nothing, and all parts empty give zeros. From
- * the parts' own means, not from sums of squares, which cancel where the mean is large against the deviation (Chan,
- * Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). Float64 `+ - * /` in the order of `parts`: every
- * machine gets the same bits.
+ * The moments of all parts' elements together; parts of no elements count for nothing, and all
+ * parts empty give zeros. From the parts' own means, not from sums of squares, which cancel where
+ * the mean is large against the deviation (Chan, Golub and LeVeque, Algorithms for Computing the
+ * Sample Variance, 1983). Float64 `+ - * /` in the order of `parts`: every machine gets the same
+ * bits.
  */
 export function mergeMoments(parts: readonly Moments[]): Moments {
   const channels = parts[0]!.mean.length;

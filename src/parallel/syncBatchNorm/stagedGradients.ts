@@ -1,16 +1,19 @@
 /**
- * Gradients of a model with SyncBatchNormalization layers. A layer's `call` and TensorFlow.js's backward are synchronous, while
- * statistics cross the network: so the model runs in stages (`stages.ts`), each recorded on a tape of its own (`tape.ts`), with
- * one collective behind a stage on the way forward and one on the way back.
+ * Gradients of a model with SyncBatchNormalization layers. A layer's `call` and TensorFlow.js's
+ * backward are synchronous, while statistics cross the network: so the model runs in stages
+ * (`stages.ts`), each recorded on a tape of its own (`tape.ts`), with one collective behind a stage
+ * on the way forward and one on the way back.
  *
- * Forward, the ranks gather mean, variance and count per channel. Backward, let L be the sum over ranks of each one's scaled
- * loss, y = gamma (x - m) / s + beta, s = sqrt(variance + epsilon), and N the elements of a channel on all ranks (Ioffe and
- * Szegedy, Batch Normalization, 2015, section 3):
+ * Forward, the ranks gather mean, variance and count per channel. Backward, let L be the sum over
+ * ranks of each one's scaled loss, y = gamma (x - m) / s + beta, s = sqrt(variance + epsilon), and
+ * N the elements of a channel on all ranks (Ioffe and Szegedy, Batch Normalization, 2015, section
+ * 3):
  *
  *     dL/dx = gamma / s (dy - sum(dy) / N - (x - m) / s^2 sum(dy (x - m)) / N)
  *
- * L's gradient by a rank's y is that of the rank's own scaled loss, so the two sums are all that has to cross the network.
- * The gradients by variables stay the rank's part; summed over ranks they are L's.
+ * L's gradient by a rank's y is that of the rank's own scaled loss, so the two sums are all that
+ * has to cross the network. The gradients by variables stay the rank's part; summed over ranks they
+ * are L's.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -58,14 +61,20 @@ type LossOf = (outputs: tf.Tensor[]) => Scalar;
 class StagedPass {
   readonly #staged: StagedModel;
   readonly #group: ProcessGroup;
-  /** A rank without samples runs no kernel, as backends differ on empty tensors: it only takes part in the collectives. */
+  /**
+   * A rank without samples runs no kernel, as backends differ on empty tensors: it only takes part
+   * in the collectives.
+   */
   readonly #isEmpty: boolean;
   /** By value: those that live beyond their stage. */
   readonly #values = new Map<number, tf.Tensor>();
   readonly #tapes = new Map<Stage, Tape>();
   /** Over all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
-  /** What is known so far of the gradient by a value or variable, by its tensor's id; in the order of what was added last. */
+  /**
+   * What is known so far of the gradient by a value or variable, by its tensor's id; in the order
+   * of what was added last.
+   */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
   /** Scaled. Null on a rank without samples, and once it is the result's. */
@@ -256,7 +265,9 @@ class StagedPass {
     }
   }
 
-  /** As TensorFlow.js's layer: with the biased variance, and once for each call of a shared layer. */
+  /**
+   * As TensorFlow.js's layer: with the biased variance, and once for each call of a shared layer.
+   */
   async #updateMovingAverages(): Promise<void> {
     const calls = this.#staged.syncs;
     // One of each layer's calls.
@@ -285,7 +296,10 @@ function isEmpty(inputs: readonly tf.Tensor[]): boolean {
   return inputs[0]!.shape[0] === 0;
 }
 
-/** As TensorFlow.js's executor applies a layer, but for masks, which would have to be carried from stage to stage. */
+/**
+ * As TensorFlow.js's executor applies a layer, but for masks, which would have to be carried from
+ * stage to stage.
+ */
 function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
   const outputs = [layer.apply(inputs, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
   if (layer.supportsMasking && [layer.computeMask(inputs)].flat().some(Boolean)) {
@@ -297,7 +311,10 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
   return outputs;
 }
 
-/** The gradients by `variables`, taken out of all there are, which are in the order in which they became ready. */
+/**
+ * The gradients by `variables`, taken out of all there are, which are in the order in which they
+ * became ready.
+ */
 function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
   const used = variables.map(({ id }) => all.has(id));
   const indices = new Map(variables.map(({ id }, i) => [id, i]));
@@ -317,7 +334,9 @@ function pairsSize(calls: readonly LayerOf[]): number {
   return calls.reduce((size, { layer }) => size + 2 * layer.channels, 0);
 }
 
-/** Views of `flat` where two values per channel for each of `calls` lie in it, one behind the other. */
+/**
+ * Views of `flat` where two values per channel for each of `calls` lie in it, one behind the other.
+ */
 function splitPairs(calls: readonly LayerOf[], flat: Float32Array): (readonly [Float32Array, Float32Array])[] {
   let at = 0;
   return calls.map(({ layer: { channels } }) => {

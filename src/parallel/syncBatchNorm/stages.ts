@@ -1,6 +1,7 @@
 /**
- * A model's graph in stages, cut at its SyncBatchNormalization layers: what a stage computes needs no other rank, and between
- * one and the next the statistics of the layers in between are exchanged. Layers that become ready together are in one cut.
+ * A model's graph in stages, cut at its SyncBatchNormalization layers: what a stage computes needs
+ * no other rank, and between one and the next the statistics of the layers in between are
+ * exchanged. Layers that become ready together are in one cut.
  */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
@@ -23,7 +24,9 @@ export interface SyncCall {
 export interface Stage {
   /** In an order in which they can be computed. */
   calls: LayerCall[];
-  /** Of the cut behind this stage: their outputs are values of the next. The last stage has none. */
+  /**
+   * Of the cut behind this stage: their outputs are values of the next. The last stage has none.
+   */
   syncs: SyncCall[];
   /** What the calls read and do not compute, but for the model's inputs. */
   reads: number[];
@@ -40,7 +43,10 @@ export interface StagedModel {
   syncs: SyncCall[];
 }
 
-/** Whether a pass through the model needs other ranks' statistics: a model of many layers is walked only where it does. */
+/**
+ * Whether a pass through the model needs other ranks' statistics: a model of many layers is walked
+ * only where it does.
+ */
 export function hasSyncLayers({ layers }: Model): boolean {
   return layers.some((layer) =>
     layer instanceof tf.LayersModel
@@ -50,8 +56,8 @@ export function hasSyncLayers({ layers }: Model): boolean {
 }
 
 /**
- * @throws UsageError where a SyncBatchNormalization is inside another layer than a model (such as TimeDistributed), where no cut
- *   reaches it.
+ * @throws UsageError where a SyncBatchNormalization is inside another layer than a model (such as
+ *   TimeDistributed), where no cut reaches it.
  */
 export function cutIntoStages(model: Model): StagedModel {
   const dtypes: tf.DataType[] = [];
@@ -84,7 +90,8 @@ export function cutIntoStages(model: Model): StagedModel {
     const values = new Map(container.inputs.map(({ id }, i) => [id, given[i]!]));
     const visit = (symbolic: tf.SymbolicTensor): number => {
       if (!values.has(symbolic.id)) {
-        // The last input first, as TensorFlow.js does it: moving averages depend on the order where a layer is shared.
+        // The last input first, as TensorFlow.js does it: moving averages depend on the order where
+        // a layer is shared.
         const inputs = symbolic.inputs.toReversed().map(visit).toReversed();
         const { outputTensors } = symbolic.sourceLayer.inboundNodes[symbolic.nodeIndex]!;
         const results = apply(symbolic.sourceLayer, inputs, outputTensors);

@@ -1,6 +1,7 @@
 /**
- * `SyncBatchNormalization`: batch normalization by the statistics of all ranks' samples, as torch.nn.SyncBatchNorm
- * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html); for what trains it, see `stagedGradients.ts`.
+ * `SyncBatchNormalization`: batch normalization by the statistics of all ranks' samples, as
+ * torch.nn.SyncBatchNorm (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html);
+ * for what trains it, see `stagedGradients.ts`.
  */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
@@ -31,10 +32,12 @@ const BatchNormalization = tf.serialization.SerializationMap.getMap().classNameM
 ]![0] as unknown as BatchNormalizationConstructor;
 
 /**
- * Takes the same arguments and has the same weights, config and meaning as `tf.layers.batchNormalization`, except that a pass
- * of `gradientsOfPass` normalizes by the mean and variance of the samples of all ranks. Applied in any other way it
- * knows only this rank's samples, and uses those in training, as torch does without a process group; in inference it uses
- * the moving averages. Unlike TensorFlow.js's layer it also trains with an axis other than the last and without gamma or beta.
+ * Takes the same arguments and has the same weights, config and meaning as
+ * `tf.layers.batchNormalization`, except that a pass of `gradientsOfPass` normalizes by the mean
+ * and variance of the samples of all ranks. Applied in any other way it knows only this rank's
+ * samples, and uses those in training, as torch does without a process group; in inference it uses
+ * the moving averages. Unlike TensorFlow.js's layer it also trains with an axis other than the last
+ * and without gamma or beta.
  */
 export class SyncBatchNormalization extends BatchNormalization {
   static override className = 'SyncBatchNormalization';
@@ -86,12 +89,13 @@ export class SyncBatchNormalization extends BatchNormalization {
 tf.serialization.registerClass(SyncBatchNormalization);
 
 /**
- * The same model with a SyncBatchNormalization in the place of every BatchNormalization, in nested models too, and a copy of
- * all weights; as torch.nn.SyncBatchNorm.convert_sync_batchnorm
+ * The same model with a SyncBatchNormalization in the place of every BatchNormalization, in nested
+ * models too, and a copy of all weights; as torch.nn.SyncBatchNorm.convert_sync_batchnorm
  * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html#torch.nn.SyncBatchNorm.convert_sync_batchnorm).
  * `model` stays as it was and its caller's to dispose of. The new model is not compiled.
  *
- * @throws UsageError where the model cannot be rebuilt from its config, for a layer of the caller's own that is not registered.
+ * @throws UsageError where the model cannot be rebuilt from its config, for a layer of the caller's
+ *   own that is not registered.
  */
 export function convertSyncBatchNorm(model: Model): Model {
   let converted;

@@ -5,7 +5,10 @@ import { beginStroke, extendStroke, imageOf, MAX_POINTS, type Drawing } from '..
 
 const SIDE = 28;
 
-/** Where the ink is: its box, pixels that have any, and its centre of mass, pixels from the upper left corner. */
+/**
+ * Where the ink is: its box, pixels that have any, and its centre of mass, pixels from the upper
+ * left corner.
+ */
 function inkOf(image: Float32Array) {
   const pixels = [...image.entries()].filter(([, ink]) => ink > 0.001);
   const xs = pixels.map(([at]) => at % SIDE);

@@ -6,7 +6,10 @@ import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
-/** Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the clock began at 10. */
+/**
+ * Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the
+ * clock began at 10.
+ */
 const TRACE: RecordedTrace = {
   step: 7,
   bucket: 0,
@@ -132,7 +135,8 @@ test('chunks are named by letters', () => {
 
 describe('narrate', () => {
   test('says what this rank does, by the plan, until the next ring step begins', () => {
-    // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to it.
+    // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to
+    // it.
     for (const t of [15, 20.5]) {
       expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
         'You send chunk B to rank 1, and add your numbers to chunk A from rank 2.',

@@ -122,7 +122,7 @@ describe('a job in words', () => {
       '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
     );
     expect(described({ job: 'gpt', maxMinutes: 5, maxSteps: null, epochs: 1 })).toBe(
-      '1 layer of 64 channels, 2 heads, 32 characters at a time; ring; 1 pass over the data, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
+      '1 layer of 64 channels, 2 heads, 32 characters at a time; DDP; 1 pass over the data, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
     );
   });
 

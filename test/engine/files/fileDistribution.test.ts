@@ -49,7 +49,10 @@ const isOfSlice = (frame: ArrayBuffer): boolean => {
   return kind === FrameKind.DATA && op === OpCode.SEND && count > 0 && frame.byteLength > FRAME_HEADER_BYTES;
 };
 
-/** Has ranks hand on what they have in one generation. @returns by rank, what it rejected with; bytes of slices that crossed links. */
+/**
+ * Has ranks hand on what they have in one generation. @returns by rank, what it rejected with;
+ * bytes of slices that crossed links.
+ */
 async function runGeneration(
   ranks: readonly Rank[],
   { damages = () => false, dies }: Fault = {},

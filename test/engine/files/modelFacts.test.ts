@@ -1,4 +1,7 @@
-/** A model's file says what its inputs and outputs mean, and a run on other data does not begin with it. CPU backend. */
+/**
+ * A model's file says what its inputs and outputs mean, and a run on other data does not begin with
+ * it. CPU backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { exportModel, readOrigin } from '../../../src/engine/files/modelFiles.ts';

@@ -1,4 +1,7 @@
-/** A run's model as a file, and such a file as the beginning of a run, on TensorFlow.js's CPU backend. */
+/**
+ * A run's model as a file, and such a file as the beginning of a run, on TensorFlow.js's CPU
+ * backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';

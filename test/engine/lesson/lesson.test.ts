@@ -1,4 +1,7 @@
-/** A lesson's ranks over memory links: what they hold after every step, when ranks come and go, and who waits for whom. */
+/**
+ * A lesson's ranks over memory links: what they hold after every step, when ranks come and go, and
+ * who waits for whom.
+ */
 import { afterEach, describe, expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
 import { lineBytes, movesAt, stepCount } from '../../../src/engine/lesson/lessonRound.ts';
@@ -184,7 +187,8 @@ describe('a lesson', () => {
     const waits = pupils[0]!.state.round.steps.map(({ startedAt, endedAt }) =>
       endedAt.map((ms, rank) => ms - startedAt[rank]! > 1000),
     );
-    // Rank 2 waits for rank 1's line; in the next step it does again, and so does rank 3, for rank 2.
+    // Rank 2 waits for rank 1's line; in the next step it does again, and so does rank 3, for rank
+    // 2.
     expect(waits).toEqual([
       [false, false, true, false],
       [false, false, true, true],

@@ -1,4 +1,7 @@
-/** The links of one generation, between ranks whose signals and connections a test makes: what they do over connections that are dead. */
+/**
+ * The links of one generation, between ranks whose signals and connections a test makes: what they
+ * do over connections that are dead.
+ */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { GenerationLinks } from '../../../src/engine/membership/generationLinks.ts';

@@ -1,4 +1,7 @@
-/** A member's connection to the signaling server, and what it reports: the test speaks for the server and for the other ranks. */
+/**
+ * A member's connection to the signaling server, and what it reports: the test speaks for the
+ * server and for the other ranks.
+ */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
@@ -125,7 +128,9 @@ async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSock
   return connection(1);
 }
 
-/** The member's connection of this number, from when it is open. Waits for one that is made later. */
+/**
+ * The member's connection of this number, from when it is open. Waits for one that is made later.
+ */
 async function connection(number: number): Promise<FakeSocket> {
   for (let waited = 0; sockets.length < number && waited < 20_000; waited += 1000) {
     clock.advance(1000);

@@ -1,4 +1,7 @@
-/** A member's side of its room, over real WebSockets to a real server; time passes when the test says so. */
+/**
+ * A member's side of its room, over real WebSockets to a real server; time passes when the test
+ * says so.
+ */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { Rendezvous, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';

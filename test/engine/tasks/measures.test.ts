@@ -1,4 +1,7 @@
-/** Losses and metrics that a job asks for: against numbers worked out by hand, and the same however many ranks count. CPU backend. */
+/**
+ * Losses and metrics that a job asks for: against numbers worked out by hand, and the same however
+ * many ranks count. CPU backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { testHeldOut } from '../../../src/engine/training/evaluation.ts';

@@ -1,4 +1,7 @@
-/** Runs of models that jobs bring themselves, in groups over memory links, on TensorFlow.js's CPU backend. */
+/**
+ * Runs of models that jobs bring themselves, in groups over memory links, on TensorFlow.js's CPU
+ * backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { OWN_JOB } from '../../jobs/ownJob.ts';

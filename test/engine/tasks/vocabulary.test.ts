@@ -1,4 +1,7 @@
-/** A language model goes on by its own tokens: from a file, from a checkpoint, and on ranks that have neither. CPU backend. */
+/**
+ * A language model goes on by its own tokens: from a file, from a checkpoint, and on ranks that
+ * have neither. CPU backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';

@@ -1,4 +1,7 @@
-/** Runs that choose how much a bucket holds: all ranks the same, before the same step, and again where the world is another. */
+/**
+ * Runs that choose how much a bucket holds: all ranks the same, before the same step, and again
+ * where the world is another.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';

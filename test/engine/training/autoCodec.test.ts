@@ -1,4 +1,7 @@
-/** Runs that choose their codec themselves: all ranks the same, before the same step, and again where the world is another. */
+/**
+ * Runs that choose their codec themselves: all ranks the same, before the same step, and again
+ * where the world is another.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { CODEC_NAMES, parseJob } from '../../../src/spec/job.ts';

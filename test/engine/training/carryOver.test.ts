@@ -1,4 +1,7 @@
-/** A tab that has set its lost GPU up again: its part in the run is another, which goes on with what the first one kept. */
+/**
+ * A tab that has set its lost GPU up again: its part in the run is another, which goes on with what
+ * the first one kept.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { exportModel } from '../../../src/engine/files/modelFiles.ts';

@@ -1,4 +1,7 @@
-/** Runs whose gradients travel encoded: they learn what others learn, and stay one state when ranks come and go. */
+/**
+ * Runs whose gradients travel encoded: they learn what others learn, and stay one state when ranks
+ * come and go.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';

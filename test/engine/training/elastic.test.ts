@@ -65,7 +65,10 @@ function shardCounters(): Promise<Member[]> {
   );
 }
 
-/** That `members` are at the end of a pass and each sample was applied once in each, to the same bits on all. */
+/**
+ * That `members` are at the end of a pass and each sample was applied once in each, to the same
+ * bits on all.
+ */
 function expectCountedOnce(members: readonly Member[], samples = SAMPLES): void {
   const steps = stepsOf(members);
   expect(areContiguous(steps, samples)).toBe(true);
@@ -172,7 +175,8 @@ describe('a run', () => {
       const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
       await runGeneration([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
-      // The second step is taken twice: by two of them, and by the third with somebody else, who then goes.
+      // The second step is taken twice: by two of them, and by the third with somebody else, who
+      // then goes.
       await runGeneration([a, b], { end: { rank: 0, step: 2, frame: 0 } });
       await runGeneration([c, d], { end: { rank: 0, step: 3, frame: 0 } });
       expect(members.map(({ run }) => run.steps)).toEqual([2, 2, 3, 3]);
@@ -258,7 +262,10 @@ describe('a run', () => {
       let present: Member[] = await Promise.all(['a', 'b', 'c'].map(make));
       const away: Member[] = [];
       const everyone = [...present];
-      /** The steps that made a member's state. A step that was applied by nobody who stayed is taken anew. */
+      /**
+       * The steps that made a member's state. A step that was applied by nobody who stayed is taken
+       * anew.
+       */
       const histories = new Map<Member, Step[]>(present.map((member) => [member, []]));
       for (let generation = 0; ; generation++) {
         const known = present.map((member) => histories.get(member)!);

@@ -1,4 +1,7 @@
-/** Training where every rank has files of its own, over memory links, on TensorFlow.js's CPU backend. */
+/**
+ * Training where every rank has files of its own, over memory links, on TensorFlow.js's CPU
+ * backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';

@@ -15,7 +15,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Every step adds 1 to the sum of all weights: so a test tells after how many steps it is, and the best is after `best`. */
+/**
+ * Every step adds 1 to the sum of all weights: so a test tells after how many steps it is, and the
+ * best is after `best`.
+ */
 function taskWithBest(best: number): Task {
   const task = createCountingTask({ samples: SAMPLES });
   const [first, second] = task.model as tf.Variable[];

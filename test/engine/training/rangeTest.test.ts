@@ -14,7 +14,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Its loss falls as a weight grows with the rates, and is no number once that is above a half. A buffer counts passes. */
+/**
+ * Its loss falls as a weight grows with the rates, and is no number once that is above a half. A
+ * buffer counts passes.
+ */
 function taskThatBreaks(): Task {
   const weight = tf.variable(tf.scalar(0));
   const passes = tf.variable(tf.scalar(0), false);

@@ -17,7 +17,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A strategy that trains `model` with plain SGD in `group`; DiLoCo's outer optimizer takes the whole way. */
+/**
+ * A strategy that trains `model` with plain SGD in `group`; DiLoCo's outer optimizer takes the
+ * whole way.
+ */
 async function makeStrategy(
   strategy: StrategyChoice['strategy'],
   group: ProcessGroup,
@@ -103,7 +106,8 @@ describe('strategies', () => {
 
   test.each([
     ['parameter-server', 4],
-    // 5 steps: all wait for all after the fourth, and once more at the end, with as many bytes as in a step.
+    // 5 steps: all wait for all after the fourth, and once more at the end, with as many bytes as
+    // in a step.
     ['async-parameter-server', 6],
   ])('a server has all bytes on the line of rank 0: %s', async (strategy, exchanges) => {
     const n = 4;
@@ -178,7 +182,8 @@ describe('strategies', () => {
         made.dispose();
         return seen;
       });
-      // In the first period ranks come to 0, -1, -0.5, with 6, 4 and 1 of 11 samples; in the second rank 0 alone goes on.
+      // In the first period ranks come to 0, -1, -0.5, with 6, 4 and 1 of 11 samples; in the second
+      // rank 0 alone goes on.
       const first = (-1 * 4 - 0.5 * 1) / 11;
       for (const [i, expected] of [first, first - 1].entries()) {
         for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
@@ -293,8 +298,8 @@ describe('strategies', () => {
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
-    // Of two ranks in one process, the other may be within a step or a test: the least is where it is within neither. What a step
-    // left behind would be in that, too.
+    // Of two ranks in one process, the other may be within a step or a test: the least is where it
+    // is within neither. What a step left behind would be in that, too.
     expect(Math.min(...counts.slice(-20))).toBeLessThanOrEqual(Math.min(...counts.slice(2, 50)));
     expect(tf.memory().numTensors).toBe(before);
   });

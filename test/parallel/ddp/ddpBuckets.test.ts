@@ -26,7 +26,8 @@ describe('buckets', () => {
       const ddp = await DistributedDataParallel.create([a, b, c, unused], group);
       expect(orderOf(ddp)).toEqual([3, 2, 1, 0]);
       const { parameters, gradient } = ddp;
-      // Used first is finished last. `b` is used twice: its first use counts; `c` also where nothing comes of it.
+      // Used first is finished last. `b` is used twice: its first use counts; `c` also where
+      // nothing comes of it.
       const loss = (): tf.Scalar => {
         c.square();
         const [early, middle] = [b.mul(1), a.mul(2)];

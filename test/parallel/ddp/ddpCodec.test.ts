@@ -84,7 +84,10 @@ test('error feedback makes the mean of many steps right; without it the same is 
   });
 });
 
-/** How far the sum of applied gradients is from that of the true means, after each of some steps of so many samples a rank. */
+/**
+ * How far the sum of applied gradients is from that of the true means, after each of some steps of
+ * so many samples a rank.
+ */
 async function driftOf(
   options: DistributedDataParallelOptions,
   makeHook: (() => CommHook) | null,
@@ -159,7 +162,8 @@ describe('a step of few samples among steps of many', () => {
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
       const backward = (totalSamples: number) =>
         ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples });
-      // The other rank divides by the right total, and hears of the error in its next step at the latest.
+      // The other rank divides by the right total, and hears of the error in its next step at the
+      // latest.
       if (group.rank === 0) return rejection(backward(4).then(() => backward(4)));
       return rejection(backward(8));
     });

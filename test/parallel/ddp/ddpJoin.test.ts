@@ -37,7 +37,9 @@ interface Setting {
   every?: number;
 }
 
-/** A rank's loop of `count` iterations inside join; its batches depend on rank and iteration alone. */
+/**
+ * A rank's loop of `count` iterations inside join; its batches depend on rank and iteration alone.
+ */
 async function loop(
   group: ProcessGroup,
   count: number,

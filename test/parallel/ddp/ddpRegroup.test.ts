@@ -12,7 +12,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Rank 0's DDP of y = w x + b after its group of two has ended during a backward of 2 samples, x = 3 and 5. */
+/**
+ * Rank 0's DDP of y = w x + b after its group of two has ended during a backward of 2 samples, x =
+ * 3 and 5.
+ */
 async function interrupted(
   options: DistributedDataParallelOptions,
 ): Promise<{ ddp: DistributedDataParallel; weight: tf.Variable }> {

@@ -409,7 +409,8 @@ describe('a step of several buckets', () => {
         for (const [index, buffer] of last.entries()) {
           const parameters = [{ index, offset: 0, shape: [20, 30], isUsed: true }];
           works.push(hook({ index, isLast: index === 2, isRetry: false, buffer, parameters }, group));
-          // One rank is slow to come to the next bucket: ops issued as answers arrive would be in another order on it.
+          // One rank is slow to come to the next bucket: ops issued as answers arrive would be in
+          // another order on it.
           if (group.rank === step) await works[index];
         }
         await Promise.all(works);

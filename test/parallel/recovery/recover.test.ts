@@ -10,7 +10,10 @@ const known = { isFresh: false, verdicts: [], keepsGradient: true };
 const ahead: PeerState = { ...known, step: 7, appliedIn: 4, previousAppliedIn: 3, digest: AFTER };
 const behind: PeerState = { ...known, step: 6, appliedIn: 3, previousAppliedIn: 3, digest: BEFORE };
 
-/** Rank 0, a step behind, and rank 1 go on together. What is done to rank 0's state, which `result` is after that step. */
+/**
+ * Rank 0, a step behind, and rank 1 go on together. What is done to rank 0's state, which `result`
+ * is after that step.
+ */
 async function catchUpWith(result: string, gather: () => Promise<string>): Promise<{ done: string[]; state: string }> {
   const done: string[] = [];
   let state = BEFORE;

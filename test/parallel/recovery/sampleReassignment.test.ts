@@ -61,9 +61,9 @@ describe('a deal', () => {
   });
 
   test('has each sample of the window once, whoever holds what, and no batch that is too large', () => {
-    const window = fc.constantFrom(fresh, old, { ...old, assignedIn: 4 });
+    const anyWindow = fc.constantFrom(fresh, old, { ...old, assignedIn: 4 });
     const anyHolding = fc.option(
-      window.chain((of) =>
+      anyWindow.chain((of) =>
         fc
           .uniqueArray(fc.nat(of.size - 1), { minLength: 1, maxLength: of.size })
           .map((positions) => retained(of, ...positions)),

@@ -7,7 +7,10 @@ const KIB = 1024;
 const LAYERS = Array.from({ length: 32 }, () => 32 * KIB);
 const BUCKETS = [64, 256, 256, 256, 192].map((size) => size * KIB);
 
-/** What is ready at `readyMsPerKib` after the first bucket, and carried in `latencyMs` and `msPerKib`. */
+/**
+ * What is ready at `readyMsPerKib` after the first bucket, and carried in `latencyMs` and
+ * `msPerKib`.
+ */
 function measured({ readyMsPerKib = 0, latencyMs = 0, msPerKib = 0 }): MeasuredBucket[] {
   let end = 0;
   return BUCKETS.map((bytes, i) => {

@@ -53,7 +53,8 @@ describe('PeriodicModelAverager', () => {
       }
       return seen;
     });
-    // Rank 1's weighted gradient is a half, rank 0's zero; averaged after the first step and the third.
+    // Rank 1's weighted gradient is a half, rank 0's zero; averaged after the first step and the
+    // third.
     expect(weights).toEqual([
       [0.75, 0.75, 0.25],
       [0.75, 0.25, 0.25],

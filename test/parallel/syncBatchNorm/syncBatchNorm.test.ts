@@ -83,7 +83,9 @@ const MODELS: Record<string, () => tf.LayersModel> = {
   },
 };
 
-/** The model with the same weights in every run, none of them at a value that would hide a mistake. */
+/**
+ * The model with the same weights in every run, none of them at a value that would hide a mistake.
+ */
 function seeded(model: tf.LayersModel): tf.LayersModel {
   for (const [i, weight] of model.trainableWeights.entries()) {
     weight.write(tf.randomNormal(weight.shape as number[], 0.3, 0.6, 'float32', i + 1));
@@ -116,7 +118,9 @@ const valuesOf = (tensors: readonly tf.Tensor[]): number[][] => tensors.map((ten
 const averagesOf = (model: tf.LayersModel): number[][] =>
   valuesOf(model.nonTrainableWeights.map((weight) => weight.read()));
 
-/** The mean over samples of how far all outputs are from a target that differs by sample and output. */
+/**
+ * The mean over samples of how far all outputs are from a target that differs by sample and output.
+ */
 function lossOf(targets: tf.Tensor, outputs: readonly tf.Tensor[]): tf.Scalar {
   return tf
     .addN(
@@ -367,7 +371,8 @@ describe('SyncBatchNormalization', () => {
     ['beta', { center: false }],
     ['gamma and beta', { scale: false, center: false }],
   ])('trains without %s', async (_what, args) => {
-    // TensorFlow.js's own does not train so: the reference has what is missing, at its neutral value.
+    // TensorFlow.js's own does not train so: the reference has what is missing, at its neutral
+    // value.
     const reference = seeded(tf.sequential({ layers: aroundVectors(batchNormalization()) }));
     reference.layers[1]!.setWeights([tf.ones([4]), tf.zeros([4]), tf.zeros([4]), tf.ones([4])]);
     const models = [0, 1].map(() => {
@@ -408,7 +413,8 @@ describe('SyncBatchNormalization', () => {
   });
 
   test('differentiates with the dropout mask that the forward pass drew', async () => {
-    // The same masks in every run of the test, and another one at every call, which a seed of the layer would not give.
+    // The same masks in every run of the test, and another one at every call, which a seed of the
+    // layer would not give.
     const rng = createRng(7);
     const random = vi.spyOn(Math, 'random').mockImplementation(() => rng.next());
     onTestFinished(() => random.mockRestore());

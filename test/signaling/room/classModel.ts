@@ -1,6 +1,6 @@
 /**
- * A class in front of a room: members that link, train and report as tabs do, on a network of which some pairs may not reach each
- * other, in a time of its own. The room's function is the real one.
+ * A class in front of a room: members that link, train and report as tabs do, on a network of which
+ * some pairs may not reach each other, in a time of its own. The room's function is the real one.
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
@@ -17,13 +17,19 @@ export interface ClassOptions {
   canReach?: (a: string, b: string, now: number) => boolean;
   /** Milliseconds that a member takes for a step; infinite: it hangs in one. */
   stepMs?: (member: string) => number;
-  /** Members that report broken links which nobody else sees: to whom, in a generation of these ranks. */
+  /**
+   * Members that report broken links which nobody else sees: to whom, in a generation of these
+   * ranks.
+   */
   liesAbout?: (member: string, ring: readonly string[]) => string | null;
   /** Only once training has begun. */
   liesLate?: boolean;
   /** Whether the others hear of a lie at once, and report that the generation failed. */
   isHeard?: boolean;
-  /** Whether only the first rank to notice reports who was late, and the others that the generation failed. */
+  /**
+   * Whether only the first rank to notice reports who was late, and the others that the generation
+   * failed.
+   */
   hasOneWitness?: boolean;
 }
 
@@ -44,7 +50,9 @@ export class ClassModel {
   readonly #browsers = new Map<string, string>();
   /** Until when a member is busy with a step, whatever the generation. */
   readonly #busyUntil = new Map<string, number>();
-  /** The generation that trains: until all are linked in the next, where that has all of its ranks. */
+  /**
+   * The generation that trains: until all are linked in the next, where that has all of its ranks.
+   */
   #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
   generations = 0;
   /** When ranks began to train, and who. */
@@ -179,7 +187,9 @@ export class ClassModel {
     });
   }
 
-  /** Steps of all: each takes as long as its slowest rank, and none longer than a collective may. */
+  /**
+   * Steps of all: each takes as long as its slowest rank, and none longer than a collective may.
+   */
   #train(generation: number): void {
     const { stepMs = () => 1_000, hasOneWitness = false } = this.#options;
     const [ring, { relayed }] = [this.ring, this.#state];

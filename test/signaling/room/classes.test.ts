@@ -1,4 +1,7 @@
-/** Whole classes on networks that fail: how long they wait, who goes, and what they hear. Time is the model's. */
+/**
+ * Whole classes on networks that fail: how long they wait, who goes, and what they hear. Time is
+ * the model's.
+ */
 import { describe, expect, test } from 'vitest';
 import { createRng } from '../../../src/util/rng.ts';
 import { ClassModel, type ClassOptions } from './classModel.ts';

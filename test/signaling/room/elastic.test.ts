@@ -6,7 +6,7 @@ import {
   LINKING_MS,
   MAX_RETRIES,
   restore,
-  REVIVAL_MS,
+  RESTORE_MS,
   SYNCING_MS,
   type RoomEvent,
   type RoomOptions,
@@ -51,7 +51,9 @@ const fail = (scope: 'rank' | 'generation' | 'run', generation = 1): RoomEvent =
   ...{ type: 'failed', member: 'Bo', generation, message: 'The GPU was lost.', scope },
 });
 
-/** The members of `before`, back in a new server's room, one by one with what each of them knows. */
+/**
+ * The members of `before`, back in a new server's room, one by one with what each of them knows.
+ */
 function restored(before: Play, ...returns: RoomEvent[]): Play {
   const play = new Play();
   play.state = restore(settingsOf(before.state), { capacity: 4 }, 1000);
@@ -643,7 +645,7 @@ describe('after a restart of the server', () => {
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, run: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
-    expect(play.timer('away Ada')).toMatchObject({ ms: REVIVAL_MS, event: { type: 'missed', member: 'Ada' } });
+    expect(play.timer('away Ada')).toMatchObject({ ms: RESTORE_MS, event: { type: 'missed', member: 'Ada' } });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Cy' });
     play.do(steady(before, 'Ada'), steady(before, 'Bo'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, isDoubtful: false });

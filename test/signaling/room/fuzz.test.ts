@@ -1,8 +1,9 @@
 /**
- * The server under a flood of messages that nobody honest sends: it lives on, tells nobody of another room, and its memory stays
- * as it is. Most go straight to the message handler, in a process of its own, over sockets without a network; a part goes over
- * real ones to a real server. `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run test/signaling/room/fuzz.test.ts` is the whole flood,
- * two minutes on two busy cores.
+ * The server under a flood of messages that nobody honest sends: it lives on, tells nobody of
+ * another room, and its memory stays as it is. Most go straight to the message handler, in a
+ * process of its own, over sockets without a network; a part goes over real ones to a real server.
+ * `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run test/signaling/room/fuzz.test.ts` is the whole
+ * flood, two minutes on two busy cores.
  */
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -15,10 +16,16 @@ import { enter, TestMember } from '../helpers.ts';
 
 const FLOOD = process.env['PEERGRAD_FUZZ_MESSAGES'];
 const MESSAGES = Number(FLOOD ?? 60_000);
-/** Of them over real sockets: most end their connection, and a new one costs as much as ten messages. */
+/**
+ * Of them over real sockets: most end their connection, and a new one costs as much as ten
+ * messages.
+ */
 const REAL_SHARE = 0.1;
 const SEED = 20_261;
-/** Bytes by which the heap may have grown from a quarter of the messages to the end: a leak of 10 bytes a message is more. */
+/**
+ * Bytes by which the heap may have grown from a quarter of the messages to the end: a leak of 10
+ * bytes a message is more.
+ */
 const MAX_GROWTH = 6 * 1024 * 1024;
 
 vi.setConfig({ testTimeout: 20_000 + MESSAGES });
@@ -61,7 +68,9 @@ const ATTACKERS = 32;
 const BATCH = 20;
 const BEYOND_ANY = 1e9;
 
-/** Opens a connection, says a batch of things, and waits until the server has closed it or read all. */
+/**
+ * Opens a connection, says a batch of things, and waits until the server has closed it or read all.
+ */
 function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Promise<void> {
   return new Promise((resolve) => {
     const socket = new WebSocket(url);
@@ -116,7 +125,8 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   let quarter: ServerMemory | null = null;
   let count = 0;
   for (let round = 0; count < messages; round++) {
-    // Each of them with one more kind that ends the connection, now and then: all five at once would end it at the first message.
+    // Each of them with one more kind that ends the connection, now and then: all five at once
+    // would end it at the first message.
     const lasting: FuzzKind[] = ['cross-room', 'cross-room', 'cross-room', 'cross-room', 'replayed'];
     const kinds: FuzzKind[] = [...lasting, (['malformed', 'oversized', 'truncated'] as const)[round % 3]!];
     const url = server.url.replace(/^http/, 'ws') + SIGNALING_PATH;

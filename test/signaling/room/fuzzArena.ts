@@ -1,7 +1,8 @@
 /**
- * Members that say anything to the signaling server: malformed, oversized and truncated messages, ones meant for other rooms, and
- * ones that somebody has said before. Everything that is about a room carries the room's code, in names and in SDP, so whatever
- * a member hears shows whether it comes from elsewhere.
+ * Members that say anything to the signaling server: malformed, oversized and truncated messages,
+ * ones meant for other rooms, and ones that somebody has said before. Everything that is about a
+ * room carries the room's code, in names and in SDP, so whatever a member hears shows whether it
+ * comes from elsewhere.
  */
 import { type ClientMessage, MAX_CONTROL_BYTES, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
@@ -14,7 +15,10 @@ export type FuzzKind = (typeof FUZZ_KINDS)[number];
 const MEMORY = 2000;
 /** The highest number of a generation that fits the protocol. */
 const MAX_ORDINAL = 2 ** 32 - 1;
-/** Oversized frames beyond what the protocol allows end the connection before any message handler sees them. */
+/**
+ * Oversized frames beyond what the protocol allows end the connection before any message handler
+ * sees them.
+ */
 const OVERSIZED_FRAME = 'x'.repeat(MAX_CONTROL_BYTES + 1);
 
 /** One connection's side of the story. */

@@ -1,6 +1,7 @@
 /**
- * The message handler under a flood, in a process of its own: rooms, hub and connections as the server has them, behind sockets
- * without a network. Says how many messages were handled, what leaked, and the heap after a quarter and after all of it.
+ * The message handler under a flood, in a process of its own: rooms, hub and connections as the
+ * server has them, behind sockets without a network. Says how many messages were handled, what
+ * leaked, and the heap after a quarter and after all of it.
  */
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
@@ -31,7 +32,10 @@ export interface BulkResult {
 const [messages, seed] = process.argv.slice(2).map(Number) as [number, number];
 const ROOMS = 8;
 const PLACES = 64;
-/** A turn of the event loop after so many messages; seconds pass for members, deadlines and empty rooms. */
+/**
+ * A turn of the event loop after so many messages; seconds pass for members, deadlines and empty
+ * rooms.
+ */
 const TURN = 64;
 const SECONDS_PER_TURN = 0.05;
 

@@ -59,7 +59,10 @@ export class Play {
     return this;
   }
 
-  /** The time passes in which others could say what they saw of a failure, where the room waits for that. */
+  /**
+   * The time passes in which others could say what they saw of a failure, where the room waits for
+   * that.
+   */
   gather(): this {
     const { complaints, generation } = this.state;
     return complaints.size > 0 ? this.do({ type: 'gathered', generation }) : this;

@@ -369,7 +369,8 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
           if (effect.type === 'setTimer') isTimed ||= effect.key === 'deadline';
           else if (effect.type === 'clearTimer') isTimed &&= effect.key !== 'deadline';
           else if (effect.type === 'send' && effect.message.type === 'prepare') {
-            // Rank = index: the one asked for, else in the order they joined; every one of them is told.
+            // Rank = index: the one asked for, else in the order they joined; every one of them is
+            // told.
             expect(effect.message.members).toEqual(after.ring);
             expect(effect.to).toEqual(ids(after.ring));
             for (const [rank, one] of after.ring.entries()) expect(one.rank ?? rank).toBe(rank);

@@ -14,7 +14,10 @@ interface Batch {
   y: number[];
 }
 
-/** Uneven inputs: 3 ranks with 2, 6 and 4 batches, with and without noSync, dividing by all ranks or by those that are left. */
+/**
+ * Uneven inputs: 3 ranks with 2, 6 and 4 batches, with and without noSync, dividing by all ranks or
+ * by those that are left.
+ */
 export const join: Suite = {
   name: 'join',
   tolerance: 1e-6,

@@ -4,7 +4,10 @@ import { createRng } from '../../../src/util/rng.ts';
 import type { Suite } from '../suite.ts';
 
 const AMOUNT_LOSSES = ['mean-squared-error', 'mean-absolute-error', 'huber'] as const;
-/** Half the spread of logits, rows 10 at a time: as they are at first, as they may become, and beyond what exp can take. */
+/**
+ * Half the spread of logits, rows 10 at a time: as they are at first, as they may become, and
+ * beyond what exp can take.
+ */
 const SPREADS = [0.5, 25, 10_000];
 
 /** Losses of weighted samples, and their gradients. */

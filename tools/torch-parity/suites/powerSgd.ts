@@ -7,8 +7,8 @@ const [ROWS, COLS, RANK] = [40, 30, 2];
 const STEPS = 300;
 
 /**
- * The matrix of a step after many. Random directions to begin with are each program's own; without error feedback they all lead to the best
- * approximation of that rank.
+ * The matrix of a step after many. Random directions to begin with are each program's own; without
+ * error feedback they all lead to the best approximation of that rank.
  */
 export const powerSgd: Suite = {
   name: 'powerSgd',
@@ -20,7 +20,10 @@ export const powerSgd: Suite = {
   },
 };
 
-/** The mean of many steps. With error feedback it comes near the whole matrix: what is missing is one step's, so 1 / steps of all. */
+/**
+ * The mean of many steps. With error feedback it comes near the whole matrix: what is missing is
+ * one step's, so 1 / steps of all.
+ */
 export const powerSgdErrorFeedback: Suite = {
   name: 'powerSgdErrorFeedback',
   tolerance: 0.05,

@@ -14,7 +14,10 @@ const SPLITS = [
   [1, 0, 7, 3],
 ];
 
-/** Batch normalization over all ranks' samples, one rank without any: loss and gradients of what PyTorch computes of the whole batch. */
+/**
+ * Batch normalization over all ranks' samples, one rank without any: loss and gradients of what
+ * PyTorch computes of the whole batch.
+ */
 export const syncBatchNorm: Suite = {
   name: 'syncBatchNorm',
   tolerance: 1e-6,

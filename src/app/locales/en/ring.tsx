@@ -62,7 +62,10 @@ export const ring = {
       from {from} to {to} in ring step {step} of {of}.
     </>
   ),
-  /** A rank times what it sends and what it receives; the rest of the same ring step is drawn at its times. */
+  /**
+   * A rank times what it sends and what it receives; the rest of the same ring step is drawn at its
+   * times.
+   */
   left: (ms: string, clock: number) => `Left ${ms} after the round began, by the clock of rank ${clock}.`,
   arrived: (ms: string, clock: number) => `Arrived ${ms} after the round began, by the clock of rank ${clock}.`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>

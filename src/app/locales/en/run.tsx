@@ -48,8 +48,9 @@ export const run = {
   },
   hidden: (share: string) => `${share} hidden`,
   /**
-   * `Codec: int8. With fp32 (1.2 MB/s), communication added 95 ms to 20 ms of computation; with int8 it should add about 24 ms.`
-   * `Codec: fp32. Communication adds 10 ms to 200 ms of computation (8.1 MB/s). A codec would save too little to be worth its rounding.`
+   * `Codec: int8. With fp32 (1.2 MB/s), communication added 95 ms to 20 ms of computation; with
+   * int8 it should add about 24 ms.` `Codec: fp32. Communication adds 10 ms to 200 ms of
+   * computation (8.1 MB/s). A codec would save too little to be worth its rounding.`
    */
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }: CodecChoice) => {
     const name = codec === 'powersgd' ? 'PowerSGD' : codec;
@@ -63,7 +64,10 @@ export const run = {
     const advice = suggestion ? ` That is still more than half of a step. ${strategy} communicates less often.` : '';
     return `Codec: ${name}. ${reason}${advice}`;
   },
-  /** `Buckets hold up to 65.5 kB: an all-reduce takes 6 ms beside its bytes, and no other size would end a step much sooner.` */
+  /**
+   * `Buckets hold up to 65.5 kB: an all-reduce takes 6 ms beside its bytes, and no other size would
+   * end a step much sooner.`
+   */
   bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }: BucketChoice) =>
     `Buckets hold up to ${formatBytes(capBytes)}: an all-reduce takes ${formatMs(latencyMs)} beside its bytes, and ` +
     (expectedMs === usualMs

@@ -1,0 +1,35 @@
+/** What patterns can hold of the prose rules in CONTRIBUTING.md: plain English, subject first. */
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const COLUMNS = 100;
+
+const files = ['src', 'signaling', 'launcher', 'tools', 'bench', 'examples', 'test'].flatMap((folder) =>
+  readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.tsx?$/.test(name))
+    .map((name) => `${folder}/${name.replaceAll(path.sep, '/')}`),
+);
+
+/** Lines that are part of a comment, with their numbers from 1. */
+const commentsOf = (text: string): { line: string; number: number }[] =>
+  text
+    .split('\n')
+    .map((line, i) => ({ line, number: i + 1 }))
+    .filter(({ line }) => /^\s*(\/\*\*?|\*|\/\/)(\s|$)/.test(line));
+
+const OPENINGS = /^\s*(\/\*\*|\/\/)\s+(Of|Who|Whoever|Whose|That which|Those|By whom|To whom)\b(?! its own)/;
+const WORDS = /\b(is no number|are no numbers|is none|anew|be it|of late|for ever|so that \w+ is to be)\b/;
+
+describe('comments', () => {
+  test.each(files)('%s', (file) => {
+    const comments = commentsOf(readFileSync(path.join(ROOT, file), 'utf8'));
+    const found = comments.flatMap(({ line, number }) => [
+      ...(OPENINGS.test(line) ? [`${file}:${number} opens with a fragment: ${line.trim()}`] : []),
+      ...(WORDS.test(line) ? [`${file}:${number} has ${WORDS.exec(line)![0]}: ${line.trim()}`] : []),
+      ...(line.length > COLUMNS ? [`${file}:${number} has ${line.length} columns, more than ${COLUMNS}`] : []),
+    ]);
+    expect(found).toEqual([]);
+  });
+});
