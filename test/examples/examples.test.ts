@@ -61,26 +61,26 @@ test('the catalogue has every file of the folder', () => {
 });
 
 describe('in one process', () => {
-  test('sampler deals every sample to one rank, in another order each generation', async () => {
+  test('sampler deals every sample to one rank, in another order each epoch', async () => {
     const all = Array.from({ length: 24 }, (_, i) => i).join(' ');
     expect(await linesOf('sampler')).toEqual([
       [
-        'generation 0: batch 12 2 22 16',
-        'generation 0: batch 5 21 1 8',
-        'generation 0: batch 17 10 3 0',
-        `generation 0: together ${all}`,
-        'generation 1: batch 10 16 7 22',
-        'generation 1: batch 17 4 13 14',
-        'generation 1: batch 12 5 20 0',
-        `generation 1: together ${all}`,
+        'epoch 0: batch 12 2 22 16',
+        'epoch 0: batch 5 21 1 8',
+        'epoch 0: batch 17 10 3 0',
+        `epoch 0: together ${all}`,
+        'epoch 1: batch 10 16 7 22',
+        'epoch 1: batch 17 4 13 14',
+        'epoch 1: batch 12 5 20 0',
+        `epoch 1: together ${all}`,
       ],
       [
-        'generation 0: batch 14 19 13 23',
-        'generation 0: batch 15 18 20 7',
-        'generation 0: batch 11 9 4 6',
-        'generation 1: batch 18 8 9 3',
-        'generation 1: batch 2 1 23 6',
-        'generation 1: batch 21 19 11 15',
+        'epoch 0: batch 14 19 13 23',
+        'epoch 0: batch 15 18 20 7',
+        'epoch 0: batch 11 9 4 6',
+        'epoch 1: batch 18 8 9 3',
+        'epoch 1: batch 2 1 23 6',
+        'epoch 1: batch 21 19 11 15',
       ],
     ]);
   });
@@ -110,8 +110,8 @@ describe('in one process', () => {
     const lines = await linesOf('partitionedMnist');
     for (const [rank, own] of lines.entries()) {
       expect(own).toHaveLength(3);
-      for (const [generation, line] of own.entries()) {
-        expect(line).toMatch(new RegExp(`^Rank ${rank}, generation ${generation}: \\d\\.\\d{4}$`));
+      for (const [epoch, line] of own.entries()) {
+        expect(line).toMatch(new RegExp(`^Rank ${rank}, epoch ${epoch}: \\d\\.\\d{4}$`));
       }
       expectToFall(numbers(own));
     }
