@@ -1,0 +1,64 @@
+/**
+ * The library example of README.md runs as printed: two ranks in one Node process, linked in memory
+ * instead of by a server. test/package runs the same lines in two tabs.
+ */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const STEPS = 30;
+const RANKS = 2;
+
+const sourceOf = (file: string): string => JSON.stringify(pathToFileURL(path.join(ROOT, file)).href);
+
+/** The package's entry, with groups that are linked already in place of a server's. */
+const PEERGRAD = `
+export * from ${sourceOf('src/index.ts')};
+export const initProcessGroup = () => Promise.resolve(globalThis.groups.shift());
+`;
+
+/** Evaluates the example once per rank; standard output has the losses of all ranks. */
+const MAIN = `
+import { runWorld } from ${sourceOf('src/testing/index.ts')};
+globalThis.location = { origin: 'http://localhost' };
+globalThis.groups = [];
+await runWorld(${RANKS}, async (group) => {
+  globalThis.groups.push(group);
+  await import('./example.ts?rank=' + group.rank);
+});
+`;
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-readme-'));
+  const peergrad = path.join(folder, 'node_modules/peergrad');
+  await mkdir(peergrad, { recursive: true });
+  await symlink(path.join(ROOT, 'node_modules/@tensorflow'), path.join(folder, 'node_modules/@tensorflow'), 'dir');
+  const example = /```ts\n(.*?)```/s.exec(await readFile(path.join(ROOT, 'README.md'), 'utf8'))![1]!;
+  const files = {
+    'package.json': '{ "type": "module" }',
+    'example.ts': example,
+    'main.ts': MAIN,
+    'node_modules/peergrad/package.json': '{ "type": "module", "exports": "./index.js" }',
+    'node_modules/peergrad/index.js': PEERGRAD,
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text);
+});
+
+afterAll(() => rm(folder, { recursive: true }));
+
+test('the library example trains one model on two ranks', { timeout: 60_000 }, async () => {
+  const tsx = pathToFileURL(path.join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--import', tsx, 'main.ts'], { cwd: folder });
+  const losses = stdout.match(/^\d+\.\d+(e-\d+)?$/gm)!.map(Number);
+  expect(losses).toHaveLength(STEPS * RANKS);
+  // A step's loss is the mean over the samples of all ranks, so every value is printed twice.
+  expect(new Set(losses).size).toBe(STEPS);
+  expect(losses.at(-1)).toBeLessThan(losses[0]! / 2);
+});
