@@ -1,6 +1,6 @@
 /**
- * What the documentation refers to is there: files, headings, npm scripts, and in the guides
- * options of the command line.
+ * Everything that the documents refer to exists: files, folders, headings, npm scripts, and in the
+ * guides options of the command line.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,15 +12,17 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 
 const PAGES = [
   'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
   ...readdirSync(path.join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name.replaceAll(path.sep, '/')}`),
 ];
 
-/** Pages whose every option is the launcher's: others name options of benchmarks and browsers. */
+/** Pages that name only the launcher's options; others also name those of benchmarks and browsers. */
 const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
 
-/** Of these, every option on a line that starts a command of ours is the launcher's. */
+/** Files whose lines that start the launcher name only its options. */
 const DEPLOYED = [
   'docs/SERVERS.md',
   'docs/DEPLOY.md',
@@ -32,7 +34,7 @@ const TOOLS = ['chaos', 'crash-recovery'];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
 
-/** Without blocks of code, in which brackets are no links. */
+/** The text without code, in which brackets are not links. */
 const proseOf = (text: string): string => text.replaceAll(/^```[\s\S]*?^```/gm, '').replaceAll(/`[^`\n]*`/g, '');
 
 const LINK = /\]\(([^()\s]+)\)|\b(?:src|href)="([^"]+)"/g;
@@ -40,7 +42,7 @@ const LINK = /\]\(([^()\s]+)\)|\b(?:src|href)="([^"]+)"/g;
 const linksOf = (text: string): string[] =>
   Array.from(proseOf(text).matchAll(LINK), (match) => match[1] ?? match[2]!).filter((link) => !/^\w+:/.test(link));
 
-/** The names that a page's headings have in links, as GitHub makes them. */
+/** The anchors of a page's headings, as GitHub makes them. */
 const headingsOf = (text: string): string[] =>
   Array.from(text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ (.*)$/gm), ([, heading]) =>
     heading!
@@ -50,17 +52,21 @@ const headingsOf = (text: string): string[] =>
       .replaceAll(' ', '-'),
   );
 
-/** Of blocks and pieces of code. */
+/** Options in code blocks and code spans. */
 const optionsOf = (text: string): string[] =>
   Array.from(text.matchAll(/^```[\s\S]*?^```|`[^`\n]+`/gm), ([code]) =>
     Array.from(code.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
   ).flat();
 
-/** Of lines that start a command of ours, or give a container its arguments. */
+/** Options on lines that start the launcher or are the arguments of a container. */
 const optionsOnOwnLines = (text: string): string[] =>
   Array.from(text.matchAll(/(?:peergrad (?:serve|run|join)\b|args: \[).*/g), ([line]) =>
     Array.from(line.split(/ [12]> /)[0]!.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
   ).flat();
+
+/** Files and folders of the source tree that code spans name. */
+const pathsOf = (text: string): string[] =>
+  Array.from(text.matchAll(/`((?:src|signaling|launcher|tools|bench|deploy)\/[\w./-]*)`/g), ([, name]) => name!);
 
 describe('links', () => {
   test('are found', () => {
@@ -77,6 +83,23 @@ describe('links', () => {
       expect(existsSync(path.join(ROOT, file)), `${page} links ${link}`).toBe(true);
       if (heading !== undefined) expect(headingsOf(read(file)), `${page} links ${link}`).toContain(heading);
     }
+  });
+});
+
+describe('the index', () => {
+  test.each(PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md'))('links %s', (page) => {
+    expect(linksOf(read('docs/README.md'))).toContain(page.slice('docs/'.length));
+  });
+});
+
+describe('paths', () => {
+  test('are found', () => {
+    expect(pathsOf('see `src/util` and `launcher/cli.ts`, not `srcs/x`')).toEqual(['src/util', 'launcher/cli.ts']);
+  });
+
+  test.each(PAGES)('in %s exist', (page) => {
+    const missing = pathsOf(read(page)).filter((name) => !existsSync(path.join(ROOT, name)));
+    expect(missing).toEqual([]);
   });
 });
 
