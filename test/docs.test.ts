@@ -19,7 +19,7 @@ const PAGES = [
     .map((name) => `docs/${name.replaceAll(path.sep, '/')}`),
 ];
 
-/** Pages that name only the launcher's options; others also name those of benchmarks and browsers. */
+/** Pages that name only the launcher's options; others also name those of benchmarks. */
 const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
 
 /** Files whose lines that start the launcher name only its options. */

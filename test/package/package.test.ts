@@ -1,6 +1,6 @@
 /**
- * The package as npm packs it, in a project of somebody's own: README's example, a test in Node, the
- * launcher.
+ * The package as npm packs it, in a project of somebody's own: README's example, a test in Node,
+ * the launcher.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
