@@ -9,7 +9,7 @@ import { JobNumber, type Offer } from './JobFields.tsx';
 
 /** What to predict of a table: chosen among its columns where it was given, else named. */
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // What another column holds may be measured by something else.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
@@ -18,14 +18,14 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   return (
     <>
       {columns.length > 0 ? (
-        <Select label={says.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
+        <Select label={labels.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
       ) : (
         <label class="field">
-          <span>{says.target}</span>
+          <span>{labels.target}</span>
           <input
             type="text"
             value={job.target ?? ''}
-            placeholder={says.lastColumn}
+            placeholder={labels.lastColumn}
             onChange={({ currentTarget }) => {
               currentTarget.setCustomValidity(set(currentTarget.value.trim() || null) ?? '');
             }}
@@ -33,9 +33,9 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
         </label>
       )}
       <Select
-        label={says.task}
+        label={labels.task}
         value={job.task ?? 'none'}
-        options={says.tasks}
+        options={labels.tasks}
         onpick={(task: TaskName | 'none') =>
           offer({ ...job, task: task === 'none' ? null : task, loss: null, metrics: null })
         }
@@ -46,13 +46,13 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
 
 /** What a table's amounts are learned by. */
 export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const [usual] = AMOUNT_LOSSES;
   return (
     <Select
-      label={says.loss}
+      label={labels.loss}
       value={job.loss === null || job.loss === 'cross-entropy' ? usual : job.loss}
-      options={says.losses}
+      options={labels.losses}
       onpick={(loss: AmountLoss) => offer({ ...job, loss: loss === usual ? null : loss })}
     />
   );
@@ -60,14 +60,14 @@ export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
 
 /** What pictures are brought to. */
 export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   return (
     <>
-      <JobNumber name="side" label={says.side} job={job} offer={offer} />
+      <JobNumber name="side" label={labels.side} job={job} offer={offer} />
       <Select
-        label={says.channels}
+        label={labels.channels}
         value={job.channels === 1 ? '1' : '3'}
-        options={says.colours}
+        options={labels.colours}
         onpick={(channels: '1' | '3') => offer({ ...job, channels: channels === '1' ? 1 : 3 })}
       />
     </>
@@ -76,14 +76,16 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 
 /** Only texts are built in, mnist is the same for all, and one tab's workers have no other tab. */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
-  const { sources } = messages.value.job;
-  const unfit = [
-    ...(job === 'gpt' ? [] : ['built-in']),
-    ...(job === 'mnist' ? ['federated'] : []),
-    ...(strategy === 'data-parallel' ? ['shared', 'federated'] : []),
-  ];
-  const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
-  return Object.fromEntries(fitting) as Record<DataSourceName, string>;
+  const sources: Record<DataSourceName, string> = messages.value.job.sources;
+  const options = Object.entries(sources) as [DataSourceName, string][];
+  const isFit: Record<DataSourceName, boolean> = {
+    'built-in': job === 'gpt',
+    files: true,
+    url: true,
+    shared: strategy !== 'data-parallel',
+    federated: job !== 'mnist' && strategy !== 'data-parallel',
+  };
+  return Object.fromEntries(options.filter(([kind]) => isFit[kind])) as Record<DataSourceName, string>;
 }
 
 function addressLabel({ job }: JobSpec): string {
@@ -93,12 +95,12 @@ function addressLabel({ job }: JobSpec): string {
 }
 
 export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
   return (
     <>
       <Select
-        label={says.data}
+        label={labels.data}
         value={job.data.kind as DataSourceName}
         options={sourceOptions(job)}
         onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}

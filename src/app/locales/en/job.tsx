@@ -128,7 +128,7 @@ export const job = {
   sources: {
     'built-in': 'here: fables',
     files: 'the same files, picked in each tab',
-    spread: 'files the host hands on',
+    shared: 'files the host hands on',
     federated: 'each tab’s own files',
     url: 'the web',
   },

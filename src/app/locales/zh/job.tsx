@@ -118,7 +118,7 @@ export const job: Messages['job'] = {
   sources: {
     'built-in': '自带的寓言',
     files: '每个标签页选同样的文件',
-    spread: '主持人分发的文件',
+    shared: '主持人分发的文件',
     federated: '各标签页自己的文件',
     url: '网络',
   },
