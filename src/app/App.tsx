@@ -6,13 +6,13 @@ import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
-import { later } from './components/later.tsx';
+import { lazyPage } from './components/lazyPage.tsx';
 import { leave, route, screen, view } from './state/store.ts';
 
-const Run = later(async () => (await import('./pages/Run.tsx')).Run);
-const RoomLesson = later(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
-const SoloLesson = later(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
-const RecordingPage = later(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
+const Run = lazyPage(async () => (await import('./pages/Run.tsx')).Run);
+const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
+const SoloLesson = lazyPage(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
+const RecordingPage = lazyPage(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
 
 export function App() {
   const inside = screen.value === 'lobby' || screen.value === 'run';

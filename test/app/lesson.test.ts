@@ -3,7 +3,7 @@ import { lineBytes } from '../../src/engine/lesson/lessonRound.ts';
 import { busiestBytes } from '../../src/app/lesson/Compare.tsx';
 import { blocksOf } from '../../src/app/lesson/Stall.tsx';
 import { isShown, LESSON_PAGES, pageWithin } from '../../src/app/lesson/pages.ts';
-import { retell, sumText } from '../../src/app/lesson/retell.ts';
+import { describeStep, sumText } from '../../src/app/lesson/describeStep.ts';
 import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../src/app/lesson/solo.ts';
 import { en } from '../../src/app/locales/en/index.ts';
 import { zh } from '../../src/app/locales/zh/index.ts';
@@ -106,15 +106,15 @@ test('what a rank has done is told with its numbers', () => {
   const solo = createSolo(3, 1);
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
-  expect(retell(solo.state.value.round, 0)).toEqual({ kind: 'ready' });
+  expect(describeStep(solo.state.value.round, 0)).toEqual({ kind: 'ready' });
   const states = imagineSteps(solo.state.value, 99);
-  expect(retell(states[0]!.round, 0)).toEqual({
+  expect(describeStep(states[0]!.round, 0)).toEqual({
     kind: 'added',
     sent: { chunk: 2, numbers: [4], to: 1 },
     got: { chunk: 1, from: 2, numbers: [30], own: [3], sums: [33] },
   });
-  expect(retell(states[2]!.round, 0)).toMatchObject({ kind: 'copied', got: { from: 2 } });
-  expect(retell(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
+  expect(describeStep(states[2]!.round, 0)).toMatchObject({ kind: 'copied', got: { from: 2 } });
+  expect(describeStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
 });
 
 test('sums are written so that a minus is not lost', () => {

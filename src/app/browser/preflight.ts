@@ -25,37 +25,37 @@ export function checkSecure(): Verdict {
 }
 
 export async function checkGpu(): Promise<Verdict> {
-  const says = messages.value.join.checks;
-  const { slower } = says;
+  const labels = messages.value.join.checks;
+  const { slower } = labels;
   if (!('gpu' in navigator) || navigator.gpu === undefined) {
-    const { text, newer, needsHttps } = says.noWebGpu;
+    const { text, newer, needsHttps } = labels.noWebGpu;
     return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${slower}` : needsHttps };
   }
   try {
     const adapter = await within(ADAPTER_DEADLINE_MS, navigator.gpu.requestAdapter());
     if (adapter === undefined) {
-      return { kind: 'meh', text: says.gpuSilent.text, fix: `${slower} ${says.gpuSilent.fix}` };
+      return { kind: 'meh', text: labels.gpuSilent.text, fix: `${slower} ${labels.gpuSilent.fix}` };
     }
     if (adapter === null) {
-      return { kind: 'meh', text: says.gpuNone, fix: slower };
+      return { kind: 'meh', text: labels.gpuNone, fix: slower };
     }
     if (adapter.info.isFallbackAdapter) {
       return {
         kind: 'meh',
-        text: says.gpuSoftware.text(adapterName(adapter.info)),
-        fix: says.gpuSoftware.fix,
+        text: labels.gpuSoftware.text(adapterName(adapter.info)),
+        fix: labels.gpuSoftware.fix,
       };
     }
-    return { kind: 'good', text: says.gpu(adapterName(adapter.info)) };
+    return { kind: 'good', text: labels.gpu(adapterName(adapter.info)) };
   } catch {
-    return { kind: 'meh', text: says.gpuBroken, fix: slower };
+    return { kind: 'meh', text: labels.gpuBroken, fix: slower };
   }
 }
 
 export async function checkReach(): Promise<Verdict> {
-  const says = messages.value.join.checks;
+  const labels = messages.value.join.checks;
   if (typeof RTCPeerConnection === 'undefined') {
-    return { kind: 'bad', ...says.noWebRtc };
+    return { kind: 'bad', ...labels.noWebRtc };
   }
   const connection = new RTCPeerConnection();
   try {
@@ -66,10 +66,10 @@ export async function checkReach(): Promise<Verdict> {
     });
     connection.createDataChannel('preflight');
     await connection.setLocalDescription(await connection.createOffer());
-    if ((await within(CANDIDATE_DEADLINE_MS, candidate)) === true) return { kind: 'good', text: says.reach };
-    return { kind: 'meh', ...says.noWay };
+    if ((await within(CANDIDATE_DEADLINE_MS, candidate)) === true) return { kind: 'good', text: labels.reach };
+    return { kind: 'meh', ...labels.noWay };
   } catch {
-    return { kind: 'meh', ...says.noStart };
+    return { kind: 'meh', ...labels.noStart };
   } finally {
     connection.close();
   }

@@ -8,7 +8,8 @@ import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, forma
 import { metricEntries, type MetricName } from '../../spec/measures.ts';
 import { tellsOwnOnly } from '../state/strategies.ts';
 import { smooth, smoothingFor } from '../state/series.ts';
-import type { Evaluation, Run } from '../state/view.ts';
+import type { Evaluation } from '../state/runProgress.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import type { Pointed } from './axis.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';

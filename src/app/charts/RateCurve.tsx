@@ -7,7 +7,7 @@ import { useMemo } from 'preact/hooks';
 import { rangeRate } from '../../optim/schedule.ts';
 import { formatLoss, formatRate } from '../locales/format.ts';
 import { smooth, smoothingFor, type Point } from '../state/series.ts';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { Chart, type Range } from './Chart.tsx';
 import type { Pointed } from './axis.ts';

@@ -1,5 +1,5 @@
 /** What is marked on the curves of a run, in words; pure. */
-import type { Run, WorldChange } from '../state/view.ts';
+import type { Run, WorldChange } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import type { XAxis } from './axis.ts';
 import type { Mark } from './Chart.tsx';

@@ -15,20 +15,20 @@ export function CopyButton({
   class?: string;
   children: string;
 }) {
-  const said = useSignal<string | null>(null);
+  const message = useSignal<string | null>(null);
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
-      said.value = messages.peek().lobby.copied;
+      message.value = messages.peek().lobby.copied;
     } catch {
       // No clipboard without a secure page, or without permission.
-      said.value = messages.peek().lobby.copyByHand;
+      message.value = messages.peek().lobby.copyByHand;
     }
-    setTimeout(() => (said.value = null), SAID_MS);
+    setTimeout(() => (message.value = null), SAID_MS);
   };
   return (
     <button type="button" class={className} onClick={() => void copy()}>
-      <span aria-live="polite">{said.value ?? children}</span>
+      <span aria-live="polite">{message.value ?? children}</span>
     </button>
   );
 }

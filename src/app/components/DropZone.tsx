@@ -39,8 +39,8 @@ export function DropZone({ choose, chooseFolder, hint, accept, class: className,
       }}
     >
       <p class="row">
-        <Picker says={choose} class={className} accept={accept} ontake={take} />
-        {chooseFolder !== undefined && <Picker says={chooseFolder} class={className} isFolder ontake={take} />}
+        <Picker label={choose} class={className} accept={accept} ontake={take} />
+        {chooseFolder !== undefined && <Picker label={chooseFolder} class={className} isFolder ontake={take} />}
       </p>
       <p class="dim small">{hint}</p>
       {children}
@@ -49,19 +49,19 @@ export function DropZone({ choose, chooseFolder, hint, accept, class: className,
 }
 
 interface PickerProps {
-  says: string;
+  label: string;
   class?: string | undefined;
   accept?: string | undefined;
   isFolder?: boolean;
   ontake: (files: File[]) => void;
 }
 
-function Picker({ says, class: className, accept, isFolder = false, ontake }: PickerProps) {
+function Picker({ label, class: className, accept, isFolder = false, ontake }: PickerProps) {
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
       <button type="button" class={className} onClick={() => input.current?.click()}>
-        {says}
+        {label}
       </button>
       <input
         ref={input}
@@ -71,7 +71,7 @@ function Picker({ says, class: className, accept, isFolder = false, ontake }: Pi
         multiple
         {...(isFolder && { webkitdirectory: true })}
         tabIndex={-1}
-        aria-label={says}
+        aria-label={label}
         onChange={({ currentTarget }) => {
           ontake(withFolders(currentTarget.files ?? []));
           // The same file once more is a change, too.

@@ -26,7 +26,7 @@ interface Props {
 }
 
 export function FileDrop({ job, found, onfiles, children }: Props) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
     // They may come in two goes, and the later of a name wins; anything else takes the place of
@@ -38,9 +38,9 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
   };
   return (
     <DropZone
-      choose={says.choose[job]}
-      chooseFolder={job === 'images' ? says.chooseFolder : undefined}
-      hint={says.drop[job]}
+      choose={labels.choose[job]}
+      chooseFolder={job === 'images' ? labels.chooseFolder : undefined}
+      hint={labels.drop[job]}
       onfiles={take}
     >
       {files.value.length > 0 && (
@@ -53,7 +53,7 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
               {file.name} <span class="dim">{formatBytes(file.size)}</span>
             </li>
           ))}
-          {files.value.length > LISTED && <li class="dim">+ {says.count(files.value.length - LISTED)}</li>}
+          {files.value.length > LISTED && <li class="dim">+ {labels.count(files.value.length - LISTED)}</li>}
         </ul>
       )}
       {children}

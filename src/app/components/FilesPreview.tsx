@@ -21,13 +21,13 @@ const LISTED = 12;
 const NAMED = 4;
 
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   return (
     <div class="preview">
       <Problem of={problem} />
       {/* Said aloud as it changes: a sentence, and not every row below it. */}
       <p class="small" aria-live="polite">
-        {preview === null && problem === null && <span class="dim">{says.reading}</span>}
+        {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
         {preview !== null && <Found preview={preview} />}
       </p>
       {preview?.kind === 'table' && <TableRows table={preview} />}
@@ -43,15 +43,15 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
 
 /** How much there is, and what of it counts. */
 function Found({ preview }: { preview: Preview }) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   switch (preview.kind) {
     case 'table':
       return (
         <>
-          {says.rows(preview.rows, preview.columns.length)}{' '}
-          {says.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
-          {!preview.hasHeader && ` ${says.noHeader}`}
-          {preview.unlabelled.length > 0 && ` ${says.rowsLeftOut(preview.unlabelled)}`}
+          {labels.rows(preview.rows, preview.columns.length)}{' '}
+          {labels.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
+          {!preview.hasHeader && ` ${labels.noHeader}`}
+          {preview.unlabelled.length > 0 && ` ${labels.rowsLeftOut(preview.unlabelled)}`}
           <ColumnsLeftOut table={preview} why="text" />
           <ColumnsLeftOut table={preview} why="empty" />
         </>
@@ -59,15 +59,15 @@ function Found({ preview }: { preview: Preview }) {
     case 'images':
       return (
         <>
-          {says.samples(preview.samples, preview.heldOut)} {says.shape(...preview.shape)}{' '}
-          {preview.ignored > 0 && says.ignored(preview.ignored)}{' '}
+          {labels.samples(preview.samples, preview.heldOut)} {labels.shape(...preview.shape)}{' '}
+          {preview.ignored > 0 && labels.ignored(preview.ignored)}{' '}
           {preview.leftOut.length > 0 && <LeftOut images={preview} />}
         </>
       );
     case 'gpt':
       return (
         <>
-          {says.characters(preview.characters, preview.vocabulary)} {says.samples(preview.samples, preview.heldOut)}
+          {labels.characters(preview.characters, preview.vocabulary)} {labels.samples(preview.samples, preview.heldOut)}
         </>
       );
     default:
@@ -77,30 +77,30 @@ function Found({ preview }: { preview: Preview }) {
 
 /** The number of pictures without a class, by folder. */
 function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
-  const { files: says } = messages.value.lobby;
-  const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => says.inFolder(pictures, folder));
-  return <>{says.leftOut(folders, leftOut.length - folders.length)}</>;
+  const { files: labels } = messages.value.lobby;
+  const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => labels.inFolder(pictures, folder));
+  return <>{labels.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
 /** The target is not: where nothing can be predicted, that is the problem. */
 function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);
   if (names.length === 0) return null;
   const listed = (
     <>
       <span lang="und">{names.slice(0, LISTED).join(', ')}</span>
-      {names.length > LISTED && ` ${says.moreColumns(names.length - LISTED)}`}
+      {names.length > LISTED && ` ${labels.moreColumns(names.length - LISTED)}`}
     </>
   );
-  return <> {says.columnsLeftOut(names.length, why, listed)}</>;
+  return <> {labels.columnsLeftOut(names.length, why, listed)}</>;
 }
 
 function TableRows({ table }: { table: TablePreview }) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   return (
     <>
-      <div class="preview-table" tabIndex={0} role="region" aria-label={says.firstRows}>
+      <div class="preview-table" tabIndex={0} role="region" aria-label={labels.firstRows}>
         <table>
           <thead>
             <tr lang="und">
@@ -114,10 +114,10 @@ function TableRows({ table }: { table: TablePreview }) {
               {table.columns.map(({ name, kind, mark, missing, distinct }) => (
                 <td key={name} class={`dim ${classOf(kind)}`}>
                   {[
-                    says.kinds[kind],
-                    ...(mark === 'comma' ? [says.decimalComma] : []),
-                    ...(kind === 'category' && distinct !== null ? [says.distinct(distinct)] : []),
-                    ...(missing > 0 && kind !== 'empty' ? [says.missing(missing)] : []),
+                    labels.kinds[kind],
+                    ...(mark === 'comma' ? [labels.decimalComma] : []),
+                    ...(kind === 'category' && distinct !== null ? [labels.distinct(distinct)] : []),
+                    ...(missing > 0 && kind !== 'empty' ? [labels.missing(missing)] : []),
                   ].join(', ')}
                 </td>
               ))}
@@ -146,11 +146,11 @@ function classOf(kind: ColumnKind, isTarget = false): string {
 }
 
 function Pictures({ images }: { images: ImagesPreview }) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   return (
     <>
       {images.pictures.length > 0 && (
-        <ul class="plain preview-pictures" aria-label={says.pictures}>
+        <ul class="plain preview-pictures" aria-label={labels.pictures}>
           {images.pictures.map((picture, i) => (
             <li key={i}>
               <ColourPicture picture={picture} />
@@ -167,16 +167,16 @@ function Pictures({ images }: { images: ImagesPreview }) {
 }
 
 function Classes({ classes }: { classes: readonly PreviewClass[] }) {
-  const { files: says } = messages.value.lobby;
+  const { files: labels } = messages.value.lobby;
   if (classes.length === 0) return null;
   return (
-    <ul class="plain small preview-classes" aria-label={says.classes}>
+    <ul class="plain small preview-classes" aria-label={labels.classes}>
       {classes.slice(0, LISTED).map(({ name, count }) => (
         <li key={name}>
           <span lang="und">{name}</span> <span class="dim">{formatCount(count)}</span>
         </li>
       ))}
-      {classes.length > LISTED && <li class="dim">{says.more(classes.length - LISTED)}</li>}
+      {classes.length > LISTED && <li class="dim">{labels.more(classes.length - LISTED)}</li>}
     </ul>
   );
 }

@@ -10,14 +10,14 @@ const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
 
 /** Of a language model: a size by its name, or what was set under "advanced". */
 export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const preset = presetOf(job);
   // Chosen under "advanced" only.
-  const own = preset === null && { own: says.ownSize };
-  const options = { ...says.presets, ...own } as Record<PresetName | 'own', string>;
+  const own = preset === null && { own: labels.ownSize };
+  const options = { ...labels.presets, ...own } as Record<PresetName | 'own', string>;
   return (
     <Select
-      label={says.size}
+      label={labels.size}
       value={preset ?? 'own'}
       options={options}
       onpick={(name) => {
@@ -28,7 +28,7 @@ export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
 }
 
 export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const { tokens, vocabulary } = job.gpt;
   const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>
     offer({ ...job, gpt: { ...job.gpt, ...change } }, isSettled);
@@ -37,15 +37,20 @@ export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       {SIZES.map((name) => (
         <NumberField
           key={name}
-          label={says[name]}
+          label={labels[name]}
           value={job.gpt[name]}
           onpick={(value, isSettled) => set({ [name]: value }, isSettled)}
         />
       ))}
-      <Select label={says.tokens} value={tokens} options={says.tokenKinds} onpick={(value) => set({ tokens: value })} />
+      <Select
+        label={labels.tokens}
+        value={tokens}
+        options={labels.tokenKinds}
+        onpick={(value) => set({ tokens: value })}
+      />
       {tokens === 'byte-pairs' && (
         <NumberField
-          label={says.vocabulary}
+          label={labels.vocabulary}
           value={vocabulary}
           onpick={(value, isSettled) => set({ vocabulary: value }, isSettled)}
         />

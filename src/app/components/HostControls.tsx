@@ -1,7 +1,7 @@
 /** What a host may do with the room at any time: lock it, and pause and stop its run. */
 import { isOpen } from '../state/derive.ts';
 import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
-import type { Lobby } from '../state/view.ts';
+import type { Lobby } from '../state/room.ts';
 import { messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 

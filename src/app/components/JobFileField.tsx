@@ -11,7 +11,7 @@ import { Problem } from './Problem.tsx';
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
-  const { jobFile: says } = messages.value.join;
+  const { jobFile: labels } = messages.value.join;
   const opened = useSignal<string | null>(null);
   const problem = useSignal<string | null>(null);
   const open = async ([file]: File[]): Promise<void> => {
@@ -36,22 +36,22 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
   };
   return (
     <details class="fold">
-      <summary>{says.title}</summary>
+      <summary>{labels.title}</summary>
       <DropZone
-        choose={says.open}
-        hint={says.hint}
+        choose={labels.open}
+        hint={labels.hint}
         accept=".json,application/json"
         onfiles={(files) => void open(files)}
       >
         {opened.value !== null && (
           <p class="small" role="status">
-            {says.opened(opened.value)}
+            {labels.opened(opened.value)}
           </p>
         )}
         <Problem of={problem.value} />
         <p>
           <button type="button" class="quiet" onClick={() => void save()}>
-            {says.save}
+            {labels.save}
           </button>
         </p>
       </DropZone>

@@ -37,7 +37,7 @@ export function JobForm({
   /** More rows under "advanced". */
   children?: ComponentChildren;
 }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const offer: Offer = (next, isSettled = true) => {
     try {
       const checked = parseJob(next);
@@ -52,15 +52,15 @@ export function JobForm({
     <div class="form">
       <div class="fields">
         <Select
-          label={says.job}
+          label={labels.job}
           value={job.job}
-          options={says.jobs}
+          options={labels.jobs}
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
         {job.job === 'gpt' && <PresetField job={job} offer={offer} />}
         {trains && job.job !== 'gpt' && Object.keys(modelOptions(job)).length > 1 && (
           <Select
-            label={says.model}
+            label={labels.model}
             value={kindOfModel(job.model)}
             options={modelOptions(job)}
             onpick={(model) => {
@@ -74,7 +74,7 @@ export function JobForm({
       {trains && <StrategyFields job={job} offer={offer} />}
       {(trains || children !== undefined) && (
         <details class="fold">
-          <summary>{says.advanced}</summary>
+          <summary>{labels.advanced}</summary>
           <div class="fields three">
             {job.job === 'gpt' && <GptFields job={job} offer={offer} />}
             {trains && <TrainingFields job={job} offer={offer} />}
@@ -90,43 +90,43 @@ export function JobForm({
 }
 
 function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
   return (
     <>
       <Select
-        label={says.optimizer}
+        label={labels.optimizer}
         value={job.optimizer}
-        options={says.optimizers}
+        options={labels.optimizers}
         onpick={(value) => offer(withOptimizer(job, value))}
       />
-      <JobNumber name="learningRate" label={says.learningRate} job={job} offer={offer} />
-      <JobNumber name="batchSize" label={says.batch[workerWord(job)]} job={job} offer={offer} />
-      <JobNumber name="epochs" label={says.epochs} job={job} offer={offer} />
-      <JobNumber name="maxSteps" label={says.maxSteps} empty={says.noLimit} job={job} offer={offer} />
-      <JobNumber name="maxMinutes" label={says.maxMinutes} empty={says.noLimit} job={job} offer={offer} />
-      <JobNumber name="patience" label={says.patience} empty={says.noLimit} job={job} offer={offer} />
-      <JobNumber name="seed" label={says.seed} job={job} offer={offer} />
+      <JobNumber name="learningRate" label={labels.learningRate} job={job} offer={offer} />
+      <JobNumber name="batchSize" label={labels.batch[workerWord(job)]} job={job} offer={offer} />
+      <JobNumber name="epochs" label={labels.epochs} job={job} offer={offer} />
+      <JobNumber name="maxSteps" label={labels.maxSteps} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="maxMinutes" label={labels.maxMinutes} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="patience" label={labels.patience} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="seed" label={labels.seed} job={job} offer={offer} />
       <Select
-        label={says.schedule}
+        label={labels.schedule}
         value={job.schedule}
         options={scheduleOptions(job)}
         onpick={(schedule) => offer(withSchedule(job, schedule))}
       />
-      <JobNumber name="warmupSteps" label={says.warmupSteps} job={job} offer={offer} />
-      <JobNumber name="clipNorm" label={says.clipNorm} empty={says.noLimit} job={job} offer={offer} />
-      <JobNumber name="weightDecay" label={says.weightDecay} empty={says.asUsual} job={job} offer={offer} />
+      <JobNumber name="warmupSteps" label={labels.warmupSteps} job={job} offer={offer} />
+      <JobNumber name="clipNorm" label={labels.clipNorm} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="weightDecay" label={labels.weightDecay} empty={labels.asUsual} job={job} offer={offer} />
       {job.job !== 'gpt' && job.model === 'mlp' && (
-        <JobNumber name="hidden" label={says.hidden} job={job} offer={offer} />
+        <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
       {codecsOf(job.strategy).length > 1 && (
-        <Select label={says.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
+        <Select label={labels.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
       )}
       {job.strategy !== 'data-parallel' && (
         <Select
-          label={says.transport}
+          label={labels.transport}
           value={job.transport}
-          options={says.transports}
+          options={labels.transports}
           onpick={(transport) => set({ transport })}
         />
       )}
@@ -156,34 +156,34 @@ function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
 
 function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { strategy } = job;
-  const { job: says } = messages.value;
+  const { job: labels } = messages.value;
   const about = useId();
   const has = (setting: (typeof SETTINGS)[typeof strategy][number]): boolean => SETTINGS[strategy].includes(setting);
   return (
     <>
       <div class="strategy">
         <Select
-          label={says.strategy}
+          label={labels.strategy}
           value={strategy}
-          options={says.strategies}
+          options={labels.strategies}
           about={about}
           onpick={(value) => offer(withStrategy(job, value))}
         />
         <p id={about} class="dim small">
-          {says.does[strategy]}
+          {labels.does[strategy]}
         </p>
       </div>
       {SETTINGS[strategy].length > 0 && (
         <div class="fields">
-          {has('replicas') && <JobNumber name="replicas" label={says.workers} job={job} offer={offer} />}
-          {has('staleness') && <JobNumber name="staleness" label={says.ahead} job={job} offer={offer} />}
+          {has('replicas') && <JobNumber name="replicas" label={labels.workers} job={job} offer={offer} />}
+          {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
           {has('syncEvery') && (
             <JobNumber
               // Another strategy's is another field: nothing half typed stays.
               key={strategy}
               name="syncEvery"
-              label={has('staleness') ? says.allWait : says.exchange}
-              empty={says.asUsual}
+              label={has('staleness') ? labels.allWait : labels.exchange}
+              empty={labels.asUsual}
               job={job}
               offer={offer}
             />

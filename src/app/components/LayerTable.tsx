@@ -4,21 +4,21 @@ import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 
 export function LayerTable({ model }: { model: Topology }) {
-  const { layerTable: says } = messages.value.job;
+  const { layerTable: labels } = messages.value.job;
   const rows = rowsOf(model);
   return (
     <div class="preview">
       <p class="small">
-        {says.sum(rows.length, formatCount(rows.reduce((sum, { parameters }) => sum + parameters, 0)))}
+        {labels.sum(rows.length, formatCount(rows.reduce((sum, { parameters }) => sum + parameters, 0)))}
       </p>
-      <div class="preview-table" tabIndex={0} role="region" aria-label={says.title}>
+      <div class="preview-table" tabIndex={0} role="region" aria-label={labels.title}>
         <table>
           <thead>
             <tr>
-              <th scope="col">{says.layer}</th>
-              <th scope="col">{says.gives}</th>
+              <th scope="col">{labels.layer}</th>
+              <th scope="col">{labels.gives}</th>
               <th scope="col" class="number">
-                {says.parameters}
+                {labels.parameters}
               </th>
             </tr>
           </thead>

@@ -1,11 +1,11 @@
 /** This rank's state in words, with an icon. Spoken by screen readers when it changes. */
-import { spokenState } from '../state/derive.ts';
+import { describeState } from '../state/describeState.ts';
 import type { View } from '../state/view.ts';
 
 const ICONS = { good: '●', busy: '◌', wait: '○', wrong: '✕' } as const;
 
 export function StatusLine({ view, brief = false }: { view: View; brief?: boolean }) {
-  const { word, text, mood } = spokenState(view);
+  const { word, text, mood } = describeState(view);
   return (
     <span class="status" role="status">
       <span class={`status-icon ${mood}`} aria-hidden="true">

@@ -5,20 +5,20 @@ import { Subtitle } from './Subtitle.tsx';
 
 /** @param probabilities by digit; `null` where nothing is asked. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
-  const say = messages.value.learned;
+  const labels = messages.value.learned;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">
-      <Subtitle>{say.answer}</Subtitle>
+      <Subtitle>{labels.answer}</Subtitle>
       {/* Told when the digit changes, and not with each hundredth. */}
       <p role="status">
-        {likeliest < 0 ? <span class="dim">{say.nothing}</span> : <strong>{say.reads(likeliest)}</strong>}
+        {likeliest < 0 ? <span class="dim">{labels.nothing}</span> : <strong>{labels.reads(likeliest)}</strong>}
       </p>
       <table class="bars">
         <thead class="away">
           <tr>
-            <th scope="col">{say.digit}</th>
-            <th scope="col">{say.probability}</th>
+            <th scope="col">{labels.digit}</th>
+            <th scope="col">{labels.probability}</th>
           </tr>
         </thead>
         <tbody>
@@ -32,7 +32,7 @@ export function Answer({ probabilities }: { probabilities: readonly number[] | n
                     <span class="bar-ink" style={{ width: `${100 * share}%` }} />
                   </span>
                   <span class="bar-share">{probabilities === null ? '–' : formatShare(share)}</span>
-                  <span class="bar-word">{digit === likeliest && say.likeliest}</span>
+                  <span class="bar-word">{digit === likeliest && labels.likeliest}</span>
                 </td>
               </tr>
             );

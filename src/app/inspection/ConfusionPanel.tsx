@@ -4,9 +4,9 @@
  */
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { totalOf, worstOf } from './confused.ts';
+import { sampleCount, mostConfused } from './confusionMatrix.ts';
 
 /** A name of the data's, in whatever language it is. */
 const named = (name: string): ComponentChildren => (
@@ -16,22 +16,22 @@ const named = (name: string): ComponentChildren => (
 );
 
 export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['confusion']> }) {
-  const { confusion: say } = messages.value.learned;
+  const { confusion: labels } = messages.value.learned;
   const { step, classes, counts } = confusion;
-  const worst = worstOf(confusion);
+  const worst = mostConfused(confusion);
   return (
-    <Fold title={say.title} class="confusion-panel">
-      <p>{worst === null ? say.none : say.most(named(worst.truth), named(worst.answer), worst.times)}</p>
+    <Fold title={labels.title} class="confusion-panel">
+      <p>{worst === null ? labels.none : labels.most(named(worst.truth), named(worst.answer), worst.times)}</p>
       {/* It scrolls where there are many classes: by keys, too. */}
-      <div class="confusion-box" tabIndex={0} role="group" aria-label={say.title}>
-        <table class="confusion" aria-label={say.title}>
+      <div class="confusion-box" tabIndex={0} role="group" aria-label={labels.title}>
+        <table class="confusion" aria-label={labels.title}>
           <thead>
             <tr>
               <th scope="col" rowSpan={2}>
-                {say.truth}
+                {labels.truth}
               </th>
               <th scope="colgroup" colSpan={classes.length}>
-                {say.answer}
+                {labels.answer}
               </th>
             </tr>
             <tr>
@@ -58,7 +58,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
           </tbody>
         </table>
       </div>
-      <p class="small dim">{say.about(totalOf(counts.flat()), step + 1)}</p>
+      <p class="small dim">{labels.about(sampleCount(counts.flat()), step + 1)}</p>
     </Fold>
   );
 }
@@ -73,5 +73,5 @@ function kindOf(count: number, isRight: boolean): string {
  * what one looks for.
  */
 function shade(count: number, row: readonly number[]): number {
-  return count === 0 ? 0 : Math.sqrt(count / totalOf(row));
+  return count === 0 ? 0 : Math.sqrt(count / sampleCount(row));
 }

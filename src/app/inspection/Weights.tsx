@@ -7,23 +7,25 @@ import { Subtitle } from './Subtitle.tsx';
 
 export function Weights({ weights }: { weights: WeightPictures }) {
   const { side, count, units, values, scale } = weights;
-  const say = messages.value.learned;
+  const labels = messages.value.learned;
   const area = side * side;
   const largest = formatLoss(scale);
   return (
     <div class="weights">
       <div class="weights-title">
-        <Subtitle>{say.weights}</Subtitle>
+        <Subtitle>{labels.weights}</Subtitle>
         <p class="weights-legend small">
-          <span>{say.hushes}</span>
+          <span>{labels.hushes}</span>
           <span>−{largest}</span>
           <span class="weights-scale" aria-hidden="true" />
           <span>+{largest}</span>
-          <span>{say.speaks}</span>
+          <span>{labels.speaks}</span>
         </p>
       </div>
-      <p class="small dim">{side === IMAGE_SIDE ? say.pixelsOfUnit(count, units) : say.windowOfUnit(units, side)}</p>
-      <div class="weight-pictures" role="img" aria-label={say.pictures(count, largest)}>
+      <p class="small dim">
+        {side === IMAGE_SIDE ? labels.pixelsOfUnit(count, units) : labels.windowOfUnit(units, side)}
+      </p>
+      <div class="weight-pictures" role="img" aria-label={labels.pictures(count, largest)}>
         {Array.from({ length: count }, (_, i) => (
           <Picture key={i} pixels={values.subarray(i * area, (i + 1) * area)} side={side} />
         ))}

@@ -6,11 +6,11 @@ import { lineBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { messages } from '../locales/index.ts';
-import { viewpoint, type Desk } from './desk.ts';
+import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { rowsOf } from './rows.ts';
 
-export function Bytes({ desk }: { desk: Desk }) {
-  const { state, isSolo } = desk;
+export function Bytes({ controls }: { controls: LessonControls }) {
+  const { state, isSolo } = controls;
   const { bytes } = messages.value.lesson;
   const { round } = state;
   const { n, steps, own } = round;
@@ -29,7 +29,7 @@ export function Bytes({ desk }: { desk: Desk }) {
         {bytes.received}
       </p>
       <ul class="plain lines">
-        {rowsOf(n, viewpoint(desk)).map((rank) => (
+        {rowsOf(n, viewpoint(controls)).map((rank) => (
           <li key={rank}>
             <span class="away">
               {bytes.line(rank, formatBytes(lines[rank]!), formatBytes(sent[rank]!), formatBytes(received[rank]!))}

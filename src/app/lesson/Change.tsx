@@ -3,16 +3,16 @@ import type { LessonState } from '../../protocol/lesson.ts';
 import { messages } from '../locales/index.ts';
 
 export function Change({ state: { change, members } }: { state: LessonState }) {
-  const { change: says } = messages.value.lesson;
+  const { change: labels } = messages.value.lesson;
   const named = (ones: readonly { rank: number; name: string }[]): string[] =>
-    ones.map(({ rank, name }) => says.rank(rank, name));
+    ones.map(({ rank, name }) => labels.rank(rank, name));
   const sentences =
     change === null
       ? []
       : [
-          ...(change.left.length > 0 ? [says.left(named(change.left), members.length - change.joined.length)] : []),
-          ...(change.joined.length > 0 ? [says.joined(named(change.joined))] : []),
-          ...(change.isRestarted ? [says.restarted] : []),
+          ...(change.left.length > 0 ? [labels.left(named(change.left), members.length - change.joined.length)] : []),
+          ...(change.joined.length > 0 ? [labels.joined(named(change.joined))] : []),
+          ...(change.isRestarted ? [labels.restarted] : []),
         ];
   return (
     <p class="lesson-change" role="status">

@@ -6,7 +6,7 @@ import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
-import type { Desk } from './desk.ts';
+import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 /**
@@ -18,7 +18,7 @@ export function busiestBytes(mode: LessonMode, n: number, k: number): number {
   return mode === 'ring' ? all / n : all;
 }
 
-export function Compare({ desk: { state, isSolo } }: { desk: Desk }) {
+export function Compare({ controls: { state, isSolo } }: { controls: LessonControls }) {
   const { compare } = messages.value.lesson;
   const { round, measured } = state;
   const k = round.own[0]!.length;

@@ -4,13 +4,13 @@ import type { LessonState } from '../../protocol/lesson.ts';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { messages } from '../locales/index.ts';
-import type { Desk } from './desk.ts';
+import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
-export function Drop({ desk }: { desk: Desk }) {
+export function Drop({ controls }: { controls: LessonControls }) {
   const { drop } = messages.value.lesson;
-  const { state, you, mayDrop } = desk;
-  if (desk.drop !== null) return <DropImagined state={state} ondrop={desk.drop} />;
+  const { state, you, mayDrop } = controls;
+  if (controls.drop !== null) return <DropImagined state={state} ondrop={controls.drop} />;
   if (!mayDrop) return <p class="dim">{drop.host}</p>;
   return (
     <>

@@ -7,7 +7,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
-import type { Desk } from './desk.ts';
+import type { LessonControls } from './lessonControls.ts';
 import { Drop } from './Drop.tsx';
 import { Modes } from './Modes.tsx';
 import { NumbersGrid } from './NumbersGrid.tsx';
@@ -20,7 +20,7 @@ import { Steps } from './Steps.tsx';
 import { Text } from './Text.tsx';
 
 interface Props {
-  desk: Desk;
+  controls: LessonControls;
   /** Index of the page that is read. */
   page: number;
   onpage: (page: number) => void;
@@ -32,9 +32,9 @@ interface Props {
   ending?: ComponentChildren;
 }
 
-export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
+export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = messages.value;
-  const { round } = desk.state;
+  const { round } = controls.state;
   // The keys may be quicker than effects.
   const shown = useRef({ page, onpage });
   shown.current = { page, onpage };
@@ -59,37 +59,37 @@ export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, e
       <h1 class="away">{lesson.heading}</h1>
       {news}
       <div class="lesson-columns">
-        <Text desk={desk} page={page} onpage={onpage} ending={ending} />
+        <Text controls={controls} page={page} onpage={onpage} ending={ending} />
         <div class={round.n > 8 ? 'lesson-stage crowd' : 'lesson-stage'}>
           <Part names={['steps']} page={page} title={lesson.steps.title}>
-            <Steps desk={desk}>{besideSteps}</Steps>
+            <Steps controls={controls}>{besideSteps}</Steps>
           </Part>
           <Part names={['modes']} page={page} title={lesson.modes.title} titled>
-            <Modes desk={desk} />
+            <Modes controls={controls} />
           </Part>
           <Part names={['ring']} page={page} title={lesson.ring.title}>
-            <RoundRing key={`${round.number} ${round.mode} ${round.n}`} desk={desk} />
+            <RoundRing key={`${round.number} ${round.mode} ${round.n}`} controls={controls} />
           </Part>
-          {desk.you !== null && (
+          {controls.you !== null && (
             <Part names={['own']} page={page} title={lesson.own.title} titled>
-              <OwnNumbers state={desk.state} you={desk.you} order={desk.order} />
+              <OwnNumbers state={controls.state} you={controls.you} order={controls.order} />
               {besideOwn}
             </Part>
           )}
           <Part names={['grid', 'sums']} page={page} title={lesson.grid.caption}>
-            <NumbersGrid desk={desk} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
+            <NumbersGrid controls={controls} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
           </Part>
           <Part names={['bytes']} page={page} title={lesson.bytes.title} titled>
-            <Bytes desk={desk} />
+            <Bytes controls={controls} />
           </Part>
           <Part names={['compare']} page={page} title={lesson.compare.title} titled>
-            <Compare desk={desk} />
+            <Compare controls={controls} />
           </Part>
           <Part names={['stall']} page={page} title={lesson.stall.title} titled>
-            <Stall desk={desk} />
+            <Stall controls={controls} />
           </Part>
           <Part names={['drop']} page={page} title={lesson.drop.title} titled>
-            <Drop desk={desk} />
+            <Drop controls={controls} />
           </Part>
         </div>
       </div>

@@ -1,9 +1,9 @@
 /** Round the ring, or by way of rank 0. */
 import { LESSON_MODES } from '../../protocol/lesson.ts';
 import { messages } from '../locales/index.ts';
-import type { Desk } from './desk.ts';
+import type { LessonControls } from './lessonControls.ts';
 
-export function Modes({ desk: { state, leads, isMoving, order } }: { desk: Desk }) {
+export function Modes({ controls: { state, leads, isMoving, order } }: { controls: LessonControls }) {
   const { modes } = messages.value.lesson;
   const { mode } = state.round;
   if (!leads) return <p>{modes[mode]}</p>;

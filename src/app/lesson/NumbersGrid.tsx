@@ -12,8 +12,8 @@ import { RankMark } from '../components/RankMark.tsx';
 import { identityOf } from '../components/rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
-import { viewpoint, type Desk } from './desk.ts';
-import { numberText, sumText } from './retell.ts';
+import { viewpoint, type LessonControls } from './lessonControls.ts';
+import { numberText, sumText } from './describeStep.ts';
 import { rowsOf } from './rows.ts';
 
 /** Marks of more ranks are too thin to see. */
@@ -24,9 +24,9 @@ interface Cell {
   place: number;
 }
 
-export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean }) {
+export function NumbersGrid({ controls, litSums }: { controls: LessonControls; litSums: boolean }) {
   const { grid } = messages.value.lesson;
-  const { state, you } = desk;
+  const { state, you } = controls;
   const { round, members } = state;
   const { n, mode, held, own } = round;
   const taken = round.steps.length;
@@ -34,7 +34,7 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
   const fresh = freshOf(round);
   const columns = columnsOf(round);
   const places = own[0]!.length;
-  const ranks = rowsOf(n, viewpoint(desk));
+  const ranks = rowsOf(n, viewpoint(controls));
   const waiting = members.slice(n);
   const at = useSignal<Cell>({ row: 0, place: 0 });
   const picked = useSignal<Cell | null>(null);

@@ -6,9 +6,9 @@ import { useEffect, useRef } from 'preact/hooks';
 import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
 import { MAX_NUMBER } from '../../protocol/lesson.ts';
 import { messages } from '../locales/index.ts';
-import type { Desk } from './desk.ts';
+import type { LessonControls } from './lessonControls.ts';
 
-export function OwnNumbers({ state, you, order }: Pick<Desk, 'state' | 'order'> & { you: number }) {
+export function OwnNumbers({ state, you, order }: Pick<LessonControls, 'state' | 'order'> & { you: number }) {
   const { own } = messages.value.lesson;
   const { numbers, round } = state;
   const mine = numbers[you]!;

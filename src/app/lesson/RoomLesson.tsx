@@ -1,12 +1,14 @@
 /** The lesson in a room: its ranks are the tabs, the host's page leads. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { isHost, isUnderWay, spokenState } from '../state/derive.ts';
+import { isHost, isUnderWay } from '../state/derive.ts';
+import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../locales/format.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 import { closeRun, lessonOrder, start } from '../state/store.ts';
-import type { Run, View } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
+import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
@@ -32,14 +34,14 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
       <main class="lesson wrap">
         <h1 class="away">{lesson.heading}</h1>
         <Trouble view={view} />
-        <p class="dim">{upperFirst(spokenState(view).text)} …</p>
+        <p class="dim">{upperFirst(describeState(view).text)} …</p>
       </main>
     );
   }
   const { isMoving, waitsFor } = run.lesson;
   return (
     <LessonPage
-      desk={{
+      controls={{
         ...{ state, you, isSolo: false, leads, mayDrop: isOn && isHost(view), isMoving, waitsFor },
         order: lessonOrder,
         drop: null,
@@ -64,7 +66,7 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
           ) : (
             view.failure === null &&
             view.state !== 'RUNNING' && (
-              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(spokenState(view).text)} …</p>
+              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(describeState(view).text)} …</p>
             )
           )}
           <Change state={state} />

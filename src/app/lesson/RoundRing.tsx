@@ -10,16 +10,16 @@ import { RingView } from '../ring/RingView.tsx';
 import type { Stage } from '../ring/player.ts';
 import { usePlayer } from '../ring/usePlayer.ts';
 import { messages } from '../locales/index.ts';
-import { viewpoint, type Desk } from './desk.ts';
-import { phaseOf } from './retell.ts';
+import { viewpoint, type LessonControls } from './lessonControls.ts';
+import { phaseOf } from './describeStep.ts';
 
-export function RoundRing({ desk }: { desk: Desk }) {
+export function RoundRing({ controls }: { controls: LessonControls }) {
   const { lesson } = messages.value;
-  const { state, you, isSolo } = desk;
+  const { state, you, isSolo } = controls;
   const { round, members, slow } = state;
   const { n, mode, steps } = round;
   const isRing = mode === 'ring';
-  const at = viewpoint(desk);
+  const at = viewpoint(controls);
   const stage = useMemo(() => (isRing && n > 1 ? stageOf(round, at) : null), [round, at, isRing, n]);
   const player = usePlayer(stage, { autoplay: false, keys: false });
   const taken = steps.length;

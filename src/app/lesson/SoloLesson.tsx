@@ -26,7 +26,7 @@ export function SoloLesson() {
   };
   return (
     <LessonPage
-      desk={{
+      controls={{
         ...{ state, you: 0, isSolo: true, leads: true, mayDrop: false, waitsFor: null },
         isMoving: solo.isMoving.value,
         order: (order) => solo.order(order),

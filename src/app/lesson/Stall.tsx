@@ -6,7 +6,7 @@ import type { LessonRound } from '../../protocol/lesson.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { messages } from '../locales/index.ts';
-import { viewpoint, type Desk } from './desk.ts';
+import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { rowsOf } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8] as const;
@@ -16,9 +16,9 @@ const USUAL_SECONDS = 4;
  */
 const STALL_MS = 1000;
 
-export function Stall({ desk }: { desk: Desk }) {
+export function Stall({ controls }: { controls: LessonControls }) {
   const { stall } = messages.value.lesson;
-  const { state, leads, isMoving, order } = desk;
+  const { state, leads, isMoving, order } = controls;
   const { slow, round } = state;
   const n = round.n;
   const rank = useSignal(0);
@@ -70,13 +70,13 @@ export function Stall({ desk }: { desk: Desk }) {
           )}
         </div>
       )}
-      {round.steps.length === 0 ? <p class="dim small">{stall.none}</p> : <Timeline desk={desk} />}
+      {round.steps.length === 0 ? <p class="dim small">{stall.none}</p> : <Timeline controls={controls} />}
     </>
   );
 }
 
-function Timeline({ desk }: { desk: Desk }) {
-  const { state, isSolo } = desk;
+function Timeline({ controls }: { controls: LessonControls }) {
+  const { state, isSolo } = controls;
   const { lesson } = messages.value;
   const { stall } = lesson;
   const { round } = state;
@@ -86,7 +86,7 @@ function Timeline({ desk }: { desk: Desk }) {
     <figure class="stalls">
       <figcaption class="small">{stall.timeline}</figcaption>
       <ul class="plain">
-        {rowsOf(round.n, viewpoint(desk)).map((rank) => {
+        {rowsOf(round.n, viewpoint(controls)).map((rank) => {
           const blocks = blocksOf(round, rank);
           const waits = blocks.map(({ from, to }, step) => stall.step(step + 1, formatMs(to - from)));
           return (

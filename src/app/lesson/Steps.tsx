@@ -4,13 +4,13 @@ import { isDone, isUnderWay, stepCount } from '../../engine/lesson/lessonRound.t
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
 import type { Messages } from '../locales/en/index.ts';
-import type { Desk } from './desk.ts';
-import { numberText, phaseOf, retell, sumText } from './retell.ts';
+import type { LessonControls } from './lessonControls.ts';
+import { numberText, phaseOf, describeStep, sumText } from './describeStep.ts';
 
-export function Steps({ desk, children }: { desk: Desk; children: ComponentChildren }) {
+export function Steps({ controls, children }: { controls: LessonControls; children: ComponentChildren }) {
   const { lesson } = messages.value;
   const { steps } = lesson;
-  const { state, leads, isMoving, waitsFor, order, you } = desk;
+  const { state, leads, isMoving, waitsFor, order, you } = controls;
   const { round, leader, members } = state;
   const count = stepCount(round.mode, round.n);
   const rest = isMoving || isDone(round);
@@ -46,24 +46,24 @@ export function Steps({ desk, children }: { desk: Desk; children: ComponentChild
         )}
       </div>
       <p class="lesson-retold" aria-live="polite">
-        {isStuck ? steps.waitsFor(waitsFor) : isMoving ? steps.moving : retoldText(lesson, desk)}
+        {isStuck ? steps.waitsFor(waitsFor) : isMoving ? steps.moving : lastStepText(lesson, controls)}
       </p>
     </>
   );
 }
 
 /** What this rank did last, in a sentence. */
-function retoldText(lesson: Messages['lesson'], { state: { round }, you }: Desk): string {
-  const { retold } = lesson;
+function lastStepText(lesson: Messages['lesson'], { state: { round }, you }: LessonControls): string {
+  const { lastStep } = lesson;
   if (you === null) return '';
-  const told = retell(round, you);
-  if (told.kind !== 'added' && told.kind !== 'copied') return retold[told.kind];
+  const told = describeStep(round, you);
+  if (told.kind !== 'added' && told.kind !== 'copied') return lastStep[told.kind];
   const { sent, got } = told;
   const named = (chunk: number, numbers: readonly number[]): string =>
-    retold.chunk(chunkName(chunk), numbers.map(numberText).join(', '));
+    lastStep.chunk(chunkName(chunk), numbers.map(numberText).join(', '));
   const out = named(sent.chunk, sent.numbers);
   const into = named(got.chunk, got.numbers);
-  if (told.kind === 'copied') return retold.copied(out, sent.to, into, got.from);
+  if (told.kind === 'copied') return lastStep.copied(out, sent.to, into, got.from);
   const sums = got.sums.map((sum, i) => `${sumText([got.numbers[i]!, got.own[i]!])} = ${numberText(sum)}`);
-  return retold.added(out, sent.to, into, got.from, sums.join(', '));
+  return lastStep.added(out, sent.to, into, got.from, sums.join(', '));
 }

@@ -3,24 +3,24 @@ import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
 import type { ThoughtFacts } from '../locales/en/lesson.tsx';
-import type { Desk } from './desk.ts';
+import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
-import { numberText, sumText } from './retell.ts';
+import { numberText, sumText } from './describeStep.ts';
 
 /** Terms of a sum that are written out; beyond, dots stand for some. */
 const MOST_TERMS = 6;
 
 interface Props {
-  desk: Desk;
+  controls: LessonControls;
   page: number;
   onpage: (page: number) => void;
   ending: ComponentChildren;
 }
 
-export function Text({ desk, page, onpage, ending }: Props) {
+export function Text({ controls, page, onpage, ending }: Props) {
   const { lesson } = messages.value;
-  const { state, isSolo, leads } = desk;
-  const { title, text, task } = lesson.thoughts[LESSON_PAGES[page]!.name](factsOf(desk));
+  const { state, isSolo, leads } = controls;
+  const { title, text, task } = lesson.thoughts[LESSON_PAGES[page]!.name](factsOf(controls));
   const last = LESSON_PAGES.length - 1;
   return (
     <section class="lesson-text" aria-label={lesson.pages}>
@@ -58,7 +58,7 @@ export function Text({ desk, page, onpage, ending }: Props) {
   );
 }
 
-function factsOf({ state: { round } }: Desk): ThoughtFacts {
+function factsOf({ state: { round } }: LessonControls): ThoughtFacts {
   const { n, own } = round;
   const firsts = own.map((list) => list[0]!);
   const sum = firsts.reduce((all, one) => all + one, 0);

@@ -28,7 +28,7 @@ export function OriginField({
   origin: ChosenOrigin | null;
   onorigin: (origin: ChosenOrigin | null) => void;
 }) {
-  const { origin: says } = messages.value.join;
+  const { origin: labels } = messages.value.join;
   const problem = useSignal<string | null>(null);
   const take = async ([file]: File[]): Promise<void> => {
     try {
@@ -43,16 +43,16 @@ export function OriginField({
   if (origin !== null) {
     const { file, checkpoint } = origin;
     return (
-      <section class="drop" aria-label={says.title}>
+      <section class="drop" aria-label={labels.title}>
         <p>
           {checkpoint === null
-            ? says.beginsWith(file.name)
-            : says.goesOn(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
+            ? labels.beginsWith(file.name)
+            : labels.goesOn(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
         </p>
         {checkpoint !== null && <p class="dim small">{describeJob(checkpoint.job)}.</p>}
         <p>
           <button type="button" class="quiet" onClick={() => onorigin(null)}>
-            {says.without}
+            {labels.without}
           </button>
         </p>
       </section>
@@ -60,8 +60,8 @@ export function OriginField({
   }
   return (
     <details class="fold">
-      <summary>{says.title}</summary>
-      <DropZone choose={says.choose} hint={says.hint} accept={ACCEPTED} onfiles={(files) => void take(files)}>
+      <summary>{labels.title}</summary>
+      <DropZone choose={labels.choose} hint={labels.hint} accept={ACCEPTED} onfiles={(files) => void take(files)}>
         <Problem of={problem.value} />
       </DropZone>
     </details>

@@ -17,19 +17,19 @@ const MOODS: Record<Presence, string> = {
 };
 
 export function Findings({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = messages.value.run;
+  const { recording: labels } = messages.value.run;
   const troubles = useMemo(() => troublesOf(collectivesOf(recordings)), [recordings]);
   const missing = unrecorded(recordings);
   return (
     <div class="findings">
       {recordings.length === 1 && recordings[0]!.worldSize > 1 ? (
-        <p>{said.onlyOne}</p>
+        <p>{labels.onlyOne}</p>
       ) : troubles.length === 0 ? (
         <p>
           <span class="good" aria-hidden="true">
             ✓
           </span>{' '}
-          {said.allThere}
+          {labels.allThere}
         </p>
       ) : (
         <ul class="plain">
@@ -43,45 +43,45 @@ export function Findings({ recordings }: { recordings: readonly FlightRecording[
           ))}
         </ul>
       )}
-      {missing.length > 0 && <p class="dim small">{said.filesMissing(missing)}</p>}
+      {missing.length > 0 && <p class="dim small">{labels.filesMissing(missing)}</p>}
     </div>
   );
 }
 
 function sayTrouble(trouble: Trouble): string {
-  const { recording: said } = messages.value.run;
+  const { recording: labels } = messages.value.run;
   switch (trouble.kind) {
     case 'missing':
-      return said.missing(trouble.ranks, trouble.call, trouble.waiting);
+      return labels.missing(trouble.ranks, trouble.call, trouble.waiting);
     case 'stuck':
-      return said.stuck(trouble.ranks, trouble.call);
+      return labels.stuck(trouble.ranks, trouble.call);
     case 'differs':
-      return said.differs(trouble.seq, trouble.calls);
+      return labels.differs(trouble.seq, trouble.calls);
     default:
       return trouble satisfies never;
   }
 }
 
 export function CollectivesTable({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = messages.value.run;
+  const { recording: labels } = messages.value.run;
   const all = useMemo(() => collectivesOf(recordings), [recordings]);
   const ranks = recordings.map(({ rank }) => rank);
   return (
-    <section class="panel" aria-label={said.collectives}>
-      <h2 class="panel-title">{said.collectives}</h2>
+    <section class="panel" aria-label={labels.collectives}>
+      <h2 class="panel-title">{labels.collectives}</h2>
       {/* A box that scrolls is to be reached by keys. */}
-      <div class="table-box" tabIndex={0} role="group" aria-label={said.collectives}>
+      <div class="table-box" tabIndex={0} role="group" aria-label={labels.collectives}>
         <table class="ranks collectives">
           <thead>
             <tr>
-              <th scope="col">{said.group}</th>
+              <th scope="col">{labels.group}</th>
               <th scope="col" class="right">
-                {said.number}
+                {labels.number}
               </th>
-              <th scope="col">{said.call}</th>
-              <th scope="col">{said.algorithm}</th>
+              <th scope="col">{labels.call}</th>
+              <th scope="col">{labels.algorithm}</th>
               <th scope="col" class="right">
-                {said.took}
+                {labels.took}
               </th>
               {ranks.map((rank) => (
                 <th key={rank} scope="col">
@@ -103,7 +103,7 @@ export function CollectivesTable({ recordings }: { recordings: readonly FlightRe
                   return (
                     <td key={rank}>
                       <span class={MOODS[state]}>
-                        {ICONS[state]} {said.states[state]}
+                        {ICONS[state]} {labels.states[state]}
                       </span>
                     </td>
                   );
@@ -113,7 +113,7 @@ export function CollectivesTable({ recordings }: { recordings: readonly FlightRe
           </tbody>
         </table>
       </div>
-      {all.length > MOST_ROWS && <p class="dim small">{said.shown(MOST_ROWS, all.length)}</p>}
+      {all.length > MOST_ROWS && <p class="dim small">{labels.shown(MOST_ROWS, all.length)}</p>}
     </section>
   );
 }

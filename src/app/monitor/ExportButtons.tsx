@@ -2,7 +2,7 @@
 import { saveFile, saveJson } from '../browser/download.ts';
 import { sayChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { curvesCsv } from './curvesCsv.ts';
@@ -10,32 +10,32 @@ import { timelineOf } from './timeline.ts';
 
 /** @param records whether this tab is a rank: who only watches has no flight recorder. */
 export function ExportButtons({ run, records }: { run: Run; records: boolean }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const timeline = run.lanes.some((steps) => steps.length > 0);
   return (
     <>
       <button
         type="button"
         class="quiet"
-        title={said.curvesTitle}
+        title={labels.curvesTitle}
         disabled={run.last === null}
         onClick={() => saveFile('peergrad-curves.csv', curvesCsv(run, sayChange), 'text/csv')}
       >
-        {said.curves}
+        {labels.curves}
       </button>
       <button
         type="button"
         class="quiet"
-        title={said.traceTitle}
+        title={labels.traceTitle}
         disabled={!timeline}
         onClick={() => saveJson('peergrad-trace.json', chromeTrace(timelineOf(run)))}
       >
-        {said.trace}
+        {labels.trace}
       </button>
       {records && <RecordingButton />}
       {/* In a tab of its own: this one stays in its room. */}
       <a class="button quiet" href="#recording" target="_blank" rel="noopener">
-        {said.openRecordings}
+        {labels.openRecordings}
       </a>
     </>
   );

@@ -3,29 +3,29 @@ import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates } from '../state/derive.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
 export function Links({ run }: { run: Run }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const { worldSize, telemetry } = run;
   const rates = edgeRates(run);
-  const who = (rank: number): string => said.who(rank, run.members[rank]?.name ?? '');
+  const who = (rank: number): string => labels.who(rank, run.members[rank]?.name ?? '');
   return (
     <>
       {run.parted.map(([a, b]) => (
         <p key={`${a} ${b}`} class="small">
-          {said.parted(who(a), who(b))}
+          {labels.parted(who(a), who(b))}
         </p>
       ))}
       {/* Where it scrolls, it is to be reached by keys. */}
-      <div class="table-box" tabIndex={0} role="group" aria-label={said.links}>
+      <div class="table-box" tabIndex={0} role="group" aria-label={labels.links}>
         <table class="ranks links">
           <thead>
             <tr>
-              <th scope="col">{said.link}</th>
-              <th scope="col">{said.route}</th>
-              {[said.roundTrip, said.transit, said.rate, said.sent, said.received].map((name) => (
+              <th scope="col">{labels.link}</th>
+              <th scope="col">{labels.route}</th>
+              {[labels.roundTrip, labels.transit, labels.rate, labels.sent, labels.received].map((name) => (
                 <th key={name} scope="col" class="right">
                   {name}
                 </th>
@@ -42,13 +42,13 @@ export function Links({ run }: { run: Run }) {
                 <tr key={from}>
                   <th scope="row">
                     <RankMark rank={from} /> <span aria-hidden="true">→</span>
-                    <span class="away">{said.to}</span> <RankMark rank={to} />
+                    <span class="away">{labels.to}</span> <RankMark rank={to} />
                   </th>
                   <td>
                     {own?.up === false ? (
-                      <span class="wait">{said.connecting}</span>
+                      <span class="wait">{labels.connecting}</span>
                     ) : (
-                      said.routes[edge?.route ?? own?.route ?? 'unknown']
+                      labels.routes[edge?.route ?? own?.route ?? 'unknown']
                     )}
                   </td>
                   <td class="right number">{orDash(edge?.roundTripMs ?? own?.roundTripMs ?? null, formatMs)}</td>

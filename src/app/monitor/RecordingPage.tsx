@@ -13,13 +13,13 @@ import { messages } from '../locales/index.ts';
 import { belongs } from './analyze.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { CollectivesTable, Findings } from './Collectives.tsx';
-import { layTogether, tracesTogether } from './laidTogether.ts';
+import { mergeLanes, mergeTraces } from './mergeRecordings.ts';
 import { readRecording } from './recordingFile.ts';
 import { Replay } from './Replay.tsx';
 import { TimelineView } from './TimelineView.tsx';
 
 export function RecordingPage() {
-  const { recording: said } = messages.value.run;
+  const { recording: labels } = messages.value.run;
   const recordings = useSignal<readonly FlightRecording[]>([]);
   const problems = useSignal<readonly string[]>([]);
   const all = recordings.value;
@@ -27,20 +27,20 @@ export function RecordingPage() {
     const wrong: string[] = [];
     for (const file of files) {
       const read = readRecording(await file.text());
-      if (!read.ok) wrong.push(said.wrong(file.name, read.problem));
+      if (!read.ok) wrong.push(labels.wrong(file.name, read.problem));
       else if (!belongs(read.recording, recordings.peek())) {
-        wrong.push(said.wrong(file.name, said.otherRun(read.recording.rank)));
+        wrong.push(labels.wrong(file.name, labels.otherRun(read.recording.rank)));
       } else recordings.value = [...recordings.peek(), read.recording].sort((a, b) => a.rank - b.rank);
     }
     problems.value = wrong;
   };
   return (
     <main class="run wrap recording">
-      <h1 class="page-title">{said.title}</h1>
-      <p class="measure">{said.lead}</p>
+      <h1 class="page-title">{labels.title}</h1>
+      <p class="measure">{labels.lead}</p>
       <DropZone
-        choose={said.choose}
-        hint={said.drop}
+        choose={labels.choose}
+        hint={labels.drop}
         accept="application/json,.json"
         class="primary"
         onfiles={(files) => void take(files)}
@@ -59,14 +59,14 @@ export function RecordingPage() {
       )}
       {all.length > 0 && (
         <>
-          <section class="row" aria-label={said.files}>
+          <section class="row" aria-label={labels.files}>
             {all.map(({ rank, worldSize, generation }) => (
               <span key={rank} class="nowrap recording-file">
-                <RankMark rank={rank} /> <span class="dim small">{said.of(rank, worldSize, generation)}</span>
+                <RankMark rank={rank} /> <span class="dim small">{labels.of(rank, worldSize, generation)}</span>
               </span>
             ))}
             <button type="button" class="quiet" onClick={() => (recordings.value = [])}>
-              {said.clear}
+              {labels.clear}
             </button>
           </section>
           <Findings recordings={all} />
@@ -80,17 +80,17 @@ export function RecordingPage() {
 }
 
 function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = messages.value.run;
-  const timeline = useMemo(() => layTogether(recordings), [recordings]);
+  const { recording: labels } = messages.value.run;
+  const timeline = useMemo(() => mergeLanes(recordings), [recordings]);
   const pointed = useSignal<Pointed | null>(null);
-  const save = (): void => saveJson('peergrad-trace.json', chromeTrace(timeline, tracesTogether(recordings)));
+  const save = (): void => saveJson('peergrad-trace.json', chromeTrace(timeline, mergeTraces(recordings)));
   return (
-    <section class="panel" aria-label={said.timeline}>
-      <h2 class="panel-title">{said.timeline}</h2>
-      <TimelineView timeline={timeline} you={null} pointed={pointed} empty={said.noSteps} />
+    <section class="panel" aria-label={labels.timeline}>
+      <h2 class="panel-title">{labels.timeline}</h2>
+      <TimelineView timeline={timeline} you={null} pointed={pointed} empty={labels.noSteps} />
       {timeline.rows.some(({ steps }) => steps.length > 0) && (
         <button type="button" class="quiet save" onClick={save}>
-          {said.save}
+          {labels.save}
         </button>
       )}
     </section>

@@ -14,7 +14,7 @@ import { usePlayer } from '../ring/usePlayer.ts';
 import { messages } from '../locales/index.ts';
 
 export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = messages.value.run;
+  const { recording: labels } = messages.value.run;
   const chosenRank = useSignal<number | null>(null);
   const chosen = useSignal<number | null>(null);
   const recording = recordings.find(({ rank }) => rank === chosenRank.value) ?? recordings[0]!;
@@ -27,25 +27,25 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
     const frame = player.frame.value;
     return frame === null ? '' : narrate(frame, frame.cells.length, rank).title;
   }).value;
-  if (trace === undefined) return <p class="dim">{said.noRing}</p>;
-  const name = said.roundOf(trace.step + 1, trace.bucket);
+  if (trace === undefined) return <p class="dim">{labels.noRing}</p>;
+  const name = labels.roundOf(trace.step + 1, trace.bucket);
   const members = Array.from({ length: n }, () => ({ name: '' }));
   return (
-    <section class="panel" aria-label={said.round}>
+    <section class="panel" aria-label={labels.round}>
       <div class="row rounds">
         <label class="row">
-          <span class="dim">{said.round}</span>
+          <span class="dim">{labels.round}</span>
           <select value={at} onChange={(event) => (chosen.value = event.currentTarget.selectedIndex)}>
             {traces.map(({ step, bucket }, index) => (
               <option key={`${step}/${bucket}`} value={index}>
-                {said.roundOf(step + 1, bucket)}
+                {labels.roundOf(step + 1, bucket)}
               </option>
             ))}
           </select>
         </label>
         {recordings.length > 1 && (
           <label class="row">
-            <span class="dim">{said.from}</span>
+            <span class="dim">{labels.from}</span>
             <select
               value={rank}
               onChange={(event) => (chosenRank.value = recordings[event.currentTarget.selectedIndex]!.rank)}
@@ -66,7 +66,7 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
             you={rank}
             player={player}
             centre={{ top: name, title, bottom: '' }}
-            label={`${said.ringLabel(n)}, ${name}`}
+            label={`${labels.ringLabel(n)}, ${name}`}
           />
         </div>
         <div class="replay-side">

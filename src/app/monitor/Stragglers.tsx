@@ -1,20 +1,20 @@
 /** Who slows the ring, and why, in a sentence each. */
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
 import { formatMs } from '../locales/format.ts';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
 export function Stragglers({ run }: { run: Run }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const { statistics, telemetry } = run;
   if (run.worldSize < 2) return null;
   if (statistics === null || telemetry === null)
-    return <p class="dim small">{said.stragglersLater(run.job.hashEvery)}</p>;
+    return <p class="dim small">{labels.stragglersLater(run.job.hashEvery)}</p>;
   const found = findStragglers(statistics.ranks, telemetry.ranks);
   if (found.length === 0) {
     return (
       <p class="small">
-        <span class="good">✓</span> {said.nobodySlow}
+        <span class="good">✓</span> {labels.nobodySlow}
       </p>
     );
   }
@@ -34,18 +34,18 @@ export function Stragglers({ run }: { run: Run }) {
 
 /** `rank 2 (ben) slows the ring: its computing takes 2.1 times the others’, its tab is hidden`. */
 function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
-  const { run: said } = messages.value;
-  const who = (rank: number): string => said.who(rank, members[rank]?.name ?? '');
+  const { run: labels } = messages.value;
+  const who = (rank: number): string => labels.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {
     const { from, to, transitMs, ratio, route } = found;
-    return said.slowLink(who(from), who(to), formatMs(transitMs), times(ratio), route === 'relayed');
+    return labels.slowLink(who(from), who(to), formatMs(transitMs), times(ratio), route === 'relayed');
   }
   const { rank, ratio, computing, isHidden } = found;
   const causes = [
-    computing === null ? said.slowOtherwise(times(ratio)) : said.slowComputing(times(computing)),
-    ...(isHidden ? [said.hiddenTab] : []),
+    computing === null ? labels.slowOtherwise(times(ratio)) : labels.slowComputing(times(computing)),
+    ...(isHidden ? [labels.hiddenTab] : []),
   ];
-  return said.slowRank(who(rank), causes);
+  return labels.slowRank(who(rank), causes);
 }
 
 function times(ratio: number): string {

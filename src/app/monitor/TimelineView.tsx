@@ -39,7 +39,7 @@ interface Props {
 }
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
-  const { charts, run: said } = messages.value;
+  const { charts, run: labels } = messages.value;
   /** `null`: the newest steps, whatever comes. */
   const chosen = useSignal<Window | null>(null);
   const picked = useSignal<Pick | null>(null);
@@ -59,7 +59,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
         <span class="timeline-key" aria-hidden="true">
           {SEGMENT_KINDS.filter((kind) => kind !== 'exchange' || hasExchange(timeline)).map((kind) => (
             <span key={kind} class="nowrap">
-              <i class={`swatch-${kind}`} /> {said.kinds[kind]}
+              <i class={`swatch-${kind}`} /> {labels.kinds[kind]}
             </span>
           ))}
         </span>
@@ -70,19 +70,19 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
             disabled={slowest === null}
             onClick={() => slowest !== null && look(windowOf(timeline, slowest))}
           >
-            {said.slowest}
+            {labels.slowest}
           </button>
           <button type="button" class="choice" aria-pressed={chosen.value === null} onClick={() => look(null)}>
-            {said.newest}
+            {labels.newest}
           </button>
           <button type="button" class="choice" onClick={() => look(extent)}>
-            {said.allSteps}
+            {labels.allSteps}
           </button>
           <button
             type="button"
             class="choice"
-            aria-label={said.further}
-            title={said.further}
+            aria-label={labels.further}
+            title={labels.further}
             onClick={() => look(zoomed(window, 1 / ZOOM, middle, extent))}
           >
             −
@@ -90,8 +90,8 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
           <button
             type="button"
             class="choice"
-            aria-label={said.closer}
-            title={said.closer}
+            aria-label={labels.closer}
+            title={labels.closer}
             onClick={() => look(zoomed(window, ZOOM, middle, extent))}
           >
             +
@@ -101,13 +101,13 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
       <Lanes {...{ timeline, window, extent, picked, pointed, look, you }} />
       <p class="small timeline-note" aria-live="polite">
         {pick === null ? (
-          <span class="dim">{said.timelineHelp}</span>
+          <span class="dim">{labels.timelineHelp}</span>
         ) : (
           <>
             <strong>
-              {said.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', said.kinds[pick.segment.kind])}
+              {labels.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', labels.kinds[pick.segment.kind])}
             </strong>{' '}
-            {said.howLong(
+            {labels.howLong(
               formatMs(pick.segment.end - pick.segment.start),
               formatMs(pick.segment.start),
               formatMs(pick.segment.end),
@@ -117,7 +117,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
         )}
       </p>
       {timeline.rows.length > 1 && (
-        <p class="dim small">{said.aligned(formatMs(timeline.errorMs), you === null ? null : you)}</p>
+        <p class="dim small">{labels.aligned(formatMs(timeline.errorMs), you === null ? null : you)}</p>
       )}
       <LastStep timeline={timeline} caption={charts.lastStep} />
     </div>
@@ -133,7 +133,7 @@ interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'>
 }
 
 function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesProps) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const n = timeline.rows.length;
@@ -157,10 +157,10 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
       ...{ timeline, window, width, rowHeight, top, textSize: text, picked: pick, pointed: mark },
       font: getComputedStyle(element).fontFamily,
       palette: readPalette(element, context),
-      sayStep: (step) => said.step(step + 1),
+      sayStep: (step) => labels.step(step + 1),
       sayMs: formatMs,
     });
-  }, [timeline, window, width, height, rowHeight, top, text, pick, mark, hidden, colours, said]);
+  }, [timeline, window, width, height, rowHeight, top, text, pick, mark, hidden, colours, labels]);
   const gestures = useGestures(canvas, { timeline, window, extent, width, top, rowHeight, picked, pointed, look });
   return (
     <div class="timeline-lanes">
@@ -186,7 +186,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
         style={{ height: `${height}px` }}
         role="img"
         tabIndex={0}
-        aria-label={said.timelineLabel(n)}
+        aria-label={labels.timelineLabel(n)}
         {...gestures}
       />
     </div>
@@ -195,16 +195,16 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
 
 /** What the picture says of the newest step, for those who do not see it. */
 function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   return (
     <div class="away">
       <table>
         <caption>{caption}</caption>
         <thead>
           <tr>
-            <th>{said.rank}</th>
+            <th>{labels.rank}</th>
             {SEGMENT_KINDS.map((kind) => (
-              <th key={kind}>{said.kinds[kind]}</th>
+              <th key={kind}>{labels.kinds[kind]}</th>
             ))}
           </tr>
         </thead>

@@ -1,7 +1,7 @@
 /** A run's curves as a table for other programs: CSV by RFC 4180. Pure. */
 import { METRIC_NAMES, type Metrics } from '../../spec/measures.ts';
 import type { Point, Series } from '../state/series.ts';
-import type { Run, WorldChange } from '../state/view.ts';
+import type { Run, WorldChange } from '../state/run.ts';
 
 /**
  * A line per step, or per point of the curve where a long run has fewer (the mean of so many steps,
@@ -10,7 +10,7 @@ import type { Run, WorldChange } from '../state/view.ts';
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
-  say: (change: WorldChange) => string,
+  describe: (change: WorldChange) => string,
 ): string {
   const rows = new Map<number, { at: number; loss?: number; metrics?: Metrics; events: string[] }>();
   const rowAt = ({ step, at }: { step: number; at: number }) => {
@@ -23,7 +23,7 @@ export function curvesCsv(
   const names = METRIC_NAMES.filter((name) => run.evaluations.some(({ metrics }) => metrics[name] !== undefined));
   // A table of one shape, before anything was measured too.
   if (names.length === 0) names.push('accuracy');
-  for (const one of run.changes) rowAt(one).events.push(say(one));
+  for (const one of run.changes) rowAt(one).events.push(describe(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
   const lines = [...rows]
     .sort((a, b) => a[0] - b[0])

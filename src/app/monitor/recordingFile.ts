@@ -19,20 +19,20 @@ type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; pro
 
 /** @param text a file's whole content. */
 export function readRecording(text: string): ReadRecording {
-  const { recording: said } = messages.value.run;
+  const { recording: labels } = messages.value.run;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { ok: false, problem: said.notJson(messageOf(error)) };
+    return { ok: false, problem: labels.notJson(messageOf(error)) };
   }
   const result = v.safeParse(Recording, value);
   if (!result.success) {
     const [issue] = result.issues;
-    return { ok: false, problem: said.notOurs(v.getDotPath(issue) ?? '', issue.message) };
+    return { ok: false, problem: labels.notOurs(v.getDotPath(issue) ?? '', issue.message) };
   }
   const recording = result.output;
   if (recording.rank >= recording.worldSize)
-    return { ok: false, problem: said.notOurs('rank', `${recording.rank} of ${recording.worldSize}`) };
+    return { ok: false, problem: labels.notOurs('rank', `${recording.rank} of ${recording.worldSize}`) };
   return { ok: true, recording };
 }

@@ -1,7 +1,7 @@
 /** The steps of all ranks on one clock, and what of them is looked at; pure. */
 import type { Segment, SegmentKind, StepLane } from '../../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../../spec/names.ts';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 
 export interface TimelineRow {
   rank: number;

@@ -9,12 +9,12 @@ import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function Join({ room, failure }: { room: string; failure: Failure | null }) {
-  const { join: says } = messages.value;
+  const { join: labels } = messages.value;
   const blocked = useSignal(false);
   const nameless = name.value.trim() === '';
   return (
     <main class="narrow wrap">
-      <p class="dim">{says.joining}</p>
+      <p class="dim">{labels.joining}</p>
       <h1 class="code">{formatRoomCode(room)}</h1>
       {failure !== null && <Banner failure={failure} />}
       <form
@@ -28,22 +28,28 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || entering.value}>
-            {entering.value ? says.joiningNow : blocked.value ? says.watch : failure === null ? says.join : says.again}
+            {entering.value
+              ? labels.joiningNow
+              : blocked.value
+                ? labels.watch
+                : failure === null
+                  ? labels.join
+                  : labels.again}
           </button>
           {/* Whatever this device lacks, its user can look on. */}
           {!blocked.value && (
             <button
               type="button"
               class="quiet"
-              title={says.watchAbout}
+              title={labels.watchAbout}
               disabled={nameless || entering.value}
               onClick={() => joinRoom(room, true)}
             >
-              {says.watch}
+              {labels.watch}
             </button>
           )}
         </div>
-        <p class="dim small">{nameless ? says.nameFirst : blocked.value ? says.onlyWatches : says.whatFollows}</p>
+        <p class="dim small">{nameless ? labels.nameFirst : blocked.value ? labels.onlyWatches : labels.whatFollows}</p>
       </form>
     </main>
   );

@@ -6,14 +6,14 @@ import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { Term } from '../components/Term.tsx';
 import { identityOf } from '../components/rankIdentity.ts';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
 /** More ranks than this scroll, and are to be reached by keys. */
 const UNSCROLLED = 8;
 
 export function Lanes({ run }: { run: Run }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const ranks = run.statistics?.ranks ?? [];
   const longest = Math.max(
     ...ranks.map((one) => Math.max(one.stepMs, one.computeMs + one.communicateMs)),
@@ -21,24 +21,24 @@ export function Lanes({ run }: { run: Run }) {
   );
   const part = (ms: number): string => `${((100 * ms) / longest).toFixed(2)}%`;
   return (
-    <section class="lanes" aria-label={said.whereStepGoes}>
+    <section class="lanes" aria-label={labels.whereStepGoes}>
       <p class="small lanes-title">
-        <span>{said.oneStep}</span>
+        <span>{labels.oneStep}</span>
         <span class="key">
-          <i class="swatch compute" /> {said.computing} <i class="swatch communicate" /> {said.talking}{' '}
-          <i class="swatch rest" /> {said.rest}
+          <i class="swatch compute" /> {labels.computation} <i class="swatch communicate" /> {labels.communication}{' '}
+          <i class="swatch rest" /> {labels.rest}
         </span>
-        <span class="dim">{said.longest(<Term of="straggler" />)}</span>
+        <span class="dim">{labels.longest(<Term of="straggler" />)}</span>
       </p>
       {ranks.length === 0 ? (
-        <p class="dim small">{said.statisticsLater(run.job.hashEvery)}</p>
+        <p class="dim small">{labels.statisticsLater(run.job.hashEvery)}</p>
       ) : (
         <ul class="plain" tabIndex={ranks.length > UNSCROLLED ? 0 : undefined}>
           {ranks.map((one) => (
             <li
               key={one.rank}
               style={{ '--own': `var(--rank-${identityOf(one.rank).colour})` }}
-              aria-label={said.laneLabel(
+              aria-label={labels.laneLabel(
                 one.rank,
                 formatMs(one.computeMs),
                 formatMs(one.communicateMs),

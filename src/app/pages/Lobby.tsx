@@ -6,13 +6,14 @@ import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, missingToStart, runFromOutside, startNote, startObstacle } from '../state/derive.ts';
+import { isHost, missingToStart } from '../state/derive.ts';
+import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, presetOf } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { GuestView } from '../components/GuestView.tsx';
 import { FileDrop } from '../components/FileDrop.tsx';
-import { HandedOnFiles } from '../components/HandedOnFiles.tsx';
+import { SharedFiles } from '../components/SharedFiles.tsx';
 import { HostControls } from '../components/HostControls.tsx';
 import { JobForm } from '../components/JobForm.tsx';
 import { LayerTable } from '../components/LayerTable.tsx';
@@ -25,7 +26,8 @@ import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { isLocalOnly, roomLink, viewSettings } from '../state/route.ts';
 import { configure, dismissFailure, giveFiles, hidden, route, start } from '../state/store.ts';
 import { insteadOfRing } from '../state/strategies.ts';
-import type { Lobby as LobbyView, View } from '../state/view.ts';
+import type { Lobby as LobbyView } from '../state/room.ts';
+import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -34,7 +36,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   // Colours and letters are this screen's own.
   const { lang = null } = viewSettings(route.value.query);
   const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
-  const says = messages.value.lobby;
+  const labels = messages.value.lobby;
   const host = isHost(view);
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
@@ -46,24 +48,24 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           </button>
         </Banner>
       )}
-      <section class="invite" aria-label={says.invite}>
+      <section class="invite" aria-label={labels.invite}>
         <div class="invite-words">
-          <p class="dim">{says.joinWith}</p>
+          <p class="dim">{labels.joinWith}</p>
           <h1 class="code huge">{formatRoomCode(room)}</h1>
           <p class="link">{link.replace(/^https?:\/\//, '')}</p>
           <div class="row">
-            <CopyButton text={link}>{says.copy}</CopyButton>
+            <CopyButton text={link}>{labels.copy}</CopyButton>
             {host && <HostControls lobby={lobby} />}
           </div>
           {host && <GuestView hidden={hiding.value} onhidden={(parts) => (hiding.value = parts)} />}
-          {lobby.isLocked && <p class="small wait">{says.locked}</p>}
-          {isLocalOnly(location.hostname) && <p class="dim small note">{says.localOnly(location.hostname)}</p>}
+          {lobby.isLocked && <p class="small wait">{labels.locked}</p>}
+          {isLocalOnly(location.hostname) && <p class="dim small note">{labels.localOnly(location.hostname)}</p>}
         </div>
-        <QrCode text={link} label={says.qr(link)} />
+        <QrCode text={link} label={labels.qr(link)} />
       </section>
       <div class="lobby-columns">
         <section aria-labelledby="who">
-          <h2 id="who">{says.ready(<span class="number">{says.count(ready, lobby.members.length)}</span>)}</h2>
+          <h2 id="who">{labels.ready(<span class="number">{labels.count(ready, lobby.members.length)}</span>)}</h2>
           <People view={view} lobby={lobby} />
           <StatusLine view={view} />
           {view.deviceNote !== null && (
@@ -72,15 +74,15 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             </p>
           )}
         </section>
-        <section aria-label={says.preview} class="lobby-ring">
+        <section aria-label={labels.preview} class="lobby-ring">
           <Preview view={view} lobby={lobby} />
         </section>
         <section aria-labelledby="what" class="lobby-job">
           <h2 id="what">
             <JobTitle job={lobby.job} />
           </h2>
-          {view.goesOnAfter !== null && <p>{says.goesOn(view.goesOnAfter)}</p>}
-          {view.beginsWith !== null && <p>{says.beginsWith(view.beginsWith)}</p>}
+          {view.goesOnAfter !== null && <p>{labels.goesOn(view.goesOnAfter)}</p>}
+          {view.beginsWith !== null && <p>{labels.beginsWith(view.beginsWith)}</p>}
           {host && lobby.phase === 'FORMING' && view.goesOnAfter === null && view.beginsWith === null ? (
             <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (
@@ -88,11 +90,11 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           )}
           {isChosenByTabs(lobby.job.data) && takesFiles(lobby.job.job) && (
             <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles}>
-              <p class="dim small">{lobby.job.data.kind === 'federated' ? says.files.own : says.files.stay}</p>
+              <p class="dim small">{lobby.job.data.kind === 'federated' ? labels.files.own : labels.files.stay}</p>
             </FileDrop>
           )}
           {lobby.job.data.kind === 'shared' && takesFiles(lobby.job.job) && (
-            <HandedOnFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
+            <SharedFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
           <Starting view={view} lobby={lobby} />
         </section>
@@ -117,11 +119,11 @@ function JobToCome({ job }: { job: JobSpec }) {
 }
 
 function JobTitle({ job }: { job: JobSpec }) {
-  const { lobby: says, lesson, job: jobs } = messages.value;
+  const { lobby: labels, lesson, job: jobs } = messages.value;
   if (job.job === 'lesson') return <>{lesson.heading}</>;
   const preset = presetOf(job);
   const size = preset === null ? `${job.gpt.layers} × ${job.gpt.width}` : jobs.presets[preset];
-  return <>{says.jobWith(job.job, job.job === 'gpt' ? size : modelWord(job))}</>;
+  return <>{labels.jobWith(job.job, job.job === 'gpt' ? size : modelWord(job))}</>;
 }
 
 function modelWord({ model }: JobSpec): string {
@@ -163,9 +165,9 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function roles(you: boolean, host: boolean): string {
-  const says = messages.value.lobby;
-  const said = [...(you ? [says.you] : []), ...(host ? [says.host] : [])];
-  return said.length === 0 ? '' : says.roles(said);
+  const labels = messages.value.lobby;
+  const names = [...(you ? [labels.you] : []), ...(host ? [labels.host] : [])];
+  return names.length === 0 ? '' : labels.roles(names);
 }
 
 /**
@@ -201,15 +203,15 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   if (lobby.phase !== 'FORMING') return <p class="waiting">{runFromOutside(view, lobby)}</p>;
-  const says = messages.value.lobby;
+  const labels = messages.value.lobby;
   const missing = missingToStart(lobby);
-  const automatic = missing === null ? null : says.automatic(lobby.startAt ?? 0, missing);
-  if (!isHost(view)) return <p class="waiting">{automatic ?? says.waitingForHost}</p>;
+  const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
+  if (!isHost(view)) return <p class="waiting">{automatic ?? labels.waitingForHost}</p>;
   const obstacle = startObstacle(lobby, view.member, view.files);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>
-        {says.start}
+        {labels.start}
       </button>
       <p id="start-note" class="dim small">
         {obstacle ?? startNote(lobby)}

@@ -17,7 +17,7 @@ import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function NewRoom({ failure }: { failure: Failure | null }) {
-  const { join: says } = messages.value;
+  const { join: labels } = messages.value;
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /** Files that were opened: with each the form begins anew, without what was half typed. */
@@ -41,7 +41,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   };
   return (
     <main class="narrow wrap">
-      <h1 class="page-title">{says.newTitle}</h1>
+      <h1 class="page-title">{labels.newTitle}</h1>
       {failure !== null && (
         <Banner failure={failure}>
           <button type="button" class="quiet" onClick={dismissFailure}>
@@ -51,7 +51,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
       )}
       {problem !== null && (
         <p class="wait small" role="alert">
-          {says.wrongLink(problem)}
+          {labels.wrongLink(problem)}
         </p>
       )}
       <form
@@ -66,13 +66,13 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         {checkpoint === null && (
           <JobForm key={opened.value} job={job.value} onjob={take}>
             <NumberField
-              label={says.startAt}
+              label={labels.startAt}
               value={startAt.value}
-              empty={says.startAtNone}
+              empty={labels.startAtNone}
               onpick={(value, isSettled) => {
                 const possible = value === null || (Number.isInteger(value) && value >= 1 && value <= MAX_WORLD_SIZE);
                 if (possible && isSettled) startAt.value = value;
-                return possible ? null : says.startAtWrong(MAX_WORLD_SIZE);
+                return possible ? null : labels.startAtWrong(MAX_WORLD_SIZE);
               }}
             />
           </JobForm>
@@ -92,36 +92,36 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || entering.value}>
-            {entering.value ? says.opening : blocked.value ? says.openToWatch : says.open}
+            {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
           {/* A projector that leads, and leaves the training to others. A lesson needs nothing of it, and is led from within. */}
           {!blocked.value && job.value.job !== 'lesson' && origin.value === null && (
             <button
               type="button"
               class="quiet"
-              title={says.openToWatchAbout}
+              title={labels.openToWatchAbout}
               disabled={nameless || entering.value}
               onClick={() => open(true)}
             >
-              {says.openToWatch}
+              {labels.openToWatch}
             </button>
           )}
           <a class="button quiet" href="#">
-            {says.back}
+            {labels.back}
           </a>
         </div>
         {checkpoint === null && (
           <p class="small">
             {fitsLink(job.value) ? (
               <CopyButton text={() => location.href} class="quiet flush">
-                {says.copySetup}
+                {labels.copySetup}
               </CopyButton>
             ) : (
-              says.tooLongForLink
+              labels.tooLongForLink
             )}
           </p>
         )}
-        {nameless && <p class="dim small">{says.nameFirst}</p>}
+        {nameless && <p class="dim small">{labels.nameFirst}</p>}
       </form>
     </main>
   );

@@ -9,11 +9,12 @@ import { formatBytes, formatMs, shortHash } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
-import type { Run, View } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
+import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const { lobby } = view;
   const gone = goneRanks(run, lobby);
   const others = lobby?.members.filter((one) => run.members.every(({ member }) => member !== one.member)) ?? [];
@@ -29,24 +30,24 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <Term of="rank" />
             </th>
             <th scope="col" class="adapter">
-              <span>{said.computesWith}</span>
+              <span>{labels.computesWith}</span>
             </th>
             <th scope="col" class="right">
-              {said.computing}
+              {labels.computation}
             </th>
             <th scope="col" class="right">
-              {said.talking}
+              {labels.communication}
             </th>
             <th scope="col" class="right">
-              {said.sent}
+              {labels.sent}
             </th>
-            <th scope="col">{said.link}</th>
+            <th scope="col">{labels.link}</th>
             <th scope="col">
-              <Term of="state hash">{said.state}</Term>
+              <Term of="state hash">{labels.state}</Term>
             </th>
             {host && (
               <th scope="col">
-                <span class="away">{said.remove}</span>
+                <span class="away">{labels.remove}</span>
               </th>
             )}
           </tr>
@@ -59,7 +60,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <tr key={rank}>
                 <th scope="row">
                   <RankMark rank={rank} size={18} /> {one.name}
-                  {rank === ownRank(view, run) && <span class="dim"> {said.you}</span>}
+                  {rank === ownRank(view, run) && <span class="dim"> {labels.you}</span>}
                 </th>
                 <td class="adapter" title={one.device?.adapter}>
                   {one.device === null ? '–' : one.device.adapter}
@@ -72,7 +73,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 </td>
                 <td>
                   {gone.includes(rank) ? (
-                    <span class="wait">{said.hasLeft}</span>
+                    <span class="wait">{labels.hasLeft}</span>
                   ) : (
                     <LinkTo run={run} own={ownRank(view, run)} rank={rank} />
                   )}
@@ -107,10 +108,10 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               </td>
               <td colSpan={5} class="dim">
                 {one.device === null
-                  ? said.gettingReady
+                  ? labels.gettingReady
                   : lobby !== null && isOpen(lobby)
-                    ? said.joinsSoon
-                    : said.waitsForNext}
+                    ? labels.joinsSoon
+                    : labels.waitsForNext}
               </td>
               {host && (
                 <td class="right">
@@ -127,19 +128,19 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 
 /** To its right neighbour: of this rank's own links as they are now, of others as those told. */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;
   const right = rightOf(rank, run.worldSize);
   const own = rank === self ? run.links[right] : right === self ? run.links[rank] : undefined;
   const told = run.telemetry?.ranks[rank]?.right;
-  if (own?.up === false) return <span class="wait">{said.connecting}</span>;
+  if (own?.up === false) return <span class="wait">{labels.connecting}</span>;
   const { route, roundTripMs } = told ?? own ?? { route: null, roundTripMs: null };
   if (route === null) return <span class="dim">–</span>;
   return (
     <>
-      {said.routes[route]}
+      {labels.routes[route]}
       {roundTripMs !== null && <span class="dim"> {formatMs(roundTripMs)}</span>}
-      {run.telemetry?.ranks[rank]?.isHidden && <span class="wait"> {said.isHidden}</span>}
+      {run.telemetry?.ranks[rank]?.isHidden && <span class="wait"> {labels.isHidden}</span>}
     </>
   );
 }

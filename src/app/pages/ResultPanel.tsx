@@ -35,7 +35,7 @@ interface Props {
 }
 
 export function ResultPanel({ job, result, isWhole, host, children }: Props) {
-  const { run: said, charts } = messages.value;
+  const { run: labels, charts } = messages.value;
   const { worldSize } = result;
   const told = metricEntries(metricsTold(result));
   const [value, meaning] = outcome(result, told);
@@ -55,7 +55,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
       <dl class="facts">
         {result.rateTest === undefined && (
           <div>
-            <dt>{said.loss}</dt>
+            <dt>{labels.loss}</dt>
             <dd>{formatLoss(result.loss)}</dd>
           </div>
         )}
@@ -67,33 +67,33 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         ))}
         {result.best && (
           <div>
-            <dt>{said.bestTest}</dt>
+            <dt>{labels.bestTest}</dt>
             <dd>
               {formatLoss(result.best.valLoss)}{' '}
-              <span class="dim small">{said.afterStep(formatCount(result.best.step))}</span>
+              <span class="dim small">{labels.afterStep(formatCount(result.best.step))}</span>
             </dd>
           </div>
         )}
         <div>
-          <dt>{said.stepTook}</dt>
+          <dt>{labels.stepTook}</dt>
           <dd>
             {formatMs(result.stepMs.median)}{' '}
-            <span class="dim small">{said.ofThatTalking(formatMs(result.stepMs.communicate))}</span>
+            <span class="dim small">{labels.ofThatCommunication(formatMs(result.stepMs.communicate))}</span>
           </dd>
         </div>
         <div>
-          <dt>{hasServer(result.strategy) ? said.sentOnAverage : said.eachSent}</dt>
+          <dt>{hasServer(result.strategy) ? labels.sentOnAverage : labels.eachSent}</dt>
           <dd>
             {worldSize === 1 ? (
-              <span class="dim">{said.nothing}</span>
+              <span class="dim">{labels.nothing}</span>
             ) : (
               <>
                 {formatBytes(sent)}{' '}
                 {isWhole && result.codec !== 'powersgd' && (
                   <span class="dim small">
                     {result.strategy === 'ddp'
-                      ? said.theory(formatBytes(theory), overhead(sent, theory))
-                      : said.ringWouldSend(formatBytes(theory))}
+                      ? labels.theory(formatBytes(theory), overhead(sent, theory))
+                      : labels.ringWouldSend(formatBytes(theory))}
                   </span>
                 )}
               </>
@@ -102,7 +102,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         </div>
         <div>
           <dt>
-            <Term of="state hash">{said.finalState}</Term>
+            <Term of="state hash">{labels.finalState}</Term>
           </dt>
           <dd>
             {apart.length === 0 ? (
@@ -111,7 +111,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
                 <span class="hash">{shortHash(result.stateHash[0] ?? '–')}</span> ✓
               </span>
             ) : (
-              <span class="wrong">{said.apart(apart)} ✕</span>
+              <span class="wrong">{labels.apart(apart)} ✕</span>
             )}
           </dd>
         </div>
@@ -122,25 +122,25 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
           <>
             {rate !== null && (
               <button type="button" class="primary" onClick={() => useRate(job, rate)}>
-                {said.useRate(formatRate(rate))}
+                {labels.useRate(formatRate(rate))}
               </button>
             )}
             <button type="button" class={rate === null ? 'primary' : ''} onClick={start}>
-              {said.startAgain}
+              {labels.startAgain}
             </button>
             {/* A room that begins with weights offers no other job. */}
             {result.rateTest !== undefined && rate === null && (
               <button type="button" onClick={() => useRate(job, job.learningRate)}>
-                {said.useRate(String(job.learningRate))}
+                {labels.useRate(String(job.learningRate))}
               </button>
             )}
             <button type="button" onClick={closeRun}>
-              {said.changeJob}
+              {labels.changeJob}
             </button>
           </>
         ) : (
           <>
-            <span class="dim">{said.hostMayStart}</span>
+            <span class="dim">{labels.hostMayStart}</span>
             <button type="button" class="quiet" onClick={leave}>
               {messages.value.shell.leave}
             </button>
@@ -159,21 +159,21 @@ function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
   told: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
-  const { run: said, written } = messages.value;
+  const { run: labels, written } = messages.value;
   const time = formatClock(ms);
   if (rateTest !== undefined) return foundRate(rateTest, steps, time);
   if (bigramLoss !== undefined) {
     return [formatLoss(valLoss ?? NaN), written.result(formatLoss(bigramLoss), steps, time)];
   }
   const [name, value] = told[0] ?? ['accuracy', NaN];
-  return [formatMetric(name, value), said.measured[name](steps, time)];
+  return [formatMetric(name, value), labels.measured[name](steps, time)];
 }
 
 /** The rate that a range test suggests, or why there is none. */
 function foundRate({ suggested, reason }: RateTest, steps: number, time: string): [string, string] {
-  const { rateTest: said } = messages.value.run;
-  if (suggested !== null) return [formatRate(suggested), said.found(steps, time)];
-  return [said.none, reason === 'short' ? said.short(steps) : said.flat(steps)];
+  const { rateTest: labels } = messages.value.run;
+  if (suggested !== null) return [formatRate(suggested), labels.found(steps, time)];
+  return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
 /** The next start trains with it. */

@@ -7,12 +7,13 @@ import { useMemo } from 'preact/hooks';
 import { keepsModel, learnsDigits } from '../../spec/job.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type Pointed } from '../charts/axis.ts';
-import { isHost, isDistributing, isUnderWay, ownRank, spokenState } from '../state/derive.ts';
+import { isHost, isDistributing, isUnderWay, ownRank } from '../state/derive.ts';
+import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../locales/format.ts';
 import { describeJob } from '../state/jobForm.ts';
-import { KeepModel } from '../modelFiles/KeepModel.tsx';
+import { SaveModel } from '../modelFiles/SaveModel.tsx';
 import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';
-import { InspectionPanel } from '../inspection/LearnedPanel.tsx';
+import { InspectionPanel } from '../inspection/InspectionPanel.tsx';
 import { ExportButtons } from '../monitor/ExportButtons.tsx';
 import { Links } from '../monitor/Links.tsx';
 import { Stragglers } from '../monitor/Stragglers.tsx';
@@ -32,13 +33,14 @@ import type { Player } from '../ring/player.ts';
 import { pageWidth } from '../browser/theme.ts';
 import { closeRun, hidden, start } from '../state/store.ts';
 import { insteadOfRing, type Instead } from '../state/strategies.ts';
-import type { Failure, Run as RunView, View } from '../state/view.ts';
+import type { Failure, View } from '../state/view.ts';
+import type { Run as RunView } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { GenerationPanel } from '../generation/WrittenPanel.tsx';
+import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { ResultPanel } from './ResultPanel.tsx';
-import { DistributionProgress } from './SpreadProgress.tsx';
+import { FileDistribution } from './FileDistribution.tsx';
 import { Strip } from './Strip.tsx';
 
 /**
@@ -47,7 +49,7 @@ import { Strip } from './Strip.tsx';
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const { trace, worldSize } = run;
   const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
   const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
@@ -59,7 +61,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
   const hides = hidden.value;
   const hasRing = !alone && instead === null;
-  const spoken = spokenState(view);
+  const spoken = describeState(view);
   const narrow = pageWidth.value === 'narrow';
   // Drawn anew when what they show is told anew, not at every step: with many ranks, rows are what
   // costs.
@@ -75,11 +77,11 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   // Of a run that has failed the weights of its last step are there, and nothing to go on with.
   const keepModel =
     keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
-      <KeepModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
+      <SaveModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
     ) : null;
   return (
     <main class="run wrap">
-      <h1 class="away">{said.title}</h1>
+      <h1 class="away">{labels.title}</h1>
       {view.failure !== null && <Failed view={view} failure={view.failure} />}
       {run.result !== null && (
         <ResultPanel
@@ -103,18 +105,18 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </div>
         )}
       </div>
-      {run.choice !== null && <p class="dim small">{said.choice(run.choice)}</p>}
-      {view.model?.bucketChoice && <p class="dim small">{said.bucketChoice(view.model.bucketChoice)}</p>}
+      {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
+      {view.model?.bucketChoice && <p class="dim small">{labels.bucketChoice(view.model.bucketChoice)}</p>}
       {view.note !== null && <p class="dim small">{view.note}</p>}
-      {isUnderWay(view) && isDistributing(run) && <DistributionProgress view={view} run={run} />}
+      {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
       <div class="run-columns">
-        <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>
+        <section class="stage" aria-label={hasRing ? labels.ring : labels.ranks}>
           <RunRing view={view} run={run} player={player} instead={instead} />
           <p class="caption">
             <RingCaption view={view} run={run} player={player} instead={instead} />
           </p>
         </section>
-        <section class="curves" aria-label={said.curvesSection}>
+        <section class="curves" aria-label={labels.curvesSection}>
           {!hides.has('curves') && <Curves run={run} pointed={pointed} />}
           {!narrow && !hides.has('timeline') && lanesNow}
         </section>
@@ -126,23 +128,23 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       </div>
       <div class="run-columns lower">
         {hasRing && !hides.has('grid') && (
-          <Fold title={said.holds} class="holds">
+          <Fold title={labels.holds} class="holds">
             <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
           </Fold>
         )}
         {!hides.has('ranks') && (
-          <Fold title={said.ranksPanel} class={hasRing && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
+          <Fold title={labels.ranksPanel} class={hasRing && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
             {ranksNow}
           </Fold>
         )}
         {!hides.has('timeline') && (
-          <Fold title={said.timeline} class="whole-width">
+          <Fold title={labels.timeline} class="whole-width">
             {narrow && lanesNow}
             {monitorNow}
           </Fold>
         )}
         {!alone && !hides.has('ranks') && (
-          <Fold title={said.links} class="whole-width">
+          <Fold title={labels.links} class="whole-width">
             {linksNow}
           </Fold>
         )}
@@ -166,16 +168,16 @@ export function Run({ view, run }: { view: View; run: RunView }) {
 }
 
 function Failed({ view, failure }: { view: View; failure: Failure }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   return (
     <Banner failure={failure}>
       {!failure.fatal && isHost(view) && (
         <button type="button" class="primary" onClick={start}>
-          {said.startAgain}
+          {labels.startAgain}
         </button>
       )}
       <button type="button" onClick={closeRun}>
-        {failure.fatal ? said.joinAgain : said.backToLobby}
+        {failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
       {/* An engine that died without a word has told none. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}
@@ -191,23 +193,28 @@ interface CaptionProps {
 }
 
 function RingCaption({ view, run, player, instead }: CaptionProps) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   if (run.worldSize === 1) {
-    return <span class="dim">{instead === null ? said.aloneRing(<Term of="all-reduce" />) : said.alone}</span>;
+    return <span class="dim">{instead === null ? labels.aloneRing(<Term of="all-reduce" />) : labels.alone}</span>;
   }
   if (instead !== null) return <>{instead.words}</>;
   if (run.trace !== null || player.stage.value !== null) return <Caption player={player} you={ownRank(view, run)} />;
-  return isUnderWay(view) ? <span class="dim">{said.nextRing(<Term of="all-reduce" />)}</span> : null;
+  return isUnderWay(view) ? <span class="dim">{labels.nextRing(<Term of="all-reduce" />)}</span> : null;
 }
 
 function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const { lanes, members, telemetry, rank } = run;
   const timeline = useMemo(() => timelineOf({ lanes, members, telemetry, rank }), [lanes, members, telemetry, rank]);
   return (
     <>
       <Stragglers run={run} />
-      <TimelineView timeline={timeline} you={rank} pointed={pointed} empty={said.statisticsLater(run.job.hashEvery)} />
+      <TimelineView
+        timeline={timeline}
+        you={rank}
+        pointed={pointed}
+        empty={labels.statisticsLater(run.job.hashEvery)}
+      />
     </>
   );
 }

@@ -5,7 +5,7 @@ import {
   endsByTimeOnly,
   isTraining,
   samplesPerSecond,
-  talking,
+  communication,
   timeLeft,
   type Agreement,
 } from '../state/derive.ts';
@@ -14,17 +14,18 @@ import { formatClock, formatCount, formatLoss, formatShare } from '../locales/fo
 import { StatusLine } from '../components/StatusLine.tsx';
 import { Term } from '../components/Term.tsx';
 import { tellsOwnOnly } from '../state/strategies.ts';
-import type { Run, View } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
+import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function Strip({ view, run }: { view: View; run: Run }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   const { model } = view;
   const { last } = run;
   // Of a run that waits, nothing is known.
   const isOn = isTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
-  const share = talking(run);
+  const share = communication(run);
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
   const isTimed = endsByTimeOnly(run.job);
@@ -38,30 +39,30 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {last === null ? '–' : last.epoch + 1}
         {!isTimed && keepsModel(run.job) && <span class="dim"> / {run.job.epochs}</span>}
       </Cell>
-      <Cell label={said.stepLabel}>
+      <Cell label={labels.stepLabel}>
         {last === null ? '–' : last.step + 1}
         {model !== null && !isTimed && <span class="dim"> / {model.totalSteps}</span>}
       </Cell>
-      <Cell label={ownOnly ? said.ownRate : said.sampleRate}>{rate === null ? '–' : formatCount(rate)}</Cell>
-      <Cell label={ownOnly ? <Term of="own loss" /> : said.loss}>{last === null ? '–' : formatLoss(last.loss)}</Cell>
+      <Cell label={ownOnly ? labels.ownRate : labels.sampleRate}>{rate === null ? '–' : formatCount(rate)}</Cell>
+      <Cell label={ownOnly ? <Term of="own loss" /> : labels.loss}>{last === null ? '–' : formatLoss(last.loss)}</Cell>
       <Cell label={<Term of="world size" />}>
-        {run.worldSize} <span class="dim">{said.ranksUnit(run.worldSize)}</span>
+        {run.worldSize} <span class="dim">{labels.ranksUnit(run.worldSize)}</span>
       </Cell>
-      <Cell label={<Term of="state hash">{said.sameState}</Term>}>
+      <Cell label={<Term of="state hash">{labels.sameState}</Term>}>
         <Agrees of={agreement(run.hashes)} worldSize={run.worldSize} />
       </Cell>
-      <Cell label={<Term of="talking" />}>
+      <Cell label={<Term of="communication" />}>
         {alone ? (
           <span class="dim">–</span>
         ) : share === null ? (
           '–'
         ) : (
           <>
-            {formatShare(share.share)} <span class="dim small">{said.hidden(formatShare(share.hidden))}</span>
+            {formatShare(share.share)} <span class="dim small">{labels.overlapped(formatShare(share.overlapped))}</span>
           </>
         )}
       </Cell>
-      <Cell label={said.timeLeft}>{run.result !== null ? said.done : left === null ? '–' : formatClock(left)}</Cell>
+      <Cell label={labels.timeLeft}>{run.result !== null ? labels.done : left === null ? '–' : formatClock(left)}</Cell>
     </dl>
   );
 }
@@ -76,14 +77,14 @@ function Cell({ label, children }: { label: ComponentChildren; children: Compone
 }
 
 function Agrees({ of, worldSize }: { of: Agreement; worldSize: number }) {
-  const { run: said } = messages.value;
+  const { run: labels } = messages.value;
   switch (of.kind) {
     case 'unknown':
-      return <span class="dim">{said.notYet}</span>;
+      return <span class="dim">{labels.notYet}</span>;
     case 'agree':
-      return <span class="good">{worldSize === 1 ? said.oneCopy : said.allAgree} ✓</span>;
+      return <span class="good">{worldSize === 1 ? labels.oneCopy : labels.allAgree} ✓</span>;
     case 'differ':
-      return <span class="wrong">{said.notAgreeing(of.ranks, worldSize)} ✕</span>;
+      return <span class="wrong">{labels.notAgreeing(of.ranks, worldSize)} ✕</span>;
     default:
       return of satisfies never;
   }

@@ -10,7 +10,7 @@ import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
 import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
 import type { Player } from './player.ts';
-import { useLit } from './useLit.ts';
+import { useHighlight } from './useHighlight.ts';
 
 interface Props {
   layout: RingLayout;
@@ -81,8 +81,8 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
     if (now === null || now.cells.length !== n) return '';
     const chunk = player.picked.value?.chunk ?? chunkOnEdge(now, rank);
     const { from, to } = moveOf(now, chunk);
-    const says = narratePicked(now, { chunk, rank: null }, player.stage.value?.numbers);
-    return `${messages.value.ring.edge(chunkName(chunk), from, to)}. ${says}`;
+    const narration = narratePicked(now, { chunk, rank: null }, player.stage.value?.numbers);
+    return `${messages.value.ring.edge(chunkName(chunk), from, to)}. ${narration}`;
   });
   return <>{text}</>;
 }
@@ -91,7 +91,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
  * Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is.
  */
 export function EdgeLight({ layout, n, player }: Props) {
-  const lit = useLit(player, n);
+  const lit = useHighlight(player, n);
   if (lit === null) return null;
   const { from, to, rank } = lit;
   const line = { width: 2, height: 2 };

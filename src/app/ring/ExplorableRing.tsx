@@ -11,7 +11,7 @@ import { GridView } from './GridView.tsx';
 import { PlayerBar } from './PlayerBar.tsx';
 import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
 import { useInAddress } from './useInAddress.ts';
-import { positionOf } from './watch.ts';
+import { positionOf } from './pacing.ts';
 
 /**
  * As many ranks as a demonstration takes to be understood, at least, and as many as a room takes,
@@ -36,7 +36,7 @@ export function ExplorableRing() {
   const player = useSimulated(n);
   useLayoutEffect(() => {
     const step = Number.parseInt(route.peek().query.get('step') ?? '', 10);
-    const plan = player.watch.peek();
+    const plan = player.pacing.peek();
     if (step >= 0 && plan !== null) player.seek(positionOf(plan, step));
   }, [player]);
   useInAddress(

@@ -16,7 +16,7 @@ import { chunkName } from './frameAt.ts';
 import { narratePicked } from './narrate.ts';
 import { extentOf } from './numbers.ts';
 import type { Player } from './player.ts';
-import { useLit, type Lit } from './useLit.ts';
+import { useHighlight, type Highlight } from './useHighlight.ts';
 
 interface Props {
   names: readonly string[];
@@ -27,7 +27,7 @@ interface Props {
 
 export function GridView({ names, player, clock }: Props) {
   const n = names.length;
-  const lit = useLit(player, n);
+  const lit = useHighlight(player, n);
   const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
   const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
   return (
@@ -68,12 +68,12 @@ function isNamed(i: number, n: number, lit: number | null): boolean {
   return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
 }
 
-function Column({ chunk, n, lit }: { chunk: number; n: number; lit: Lit | null }) {
+function Column({ chunk, n, lit }: { chunk: number; n: number; lit: Highlight | null }) {
   const named = lit?.chunk ?? null;
   return <span class={named === chunk ? 'lit' : ''}>{isNamed(chunk, n, named) ? chunkName(chunk) : ''}</span>;
 }
 
-function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Lit | null }) {
+function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Highlight | null }) {
   const named = lit === null ? null : (lit.rank ?? lit.to);
   const isLit = n <= 16 ? lit !== null && [lit.from, lit.to, lit.rank].includes(rank) : named === rank;
   return (
@@ -90,7 +90,7 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
 }
 
 /** The canvas, what lies over it, and one cell that the keys go from. */
-function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Lit | null; height: number }) {
+function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -169,7 +169,7 @@ function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank:
  * Over the canvas: the column of the chunk that somebody looks at, where it comes from and goes to,
  * and the cell itself.
  */
-function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Lit }) {
+function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlight }) {
   const share = (i: number): string => `${(100 * i) / n}%`;
   const cell = (row: number) => ({ left: share(chunk), top: share(row), width: share(1), height: share(1) });
   return (

@@ -88,7 +88,7 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
-  const ends = player.watch.value?.ends ?? [];
+  const ends = player.pacing.value?.ends ?? [];
   // Ticks closer than a few pixels are noise: then only where adding up turns into handing out.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
@@ -96,10 +96,10 @@ function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
     <div class="scrub">
       <div class="phases small dim" aria-hidden="true">
         <span>
-          {ring.adding} <span class="phase-name">reduce-scatter</span>
+          {ring.reduceScatter} <span class="phase-name">reduce-scatter</span>
         </span>
         <span>
-          {ring.handing} <span class="phase-name">all-gather</span>
+          {ring.allGather} <span class="phase-name">all-gather</span>
         </span>
       </div>
       <div class="track">
@@ -176,9 +176,9 @@ function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
 
 function Slowdown({ player }: { player: Player }) {
   const { ring } = messages.value;
-  const watch = player.watch.value;
-  if (watch === null) return <>{ring.nothing}</>;
-  const slower = watch.slowdown / player.speed.value;
+  const pacing = player.pacing.value;
+  if (pacing === null) return <>{ring.nothing}</>;
+  const slower = pacing.slowdown / player.speed.value;
   const pace = slower >= 1 ? ring.slower(formatCount(slower)) : ring.faster(formatCount(1 / slower));
-  return <>{ring.took(formatMs(watch.timeline.duration), pace, watch.stretched)}</>;
+  return <>{ring.took(formatMs(pacing.timeline.duration), pace, pacing.stretched)}</>;
 }

@@ -4,9 +4,11 @@
  */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../state/derive.ts';
+import { edgeRates, goneRanks, neighbours, ownRank } from '../state/derive.ts';
+import { describeState } from '../state/describeState.ts';
 import { formatBytes } from '../locales/format.ts';
-import type { Run, View } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
+import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player.ts';
@@ -27,7 +29,7 @@ export function RunRing({ view, run, player, instead }: Props) {
     return frame === null ? null : narrate(frame, frame.cells.length, ownRank(view, run)).title;
   }).value;
   const stage = player.stage.value;
-  const spoken = spokenState(view);
+  const spoken = describeState(view);
   const gone = goneRanks(run, view.lobby);
   const { ring } = messages.value;
   const bytes = formatBytes(stage?.trace.bytes ?? 0);

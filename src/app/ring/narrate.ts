@@ -27,12 +27,12 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
     return { title: ring.titles.own, text: ring.ownText(isRun, n) };
   const step = shownStep(frame);
   const isAdding = step < half;
-  const title = isAdding ? ring.titles.adding(step + 1, half) : ring.titles.handing(step - half + 1, half);
-  if (you === null) return { title, text: isAdding ? ring.addingText(isRun) : ring.handingText(isRun) };
+  const title = isAdding ? ring.titles.reduceScatter(step + 1, half) : ring.titles.allGather(step - half + 1, half);
+  if (you === null) return { title, text: isAdding ? ring.reduceScatterText(isRun) : ring.allGatherText(isRun) };
   const yours = transferFrom(n, step, you);
   const theirs = transferFrom(n, step, modulo(you - 1, n));
-  const say = isAdding ? ring.youAdd : ring.youCopy;
-  return { title, text: say(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
+  const describe = isAdding ? ring.youAdd : ring.youCopy;
+  return { title, text: describe(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
 }
 
 /**
@@ -46,7 +46,7 @@ export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | u
   const parts = frame.cells[holder]![picked.chunk]!;
   const isOnItsWay = picked.rank === null && frame.flights.length > 0;
   const sums = numbers === undefined ? '' : sumsOf(parts, numbers, picked.chunk).join('; ');
-  return ring.says(
+  return ring.cellText(
     isOnItsWay ? ring.travelling(name) : ring.cell(holder, name),
     holds(parts, frame.cells.length),
     sums,

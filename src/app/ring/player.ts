@@ -5,7 +5,7 @@
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
-import { nextStop, planWatch, positionOf, snap, stepsAt, timeAt, type Watch } from './watch.ts';
+import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing } from './pacing.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
 /** What is being played. */
@@ -29,7 +29,7 @@ export interface Picked {
 export interface Player {
   readonly stage: ReadonlySignal<Stage | null>;
   readonly timeline: ReadonlySignal<Timeline | null>;
-  readonly watch: ReadonlySignal<Watch | null>;
+  readonly pacing: ReadonlySignal<Pacing | null>;
   readonly frame: ReadonlySignal<Frame | null>;
   /** 0 .. 1 through the round, as it is watched. */
   readonly position: ReadonlySignal<number>;
@@ -96,13 +96,13 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
    */
   const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
-  const watch = computed(() => (timeline.value === null ? null : planWatch(timeline.value)));
+  const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
   const position = computed(() => {
     const running = Math.min(1, Math.max(0, place.value));
-    if (watch.value === null) return 0;
-    return playing.value && options.reducedMotion.value ? snap(watch.value, running) : running;
+    if (pacing.value === null) return 0;
+    return playing.value && options.reducedMotion.value ? snap(pacing.value, running) : running;
   });
-  const time = computed(() => (watch.value === null ? 0 : timeAt(watch.value, position.value)));
+  const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
   // Apart from the rest of the frame: n x n cells change with the ring step only.
   const cells = computed(() => (stage.value === null ? [] : cellsAfter(stage.value.n, completed.value)));
@@ -124,7 +124,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
-    const plan = watch.peek();
+    const plan = pacing.peek();
     if (plan === null) return;
     const next = place.peek() + passed / plan.duration;
     const end = goal === null ? 1 + HOLD_AFTER_MS / plan.duration : positionOf(plan, goal);
@@ -135,15 +135,15 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const begin = (next: Stage | null): void =>
     batch(() => {
       stage.value = next;
-      place.value = watch.peek() === null ? 0 : -HOLD_BEFORE_MS / watch.peek()!.duration;
+      place.value = pacing.peek() === null ? 0 : -HOLD_BEFORE_MS / pacing.peek()!.duration;
     });
   /** The same round, told anew: as far into it as before. */
   const replace = (next: Stage): void =>
     batch(() => {
-      const done = stepsAt(watch.peek()!, place.peek());
+      const done = stepsAt(pacing.peek()!, place.peek());
       const isWithin = place.peek() >= 0 && place.peek() <= 1;
       stage.value = next;
-      if (isWithin) place.value = positionOf(watch.peek()!, done);
+      if (isWithin) place.value = positionOf(pacing.peek()!, done);
     });
   const run = (): void => {
     if (playing.peek() || stage.peek() === null) return;
@@ -194,7 +194,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   return {
     stage,
     timeline,
-    watch,
+    pacing,
     frame,
     position,
     playing,
@@ -209,11 +209,11 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     },
     seek,
     stepBy: (direction) => {
-      const plan = watch.peek();
+      const plan = pacing.peek();
       if (plan !== null) seek(nextStop(plan, position.peek(), direction));
     },
     showStep: (steps) => {
-      const plan = watch.peek();
+      const plan = pacing.peek();
       if (plan === null) return;
       const to = positionOf(plan, steps);
       const isJump = options.reducedMotion.peek() || position.peek() >= to;

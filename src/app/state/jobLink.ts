@@ -65,8 +65,8 @@ function differing<Fields extends object>(written: Written, fields: Fields, usua
 }
 
 function readFrom(query: URLSearchParams, written: Written): Record<string, unknown> {
-  const said = Object.entries(written).filter(([name]) => query.has(name));
-  return Object.fromEntries(said.map(([name, notation]) => [name, valueOf(query.get(name)!, notation)]));
+  const present = Object.entries(written).filter(([name]) => query.has(name));
+  return Object.fromEntries(present.map(([name, notation]) => [name, valueOf(query.get(name)!, notation)]));
 }
 
 function valueOf(text: string, notation: Notation): unknown {
@@ -83,10 +83,10 @@ export function fitsLink({ model }: JobSpec): boolean {
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };
-  const said = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];
+  const settings = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];
   const { data } = job;
   return {
-    ...Object.fromEntries(said),
+    ...Object.fromEntries(settings),
     model: job.model === usual.model || !fitsLink(job) ? null : modelInLink(job.model),
     data: data.kind === 'url' ? data.url : null,
     source: sourceOf(job),

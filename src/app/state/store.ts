@@ -12,8 +12,8 @@ import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { ModelFormat } from '../../spec/modelFile.ts';
 import { saveJson } from '../browser/download.ts';
 import { pageHidden } from '../browser/env.ts';
-import { forgetModelFile, takeModelFile } from '../modelFiles/keeping.ts';
-import { takeAnswer } from '../inspection/answers.ts';
+import { clearModelFile, setModelFile } from '../modelFiles/modelExport.ts';
+import { setAnswer } from '../inspection/modelAnswers.ts';
 import { remembered } from '../browser/remembered.ts';
 import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
@@ -299,8 +299,8 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 }
 
 function onevent(event: EngineEvent): void {
-  if (event.type === 'prediction' || event.type === 'learned' || event.type === 'written') return takeAnswer(event);
-  if (event.type === 'exported') return takeModelFile(event);
+  if (event.type === 'prediction' || event.type === 'learned' || event.type === 'written') return setAnswer(event);
+  if (event.type === 'exported') return setModelFile(event);
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {
@@ -333,7 +333,7 @@ function stop(): void {
   session++;
   entering.value = false;
   saveRecording = false;
-  forgetModelFile();
+  clearModelFile();
   old?.stop();
 }
 

@@ -1,6 +1,7 @@
 /** What the tab is called: the room, and, while nobody looks at the page, how far it is. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isUnderWay, spokenState } from './derive.ts';
+import { isUnderWay } from './derive.ts';
+import { describeState } from './describeState.ts';
 import { upperFirst } from '../locales/format.ts';
 import type { View } from './view.ts';
 import { messages } from '../locales/index.ts';
@@ -11,7 +12,7 @@ export function titleOf(view: View, room: string | null, isHidden: boolean): str
   const name = `${formatRoomCode(room)} · peergrad`;
   const { run, model } = view;
   if (!isHidden || run === null || run.job.job === 'lesson') return name;
-  const { word } = spokenState(view);
+  const { word } = describeState(view);
   const { state } = messages.value;
   if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
   // The number first: a tab shows a few letters only.

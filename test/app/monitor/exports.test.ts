@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { sayChange } from '../../../src/app/charts/marks.ts';
 import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
-import { layTogether, tracesTogether } from '../../../src/app/monitor/laidTogether.ts';
+import { mergeLanes, mergeTraces } from '../../../src/app/monitor/mergeRecordings.ts';
 import { append, emptySeries } from '../../../src/app/state/series.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 import { lane, recording } from './fixtures.ts';
@@ -62,7 +62,7 @@ describe('a timeline as a trace', () => {
     // Its clock is a second ahead.
     recording(1, { worldSize: 2, lanes: [lane(4, 1101)], traces: [trace(1111, 1112)] }),
   ];
-  const { traceEvents, displayTimeUnit } = chromeTrace(layTogether(recordings), tracesTogether(recordings));
+  const { traceEvents, displayTimeUnit } = chromeTrace(mergeLanes(recordings), mergeTraces(recordings));
 
   test('has a process per rank and two threads, named', () => {
     expect(displayTimeUnit).toBe('ms');

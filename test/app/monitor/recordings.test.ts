@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { belongs, collectivesOf, troublesOf, unrecorded } from '../../../src/app/monitor/analyze.ts';
-import { layTogether } from '../../../src/app/monitor/laidTogether.ts';
+import { mergeLanes } from '../../../src/app/monitor/mergeRecordings.ts';
 import { readRecording } from '../../../src/app/monitor/recordingFile.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { lane, record, recording } from './fixtures.ts';
@@ -59,14 +59,14 @@ describe('recordings laid together', () => {
   });
 
   test('do not blame a rank for what its recording is too old, or too short, to hold', () => {
-    const later = [record(0), record(1), record(2), record(3, under)];
+    const lazyPage = [record(0), record(1), record(2), record(3, under)];
     // Taken while no. 1 was under way.
-    expect(troubles(later, [record(0), record(1, under)], later)).toEqual([]);
+    expect(troubles(lazyPage, [record(0), record(1, under)], lazyPage)).toEqual([]);
     // Overwritten.
-    const done = later.slice(0, 3);
+    const done = lazyPage.slice(0, 3);
     expect(troubles(done, done.slice(2), done)).toEqual([]);
     expect(
-      collectivesOf([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3],
+      collectivesOf([recording(0, { records: lazyPage }), recording(1, { records: lazyPage.slice(2) })])[3],
     ).toMatchObject({
       ...{ seq: 0, states: ['completed', 'unknown', 'unknown'] },
     });
@@ -88,10 +88,10 @@ describe('recordings laid together', () => {
     const first = recording(0, { lanes: [lane(0, 100)], clocks: [null, known, null] });
     const second = recording(1, { lanes: [lane(0, 150)] });
     const third = recording(2, { lanes: [lane(0, 70)], clocks: [{ offsetMs: 30, errorMs: 3 }, null, null] });
-    const { rows, errorMs } = layTogether([first, second, third]);
+    const { rows, errorMs } = mergeLanes([first, second, third]);
     expect(rows.map(({ steps }) => steps[0]?.startedAt)).toEqual([100, 100, 100]);
     expect(errorMs).toBe(3);
     // Nobody knows.
-    expect(layTogether([first, recording(2, { lanes: [lane(0, 70)] })]).rows[2]!.steps).toEqual([]);
+    expect(mergeLanes([first, recording(2, { lanes: [lane(0, 70)] })]).rows[2]!.steps).toEqual([]);
   });
 });

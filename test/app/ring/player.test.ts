@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
 import { createPlayer, type Player, type PlayerOptions, type Stage } from '../../../src/app/ring/player.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
-import { nextStop, planWatch, positionOf, snap, stepsAt, timeAt } from '../../../src/app/ring/watch.ts';
+import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../src/app/ring/pacing.ts';
 import { ringStepCount } from '../../../src/collectives/plans/ringPlan.ts';
 
 /** Two ranks: two ring steps, in flight 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
-const LINE = planWatch(timelineOf(simulatedTrace(2), 2));
+const LINE = planPacing(timelineOf(simulatedTrace(2), 2));
 const no = signal(false);
 
 function options(autoplay: boolean): PlayerOptions {
@@ -74,7 +74,7 @@ describe('watching', () => {
   });
 
   test('a hop too quick to be seen is shown longer, and that is admitted', () => {
-    const quick = planWatch({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
+    const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
     expect(quick.stretched).toBe(true);
     expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
     expect(timeAt(quick, quick.ends[0]! / 2)).toBeCloseTo(0.05);
@@ -235,7 +235,7 @@ test('scrub equals play: however the player came to a place, it shows what seeki
         const place = player.position.value;
         scrubbed.seek(place);
         expect(player.frame.value).toEqual(scrubbed.frame.value);
-        const plan = planWatch(timelineOf(stage.trace, n));
+        const plan = planPacing(timelineOf(stage.trace, n));
         expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
       }
       // What is seen is what stays.

@@ -8,17 +8,16 @@ import {
   missingToStart,
   neighbours,
   ownRank,
-  runFromOutside,
   samplesPerSecond,
-  spokenState,
-  startNote,
-  startObstacle,
-  talking,
+  communication,
   theoreticalBytes,
   timeLeft,
 } from '../../../src/app/state/derive.ts';
+import { runFromOutside, startNote, startObstacle } from '../../../src/app/state/lobbyNotes.ts';
+import { describeState } from '../../../src/app/state/describeState.ts';
 import { titleOf } from '../../../src/app/state/title.ts';
-import { initialView, reduce, type Lobby, type View } from '../../../src/app/state/view.ts';
+import { initialView, reduce, type View } from '../../../src/app/state/view.ts';
+import type { Lobby } from '../../../src/app/state/room.ts';
 import type { EngineEvent, RankState, RankStatus } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { member, RESULT, stepEvent } from '../events.ts';
@@ -74,7 +73,7 @@ function room(change: Partial<Lobby>): EngineEvent {
 
 /** What the page says after these events. */
 function said(...events: EngineEvent[]): string {
-  return spokenState(fold(...events)).text;
+  return describeState(fold(...events)).text;
 }
 
 describe('rates', () => {
@@ -99,14 +98,14 @@ describe('rates', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
-  test('talking is a share of the step, hidden a share of the talking', () => {
-    expect(talking(run)).toEqual({ share: 0.25, hidden: 0.6 });
-    expect(talking(fold(GENERATION).run!)).toBeNull();
+  test('communication is a share of the step, overlapped a share of the communication', () => {
+    expect(communication(run)).toEqual({ share: 0.25, overlapped: 0.6 });
+    expect(communication(fold(GENERATION).run!)).toBeNull();
   });
 
-  test('an edge’s rate is what went over it in the time spent talking', () => {
-    const later = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
-    expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
+  test('an edge’s rate is what went over it in the time of its communication', () => {
+    const lazyPage = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
+    expect(edgeRates(lazyPage.run!)).toEqual([10, null, null, null]);
   });
 
   test('theory: 2(n-1)/n of the gradient for each step', () => {
@@ -172,9 +171,9 @@ describe('starting', () => {
 
   test('says whether one may come later', () => {
     expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Who comes later joins while it trains.');
-    const later = 'All 4 tabs are ready. Who comes later can join when the run has ended.';
-    expect(startNote(lobby({ nodes: null }))).toBe(later);
-    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
+    const lazyPage = 'All 4 tabs are ready. Who comes later can join when the run has ended.';
+    expect(startNote(lobby({ nodes: null }))).toBe(lazyPage);
+    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(lazyPage);
   });
 
   test('workers in one tab start from one tab only', () => {

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { initialView, LANE_STEPS, RECENT_STEPS, reduce, withoutRun, type View } from '../../../src/app/state/view.ts';
+import { initialView, reduce, withoutRun, type View } from '../../../src/app/state/view.ts';
+import { LANE_STEPS } from '../../../src/app/state/runTelemetry.ts';
+import { RECENT_STEPS } from '../../../src/app/state/runProgress.ts';
 import type { RosterEntry } from '../../../src/protocol/control.ts';
 import type { CodecChoice, EngineEvent } from '../../../src/protocol/events.ts';
 import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';

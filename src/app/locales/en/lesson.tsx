@@ -53,12 +53,12 @@ export const lesson = {
       title: 'Cut it into chunks',
       text: `The tabs stand in a ring, and each talks to its right neighbour only. A row is cut into as many chunks as there are tabs, ${n} here: ${chunks}. While one tab works on A, the next can work on B: nobody is idle.`,
     }),
-    adding: ({ n }: ThoughtFacts): Thought => ({
+    reduceScatter: ({ n }: ThoughtFacts): Thought => ({
       title: 'First round: add up',
       text: `In each step every tab passes one chunk to the right, and adds its own numbers to the chunk that comes in from the left. After ${plural(n - 1, 'step')} each tab owns one finished sum. This is called reduce-scatter.`,
       task: 'Take one step after the other, and follow one chunk on its way.',
     }),
-    handing: ({ n }: ThoughtFacts): Thought => ({
+    allGather: ({ n }: ThoughtFacts): Thought => ({
       title: 'Second round: hand out',
       text: `The finished sums go round once more. Nobody adds now, everybody keeps a copy. ${n - 1} more, and all rows are the same: an all-gather, and with it the all-reduce is done.`,
       task: 'Go on until every row holds the same sums.',
@@ -114,8 +114,8 @@ export const lesson = {
 
   phases: {
     before: 'ready',
-    adding: 'adding up',
-    handing: 'handing out',
+    reduceScatter: 'adding up',
+    allGather: 'handing out',
     gathering: 'all to rank 0',
     returning: 'rank 0 to all',
     done: 'all the same',
@@ -136,7 +136,7 @@ export const lesson = {
     finishNo: 'Go on',
   },
 
-  retold: {
+  lastStep: {
     ready: 'Nothing has been sent yet: every row is somebody’s own.',
     alone: 'The ring closes when a second tab joins.',
     waiting: 'You came after this round began: you are in the next one.',

@@ -124,7 +124,7 @@ export const lobby = {
     pictures: 'Some of them',
   },
   /** Files that the host's tab hands on. */
-  handedOn: {
+  sharedFiles: {
     reading: 'Reading the files',
     go: 'They stay among the tabs of this room: when the run starts, they go from this tab to all others.',
     lacking: 'This tab does not have these files any more: choose them again, unless another tab here has them.',

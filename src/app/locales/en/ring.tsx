@@ -16,8 +16,8 @@ export const ring = {
   place: 'Place in the round',
   done: (steps: number, of: number) => `${steps} of ${of} ring steps done`,
   speed: 'Speed',
-  adding: 'adding up',
-  handing: 'handing out',
+  reduceScatter: 'adding up',
+  allGather: 'handing out',
   simulated: 'simulated',
   nothing: 'nothing to replay yet',
   took: (ms: string, slower: string, isStretched: boolean) =>
@@ -28,18 +28,18 @@ export const ring = {
   /** Two or three words each, for the middle of the ring. */
   titles: {
     own: 'own gradients',
-    adding: (hop: number, of: number) => `adding up ${hop}/${of}`,
-    handing: (hop: number, of: number) => `handing out ${hop}/${of}`,
+    reduceScatter: (hop: number, of: number) => `adding up ${hop}/${of}`,
+    allGather: (hop: number, of: number) => `handing out ${hop}/${of}`,
     done: 'all the same',
     alone: 'alone',
   },
   ownText: (isRun: boolean, n: number) =>
     `Every ${each(isRun)} has computed a gradient from its own share of the samples, and cut it into ${plural(n, 'chunk')}.`,
-  addingText: (isRun: boolean) =>
+  reduceScatterText: (isRun: boolean) =>
     `Each ${each(isRun)} passes one chunk to the right, and adds its own numbers to the one that comes in.`,
   youAdd: (chunk: string, to: number, comes: string, from: number) =>
     `You send chunk ${chunk} to rank ${to}, and add your numbers to chunk ${comes} from rank ${from}.`,
-  handingText: (isRun: boolean) =>
+  allGatherText: (isRun: boolean) =>
     `Each finished sum travels round once more, and every ${each(isRun)} that it meets keeps a copy.`,
   youCopy: (chunk: string, to: number, comes: string, from: number) =>
     `You pass the finished chunk ${chunk} on to rank ${to}, and keep a copy of chunk ${comes} from rank ${from}.`,
@@ -54,7 +54,7 @@ export const ring = {
   holdsMany: (first: number, last: number, count: number, n: number) =>
     `the sum of ${count} of ${n} ranks so far, ${first} round to ${last}`,
   /** `Rank 2, chunk B: the sum of …, 3 + 5 = 8.` */
-  says: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
+  cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
   /** The beginning of what `moves` ends. */
   chunk: (name: string, bytes: string | null) => `Chunk ${name}${bytes === null ? '' : `, ${bytes}`}:`,
   moves: (from: ComponentChildren, to: ComponentChildren, step: number, of: number) => (

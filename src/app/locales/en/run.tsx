@@ -25,7 +25,7 @@ export const run = {
   nextRing: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
 
   /** While the job's files go from tab to tab. */
-  spread: {
+  fileDistribution: {
     title: 'Files',
     about: (held: number, total: number) => `${formatBytes(held)} of ${formatBytes(total)} are here.`,
     all: (total: number) => `All ${formatBytes(total)} are here, and go on to the others.`,
@@ -46,7 +46,7 @@ export const run = {
     if (ranks.length === 1) return `not rank ${ranks[0]}`;
     return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${of}`;
   },
-  hidden: (share: string) => `${share} hidden`,
+  overlapped: (share: string) => `${share} hidden`,
   /**
    * `Codec: int8. With fp32 (1.2 MB/s), communication added 95 ms to 20 ms of computation; with
    * int8 it should add about 24 ms.` `Codec: fp32. Communication adds 10 ms to 200 ms of
@@ -79,8 +79,8 @@ export const run = {
   // A step of each rank.
   whereStepGoes: 'Where each rank’s step goes',
   oneStep: 'one step',
-  computing: 'computing',
-  talking: 'talking',
+  computation: 'computing',
+  communication: 'talking',
   rest: 'rest',
   longest: (straggler: ComponentChildren) => <>the longest computing is the {straggler}</>,
   statisticsLater: (every: number) => `Known once ranks exchange statistics, every ${every} steps.`,
@@ -137,7 +137,7 @@ export const run = {
   bestTest: 'lowest held-out loss',
   afterStep: (step: string) => `after step ${step}`,
   stepTook: 'a step took',
-  ofThatTalking: (ms: string) => `${ms} talking`,
+  ofThatCommunication: (ms: string) => `${ms} talking`,
   sentOnAverage: 'a rank sent, on average',
   eachSent: 'each rank sent',
   nothing: 'nothing',

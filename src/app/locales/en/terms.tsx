@@ -27,7 +27,7 @@ export const terms = {
     means:
       'Between two exchanges a rank knows only how its own samples do: loss and samples per second are this rank’s alone.',
   },
-  talking: {
+  communication: {
     word: 'talking',
     means:
       'Talking is the time spent exchanging gradients. It is hidden while something else, like reading the next gradients off the GPU, goes on beside it.',

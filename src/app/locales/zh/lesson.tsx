@@ -33,12 +33,12 @@ export const lesson: Messages['lesson'] = {
       title: '切成块',
       text: `标签页排成一个环，每个只和右边的邻居说话。有几个标签页，一行就切成几块，这里是 ${n} 块：${chunks}。一个在算 A 的时候，下一个可以算 B：谁也不闲着。`,
     }),
-    adding: ({ n }) => ({
+    reduceScatter: ({ n }) => ({
       title: '第一圈：相加',
       text: `每一步，每个标签页把一块传给右边，再把自己的数加到从左边来的那一块上。${n - 1} 步之后，每个标签页都有一块算好的总和。这叫 reduce-scatter。`,
       task: '一步一步来，盯住其中一块，看它怎么走。',
     }),
-    handing: ({ n }) => ({
+    allGather: ({ n }) => ({
       title: '第二圈：分发',
       text: `算好的总和再走一圈。这次谁也不加，每个都留一份。再走 ${n - 1} 步，所有的行都一样：这叫 all-gather，全归约（all-reduce）也就完成了。`,
       task: '继续，直到每一行都是同样的总和。',
@@ -93,8 +93,8 @@ export const lesson: Messages['lesson'] = {
 
   phases: {
     before: '准备好了',
-    adding: '相加',
-    handing: '分发',
+    reduceScatter: '相加',
+    allGather: '分发',
     gathering: '发给 rank 0',
     returning: 'rank 0 发回',
     done: '全都一样',
@@ -115,7 +115,7 @@ export const lesson: Messages['lesson'] = {
     finishNo: '继续',
   },
 
-  retold: {
+  lastStep: {
     ready: '还什么都没有发送：每一行都是各自的。',
     alone: '第二个标签页加入时，环就合拢了。',
     waiting: '你来时这一轮已经开始：你参加下一轮。',

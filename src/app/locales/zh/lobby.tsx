@@ -109,7 +109,7 @@ export const lobby: Messages['lobby'] = {
     more: (classes) => `还有 ${classes} 类`,
     pictures: '其中几张',
   },
-  handedOn: {
+  sharedFiles: {
     reading: '正在读取文件',
     go: '文件只在本房间的标签页之间传：训练开始时，从本标签页传给所有人。',
     lacking: '本标签页已经没有这些文件：请重新选择，除非这里另有标签页持有它们。',

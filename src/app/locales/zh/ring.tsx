@@ -14,8 +14,8 @@ export const ring: Messages['ring'] = {
   place: '进行到哪里',
   done: (steps, of) => `环上共 ${of} 步，已完成 ${steps} 步`,
   speed: '速度',
-  adding: '累加',
-  handing: '分发',
+  reduceScatter: '累加',
+  allGather: '分发',
   simulated: '模拟',
   nothing: '还没有可以回放的',
   took: (ms, slower, isStretched) =>
@@ -25,16 +25,16 @@ export const ring: Messages['ring'] = {
 
   titles: {
     own: '各自的梯度',
-    adding: (hop, of) => `累加 ${hop}/${of}`,
-    handing: (hop, of) => `分发 ${hop}/${of}`,
+    reduceScatter: (hop, of) => `累加 ${hop}/${of}`,
+    allGather: (hop, of) => `分发 ${hop}/${of}`,
     done: '全都相同',
     alone: '只有自己',
   },
   ownText: (isRun, n) => `${each(isRun)}都用自己那份样本算出了梯度，并切成 ${n} 块。`,
-  addingText: (isRun) => `${each(isRun)}把一块传给右边，再把自己的数加到收到的那块上。`,
+  reduceScatterText: (isRun) => `${each(isRun)}把一块传给右边，再把自己的数加到收到的那块上。`,
   youAdd: (chunk, to, comes, from) =>
     `你把块 ${chunk} 发给 rank ${to}，并把自己的数加到 rank ${from} 发来的块 ${comes} 上。`,
-  handingText: (isRun) => `每个算完的总和再绕环一圈，经过的${each(isRun)}都留下一份。`,
+  allGatherText: (isRun) => `每个算完的总和再绕环一圈，经过的${each(isRun)}都留下一份。`,
   youCopy: (chunk, to, comes, from) => `你把算完的块 ${chunk} 传给 rank ${to}，并留下 rank ${from} 发来的块 ${comes}。`,
   doneText: (isRun) => `现在${each(isRun)}都有同样的总和，也就有同样的平均梯度：大家走同样的一步。`,
 
@@ -44,7 +44,7 @@ export const ring: Messages['ring'] = {
   holdsOwn: (rank) => `只有 rank ${rank} 的数`,
   holdsSome: (ranks) => `目前是 rank ${all(ranks)} 的和`,
   holdsMany: (first, last, count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和，从 ${first} 沿环到 ${last}`,
-  says: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `，${sums}`}。`,
+  cellText: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `，${sums}`}。`,
   chunk: (name, bytes) => `块 ${name}${bytes === null ? '' : `（${bytes}）`}：`,
   moves: (from, to, step, of) => (
     <>

@@ -21,7 +21,7 @@ export const run: Messages['run'] = {
   aloneRing: (allReduce) => <>只有一个：没有什么可交换的。标签页多了，这里就会有{allReduce}绕环进行。</>,
   nextRing: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
 
-  spread: {
+  fileDistribution: {
     title: '文件',
     about: (held, total) => `这里已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
     all: (total) => `${formatBytes(total)} 全在这里，正传给其他人。`,
@@ -40,7 +40,7 @@ export const run: Messages['run'] = {
     if (odd.length === 0) return '不全一致';
     return odd.length <= 2 ? `${ranksOf(odd)} 不一致` : `${of} 个中 ${odd.length} 个不一致`;
   },
-  hidden: (share) => `${share} 被隐藏`,
+  overlapped: (share) => `${share} 被隐藏`,
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
     const name = codec === 'powersgd' ? 'PowerSGD' : codec;
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
@@ -63,8 +63,8 @@ export const run: Messages['run'] = {
 
   whereStepGoes: '每个 rank 的一步花在哪里',
   oneStep: '一步',
-  computing: '计算',
-  talking: '通信',
+  computation: '计算',
+  communication: '通信',
   rest: '其余',
   longest: (straggler) => <>计算最久的是{straggler}</>,
   statisticsLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后可知。`,
@@ -109,7 +109,7 @@ export const run: Messages['run'] = {
   bestTest: '最低测试损失',
   afterStep: (step) => `第 ${step} 步之后`,
   stepTook: '一步用时',
-  ofThatTalking: (ms) => `其中通信 ${ms}`,
+  ofThatCommunication: (ms) => `其中通信 ${ms}`,
   sentOnAverage: '平均每个 rank 发送',
   eachSent: '每个 rank 发送',
   nothing: '没有',

@@ -18,7 +18,7 @@ export const terms: Messages['terms'] = {
     word: '自己的损失',
     means: '在两次交换之间，每个 rank 只知道自己样本的表现：这里的损失和速度只是本 rank 的。',
   },
-  talking: {
+  communication: {
     word: '通信',
     means: '通信是交换梯度所花的时间。如果同时还在做别的事（例如从 GPU 读取下一批梯度），这段时间就被“隐藏”了。',
   },

@@ -6,13 +6,13 @@ import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
 
-interface Later<Props> {
+interface LazyPage<Props> {
   Page: ComponentType<Props>;
   /** Fetches its code ahead of time. */
   fetch(this: void): void;
 }
 
-export function later<Props extends object>(load: () => Promise<ComponentType<Props>>): Later<Props> {
+export function lazyPage<Props extends object>(load: () => Promise<ComponentType<Props>>): LazyPage<Props> {
   const loaded = signal<ComponentType<Props> | null>(null);
   const hasFailed = signal(false);
   let isUnderWay = false;

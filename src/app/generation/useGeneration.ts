@@ -1,6 +1,6 @@
 /** Asking the model to continue a prompt, one at a time. */
 import { useRef, useState } from 'preact/hooks';
-import { writing, type Writing } from '../inspection/answers.ts';
+import { writing, type Writing } from '../inspection/modelAnswers.ts';
 import { ask } from '../state/store.ts';
 
 interface Request {
@@ -18,7 +18,7 @@ export interface WritingState {
   write: (request: Request) => void;
 }
 
-export function useWriting(): WritingState {
+export function useGeneration(): WritingState {
   const [asked, setAsked] = useState<(Request & { id: number }) | null>(null);
   const answered = useRef<WritingState['last']>(null);
   const newest = writing.value;

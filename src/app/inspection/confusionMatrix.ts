@@ -9,7 +9,7 @@ interface Worst {
 }
 
 /** What is most often taken for another, of equals the first; `null` where nothing is. */
-export function worstOf({ classes, counts }: Confusion): Worst | null {
+export function mostConfused({ classes, counts }: Confusion): Worst | null {
   let worst: Worst | null = null;
   for (const [i, row] of counts.entries()) {
     for (const [k, times] of row.entries()) {
@@ -20,6 +20,6 @@ export function worstOf({ classes, counts }: Confusion): Worst | null {
 }
 
 /** Samples that were counted: of a row, or of all. */
-export function totalOf(counts: readonly number[]): number {
+export function sampleCount(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }

@@ -38,11 +38,11 @@ interface Pen {
   isDown: boolean;
 }
 
-export function Pad({ drawing, image, ondraw, onclear }: Props) {
+export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const pen = useSignal<Pen | null>(null);
-  const say = messages.value.learned;
+  const labels = messages.value.learned;
   const colours = theme.value;
   const mark = pen.value;
   useEffect(() => {
@@ -86,7 +86,7 @@ export function Pad({ drawing, image, ondraw, onclear }: Props) {
     // The ring's player has these keys, too.
     event.stopPropagation();
   };
-  const label = image === null ? say.pad(drawing.length) : say.padImage(image.label);
+  const label = image === null ? labels.pad(drawing.length) : labels.padImage(image.label);
   return (
     <div class="pad">
       {image !== null && <Picture pixels={image.pixels} side={IMAGE_SIDE} />}

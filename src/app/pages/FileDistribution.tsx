@@ -2,18 +2,19 @@
 import { ownRank } from '../state/derive.ts';
 import { formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import type { Run, View } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
+import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
-export function DistributionProgress({ view, run }: { view: View; run: Run }) {
-  const { spread: says } = messages.value.run;
+export function FileDistribution({ view, run }: { view: View; run: Run }) {
+  const { fileDistribution: labels } = messages.value.run;
   const own = ownRank(view, run);
-  const { total, held } = run.spread!;
+  const { total, held } = run.fileDistribution!;
   const here = own === null ? null : held[own]!;
   return (
     <section aria-labelledby="files">
-      <h2 id="files">{says.title}</h2>
-      {here !== null && <p class="dim small">{here === total ? says.all(total) : says.about(here, total)}</p>}
+      <h2 id="files">{labels.title}</h2>
+      {here !== null && <p class="dim small">{here === total ? labels.all(total) : labels.about(here, total)}</p>}
       <ul class="handed-on plain">
         {run.members.map(({ member, name }, rank) => (
           <li key={member}>

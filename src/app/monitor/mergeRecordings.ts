@@ -16,7 +16,7 @@ function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetM
  * A row for every rank of the world; one that is not recorded, or whose clock is not known, is
  * empty.
  */
-export function layTogether(recordings: readonly FlightRecording[]): Timeline {
+export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
   const [first] = recordings;
   if (first === undefined) return { rows: [], errorMs: 0 };
   let errorMs = 0;
@@ -31,7 +31,7 @@ export function layTogether(recordings: readonly FlightRecording[]): Timeline {
 }
 
 /** By rank, on the same clock as {@link layTogether}. */
-export function tracesTogether(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
+export function mergeTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
   const [first] = recordings;
   const traces = new Map<number, RecordedTrace[]>();
   for (const recording of recordings) {

@@ -17,14 +17,14 @@ export const prediction: ReadonlySignal<Prediction | null> = lastPrediction;
 export const learning: ReadonlySignal<Learning | null> = lastLearning;
 export const writing: ReadonlySignal<Writing | null> = lastWriting;
 
-export function takeAnswer(event: Prediction | Learning | Writing): void {
+export function setAnswer(event: Prediction | Learning | Writing): void {
   if (event.type === 'prediction') lastPrediction.value = event;
   else if (event.type === 'written') lastWriting.value = event;
   else lastLearning.value = event;
 }
 
 /** Of another run, they are no answers. */
-export function forgetAnswers(): void {
+export function clearAnswers(): void {
   lastPrediction.value = null;
   lastLearning.value = null;
   lastWriting.value = null;

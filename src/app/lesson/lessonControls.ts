@@ -4,7 +4,7 @@
  */
 import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
-export interface Desk {
+export interface LessonControls {
   state: LessonState;
   /** This tab's rank; `null`: it only watches. */
   you: number | null;
@@ -23,6 +23,6 @@ export interface Desk {
 }
 
 /** The rank of the round by whose times and neighbours it is shown. */
-export function viewpoint({ state, you }: Desk): number {
+export function viewpoint({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);
 }

@@ -5,7 +5,7 @@
  */
 import type { Timeline } from './frameAt.ts';
 
-export interface Watch {
+export interface Pacing {
   /** Milliseconds to watch the whole round at speed 1. */
   duration: number;
   /**
@@ -28,7 +28,7 @@ const LONGEST_ROUND_MS = 20_000;
 /** Least time for one ring step, as a share of what it would have in an even round. */
 const LEAST_SHARE = 0.5;
 
-export function planWatch(timeline: Timeline): Watch {
+export function planPacing(timeline: Timeline): Pacing {
   const { arrives, duration } = timeline;
   const steps = Math.max(1, arrives.length);
   const round = Math.min(LONGEST_ROUND_MS, Math.max(SHORTEST_ROUND_MS, STEP_MS * steps));
@@ -49,7 +49,7 @@ export function planWatch(timeline: Timeline): Watch {
 /**
  * The trace's time, milliseconds since the all-reduce began, at `position` (0 .. 1) of watching it.
  */
-export function timeAt({ ends, timeline }: Watch, position: number): number {
+export function timeAt({ ends, timeline }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return timeline.duration;
   const start = ends[step - 1] ?? 0;
@@ -59,14 +59,14 @@ export function timeAt({ ends, timeline }: Watch, position: number): number {
 }
 
 /** Where `steps` ring steps are done, 0 .. 1; a part of one is so far into it. */
-export function positionOf({ ends }: Watch, steps: number): number {
+export function positionOf({ ends }: Pacing, steps: number): number {
   const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
   const start = ends[whole - 1] ?? 0;
   return start + ((ends[whole] ?? start) - start) * (steps - whole);
 }
 
 /** How many ring steps are done at `position`: the inverse. */
-export function stepsAt({ ends }: Watch, position: number): number {
+export function stepsAt({ ends }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return ends.length;
   const start = ends[step - 1] ?? 0;
@@ -76,7 +76,7 @@ export function stepsAt({ ends }: Watch, position: number): number {
 /**
  * The places worth stopping at: the start, the middle of each flight (something to see), the end.
  */
-function stops({ ends, timeline: { leaves, arrives } }: Watch): number[] {
+function stops({ ends, timeline: { leaves, arrives } }: Pacing): number[] {
   const middles = ends.map((end, step) => {
     const start = ends[step - 1] ?? 0;
     const from = arrives[step - 1] ?? 0;
@@ -87,16 +87,16 @@ function stops({ ends, timeline: { leaves, arrives } }: Watch): number[] {
   return [0, ...middles, 1];
 }
 
-export function nextStop(watch: Watch, position: number, direction: 1 | -1): number {
-  const all = stops(watch);
+export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): number {
+  const all = stops(pacing);
   const far = 1e-6;
   if (direction > 0) return all.find((stop) => stop > position + far) ?? 1;
   return all.findLast((stop) => stop < position - far) ?? 0;
 }
 
 /** The still picture for `position`: discrete steps for those who asked for less motion. */
-export function snap(watch: Watch, position: number): number {
+export function snap(pacing: Pacing, position: number): number {
   if (position >= 1) return 1;
-  const step = watch.ends.findIndex((end) => end > position);
-  return position <= 0 || step < 0 ? 0 : stops(watch)[step + 1]!;
+  const step = pacing.ends.findIndex((end) => end > position);
+  return position <= 0 || step < 0 ? 0 : stops(pacing)[step + 1]!;
 }

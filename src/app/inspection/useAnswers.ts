@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
-import { learning, prediction, type Learning, type Prediction } from './answers.ts';
+import { learning, prediction, type Learning, type Prediction } from './modelAnswers.ts';
 
 /**
  * Milliseconds from an answer to the next question: weights that change faster cannot be followed.

@@ -9,13 +9,13 @@ import { formatShare, shortHash } from '../locales/format.ts';
 import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
 import { tellsOwnOnly } from '../state/strategies.ts';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { Answer } from './Answer.tsx';
-import { forgetAnswers } from './answers.ts';
-import { useLearning, usePrediction, useVisible } from './asking.ts';
+import { clearAnswers } from './modelAnswers.ts';
+import { useLearning, usePrediction, useVisible } from './useAnswers.ts';
 import { imageOf, type Drawing } from './drawing.ts';
-import { Pad } from './Pad.tsx';
+import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
@@ -25,7 +25,7 @@ export function InspectionPanel({ run }: { run: Run }) {
   // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
   const drawing = useSignal<Drawing>([]);
   const image = useSignal<LabelledImage | null>(null);
-  useEffect(() => forgetAnswers, []);
+  useEffect(() => clearAnswers, []);
   return (
     <Fold title={messages.value.learned.title} class="learned-panel">
       <Inside run={run} drawing={drawing} image={image} />
@@ -41,7 +41,7 @@ interface InsideProps {
 }
 
 function Inside({ run, drawing, image }: InsideProps) {
-  const say = messages.value.learned;
+  const labels = messages.value.learned;
   const box = useRef<HTMLDivElement>(null);
   const isVisible = useVisible(box);
   const steps = run.last === null ? 0 : run.last.step + 1;
@@ -73,43 +73,43 @@ function Inside({ run, drawing, image }: InsideProps) {
   if (last !== null && learned === null) {
     return (
       <div class="learned" ref={box}>
-        <p>{say.none}</p>
+        <p>{labels.none}</p>
       </div>
     );
   }
   return (
     <div class="learned" ref={box}>
       <p class="learned-who">
-        {learned === null ? <span class="dim">{say.asking}</span> : <Who run={run} learned={learned} />}
+        {learned === null ? <span class="dim">{labels.asking}</span> : <Who run={run} learned={learned} />}
       </p>
       <div class="learned-columns">
         <div class="draw">
-          <Subtitle>{say.draw}</Subtitle>
+          <Subtitle>{labels.draw}</Subtitle>
           <div class="draw-row">
-            <Pad drawing={strokes} image={picked} ondraw={draw} onclear={clear} />
+            <DrawingPad drawing={strokes} image={picked} ondraw={draw} onclear={clear} />
             <div class="draw-side">
               <button type="button" disabled={seen === null} onClick={clear}>
-                {say.clear}
+                {labels.clear}
               </button>
               {seen !== null && (
                 <figure class="seen">
                   <Picture pixels={seen} side={IMAGE_SIDE} />
-                  <figcaption>{say.seen}</figcaption>
+                  <figcaption>{labels.seen}</figcaption>
                 </figure>
               )}
             </div>
           </div>
-          <p class="small dim">{say.hint}</p>
+          <p class="small dim">{labels.hint}</p>
           {learned !== null && (
             <>
-              <p class="small dim">{say.orAsk}</p>
+              <p class="small dim">{labels.orAsk}</p>
               <ul class="plain examples">
                 {learned.examples.map((one) => (
                   <li key={one.label}>
                     <button
                       type="button"
                       class="image-button"
-                      aria-label={say.askAbout(one.label)}
+                      aria-label={labels.askAbout(one.label)}
                       onClick={() => pick(one)}
                     >
                       <Picture pixels={one.pixels} side={IMAGE_SIDE} />
@@ -123,15 +123,15 @@ function Inside({ run, drawing, image }: InsideProps) {
         <Answer probabilities={prediction?.answer?.probabilities ?? null} />
         {learned !== null && (
           <div class="mistakes">
-            <Subtitle>{say.mistakes}</Subtitle>
-            <p>{say.wrong(learned.wrong, learned.asked)}</p>
+            <Subtitle>{labels.mistakes}</Subtitle>
+            <p>{labels.wrong(learned.wrong, learned.asked)}</p>
             <ul class="plain mistake-list">
               {learned.mistakes.map((one, i) => (
                 <li key={i}>
                   <button type="button" class="image-button" onClick={() => pick(one)}>
                     <Picture pixels={one.pixels} side={IMAGE_SIDE} />
                     <span>
-                      {say.mistake(one.label, one.guess, <span class="nowrap">{formatShare(one.probability)}</span>)}
+                      {labels.mistake(one.label, one.guess, <span class="nowrap">{formatShare(one.probability)}</span>)}
                     </span>
                   </button>
                 </li>
@@ -146,13 +146,13 @@ function Inside({ run, drawing, image }: InsideProps) {
 }
 
 function Who({ run, learned }: { run: Run; learned: Learned }) {
-  const say = messages.value.learned;
+  const labels = messages.value.learned;
   const state = (
     <>
-      <Term of="state hash">{say.state}</Term> <span class="hash">{shortHash(learned.stateHash)}</span>
+      <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(learned.stateHash)}</span>
     </>
   );
   // At the end all agree.
   const isOwn = tellsOwnOnly(run.job, run.worldSize) && run.result === null;
-  return isOwn ? say.own(run.rank, learned.steps, state) : say.all(run.worldSize, learned.steps, state);
+  return isOwn ? labels.own(run.rank, learned.steps, state) : labels.all(run.worldSize, learned.steps, state);
 }

@@ -3,7 +3,7 @@ import { transferFrom, modulo } from '../../collectives/plans/ringPlan.ts';
 import { movesAt, stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
-type Retold =
+type StepDescription =
   | { kind: 'ready' | 'alone' | 'waiting' }
   /** On the ring: what went right, and what came from the left. */
   | {
@@ -14,7 +14,7 @@ type Retold =
   /** With a parameter server. */
   | { kind: 'gave' | 'gathered' | 'returned' | 'took' };
 
-export function retell(round: LessonRound, you: number): Retold {
+export function describeStep(round: LessonRound, you: number): StepDescription {
   const { mode, n, steps, own, held } = round;
   if (you >= n) return { kind: 'waiting' };
   if (n === 1) return { kind: 'alone' };
@@ -44,14 +44,14 @@ export function retell(round: LessonRound, you: number): Retold {
   };
 }
 
-type RoundPhase = 'before' | 'adding' | 'handing' | 'gathering' | 'returning' | 'done';
+type RoundPhase = 'before' | 'reduceScatter' | 'allGather' | 'gathering' | 'returning' | 'done';
 
 /** What the next step belongs to. */
 export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
   if (steps.length >= stepCount(mode, n)) return n === 1 ? 'before' : 'done';
   if (mode === 'parameter-server') return steps.length === 0 ? 'gathering' : 'returning';
-  if (steps.length < n - 1) return steps.length === 0 ? 'before' : 'adding';
-  return 'handing';
+  if (steps.length < n - 1) return steps.length === 0 ? 'before' : 'reduceScatter';
+  return 'allGather';
 }
 
 /** `3 + 5 + (−2)`. */

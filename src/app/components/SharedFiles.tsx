@@ -14,10 +14,10 @@ interface Props {
   files: readonly ManifestFile[];
 }
 
-export function HandedOnFiles({ job, view, files }: Props) {
-  const { handedOn: says } = messages.value.lobby;
+export function SharedFiles({ job, view, files }: Props) {
+  const { sharedFiles: labels } = messages.value.lobby;
   if (!isHost(view)) return <FromHost files={files} />;
-  if (isSpectating(view)) return <p class="wait small">{says.watching}</p>;
+  if (isSpectating(view)) return <p class="wait small">{labels.watching}</p>;
   return (
     <FileDrop job={job} found={view.files} onfiles={giveFiles}>
       <Chosen reading={view.reading} files={files} />
@@ -26,11 +26,11 @@ export function HandedOnFiles({ job, view, files }: Props) {
 }
 
 function FromHost({ files }: { files: readonly ManifestFile[] }) {
-  const { handedOn: says } = messages.value.lobby;
-  if (files.length === 0) return <p class="dim small">{says.none}</p>;
+  const { sharedFiles: labels } = messages.value.lobby;
+  if (files.length === 0) return <p class="dim small">{labels.none}</p>;
   return (
     <div>
-      <p class="dim small">{says.fromHost}</p>
+      <p class="dim small">{labels.fromHost}</p>
       <ul class="plain small">
         {files.map(({ name, size }) => (
           <li key={name}>
@@ -46,13 +46,13 @@ function FromHost({ files }: { files: readonly ManifestFile[] }) {
  * What has become of files that this tab's user chose, or chose before its page was loaded anew.
  */
 function Chosen({ reading, files }: { reading: View['reading']; files: readonly ManifestFile[] }) {
-  const { handedOn: says } = messages.value.lobby;
-  if (reading === null) return files.length === 0 ? null : <p class="wait small">{says.lacking}</p>;
+  const { sharedFiles: labels } = messages.value.lobby;
+  if (reading === null) return files.length === 0 ? null : <p class="wait small">{labels.lacking}</p>;
   const { bytes, total } = reading;
-  if (bytes === total) return <p class="dim small">{says.go}</p>;
+  if (bytes === total) return <p class="dim small">{labels.go}</p>;
   return (
     <p class="small">
-      {says.reading} <progress aria-label={says.reading} value={bytes} max={total} />{' '}
+      {labels.reading} <progress aria-label={labels.reading} value={bytes} max={total} />{' '}
       <span class="number">{formatShare(bytes / total)}</span>
     </p>
   );

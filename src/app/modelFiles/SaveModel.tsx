@@ -15,7 +15,7 @@ import {
 import { Select } from '../components/Fields.tsx';
 import { ask } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
-import { expectModelFile, keeping } from './keeping.ts';
+import { expectModelFile, modelExport } from './modelExport.ts';
 import { Problem } from '../components/Problem.tsx';
 
 /** The user's choices: they stay when a run's end moves it to another place of the page. */
@@ -29,18 +29,18 @@ const keep = (format: ModelFormat): void =>
  * @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested
  *   best, where it has ended and asked.
  */
-export function KeepModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
-  const { keep: says } = messages.value.run;
+export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
+  const { keep: labels } = messages.value.run;
   const about = useId();
   const offered = weightsFormatsOf(job);
   const format = offered.find((one) => one === chosen.value) ?? offered[0]!;
-  const { format: pending, problem, bestStep: saved } = keeping.value;
-  const options = Object.fromEntries(offered.map((one) => [one, says.formats[one]])) as Record<WeightsFormat, string>;
+  const { format: pending, problem, bestStep: saved } = modelExport.value;
+  const options = Object.fromEntries(offered.map((one) => [one, labels.formats[one]])) as Record<WeightsFormat, string>;
   return (
-    <section class="keep" aria-label={says.title}>
+    <section class="keep" aria-label={labels.title}>
       <div class="row">
         <Select
-          label={says.as}
+          label={labels.as}
           value={format}
           options={options}
           about={about}
@@ -48,34 +48,34 @@ export function KeepModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
         />
         {job.patience !== null && (
           <Select
-            label={says.which}
+            label={labels.which}
             value={which.value}
-            options={says.whichOf}
+            options={labels.whichOf}
             onpick={(value) => (which.value = value)}
           />
         )}
         <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
-          {pending !== null && pending !== 'checkpoint' ? says.saving : says.save}
+          {pending !== null && pending !== 'checkpoint' ? labels.saving : labels.save}
         </button>
         {isOn && isElastic(job) && (
           <button
             type="button"
             class="quiet"
-            title={says.checkpointAbout}
+            title={labels.checkpointAbout}
             disabled={pending !== null}
             onClick={() => keep('checkpoint')}
           >
-            {pending === 'checkpoint' ? says.saving : says.checkpoint}
+            {pending === 'checkpoint' ? labels.saving : labels.checkpoint}
           </button>
         )}
       </div>
       <p id={about} class="dim small">
-        {says.about[format]}
-        {offered.length < WEIGHTS_FORMATS.length && ` ${says.noLayers}`}
+        {labels.about[format]}
+        {offered.length < WEIGHTS_FORMATS.length && ` ${labels.noLayers}`}
       </p>
       {saved !== null && bestStep !== null && saved !== bestStep && (
         <p class="wait small" role="status">
-          {says.missedBest(saved, bestStep)}
+          {labels.missedBest(saved, bestStep)}
         </p>
       )}
       <Problem of={problem} />

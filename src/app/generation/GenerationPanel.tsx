@@ -6,12 +6,12 @@ import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { MAX_PROMPT } from '../../spec/gpt.ts';
 import { formatLoss } from '../locales/format.ts';
-import { forgetAnswers } from '../inspection/answers.ts';
+import { clearAnswers } from '../inspection/modelAnswers.ts';
 import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
-import type { Run } from '../state/view.ts';
+import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { useWriting, type WritingState } from './useWriting.ts';
+import { useGeneration, type WritingState } from './useGeneration.ts';
 
 /** Of the temperature: 0 takes the likeliest character each time, 1 draws as the model has it. */
 const HOTTEST = 1.5;
@@ -25,8 +25,8 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
-  const writing = useWriting();
-  useEffect(() => forgetAnswers, []);
+  const writing = useGeneration();
+  useEffect(() => clearAnswers, []);
   return (
     <Fold title={messages.value.written.title} class="written-panel">
       <div class="written">
@@ -42,26 +42,26 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
 
 /** The newest test beside what is to be beaten. */
 function Comparison({ run }: { run: Run }) {
-  const say = messages.value.written;
+  const labels = messages.value.written;
   const loss = run.evaluations.at(-1)?.loss;
   const bigram = run.samples.at(-1)?.bigramLoss;
-  if (loss === undefined || bigram === undefined) return <p class="dim">{say.notTested}</p>;
-  return <p>{say.tested(formatLoss(loss), formatLoss(bigram), loss < bigram)}</p>;
+  if (loss === undefined || bigram === undefined) return <p class="dim">{labels.notTested}</p>;
+  return <p>{labels.tested(formatLoss(loss), formatLoss(bigram), loss < bigram)}</p>;
 }
 
 /** The newest first: what is read is what it can do now. */
 function Samples({ run }: { run: Run }) {
-  const say = messages.value.written;
+  const labels = messages.value.written;
   const { samples } = run;
   return (
     <div>
-      <Subtitle>{say.samples}</Subtitle>
-      {samples.length === 0 && <p class="dim">{say.noSamples}</p>}
+      <Subtitle>{labels.samples}</Subtitle>
+      {samples.length === 0 && <p class="dim">{labels.noSamples}</p>}
       {/* It scrolls: by keys, too. */}
-      <ol class="plain sample-list" tabIndex={0} aria-label={say.samples}>
+      <ol class="plain sample-list" tabIndex={0} aria-label={labels.samples}>
         {samples.toReversed().map(({ steps, loss, prompt, text }) => (
           <li key={steps}>
-            <p class="small dim">{say.after(steps, formatLoss(loss))}</p>
+            <p class="small dim">{labels.after(steps, formatLoss(loss))}</p>
             <Passage prompt={prompt} text={text} />
           </li>
         ))}
@@ -77,10 +77,10 @@ interface AskProps {
 }
 
 function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskProps) {
-  const say = messages.value.written;
+  const labels = messages.value.written;
   return (
     <div>
-      <Subtitle>{say.ask}</Subtitle>
+      <Subtitle>{labels.ask}</Subtitle>
       <form
         class="written-form"
         onSubmit={(event) => {
@@ -89,7 +89,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
         }}
       >
         <label class="field">
-          <span>{say.prompt}</span>
+          <span>{labels.prompt}</span>
           <input
             type="text"
             maxLength={MAX_PROMPT}
@@ -100,7 +100,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
         </label>
         <label class="field">
           <span>
-            {say.temperature} <span class="number">{temperature.value.toFixed(2)}</span>
+            {labels.temperature} <span class="number">{temperature.value.toFixed(2)}</span>
           </span>
           <input
             type="range"
@@ -113,11 +113,11 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
           />
         </label>
         <button type="submit" disabled={isPending}>
-          {isPending ? say.writing : say.write}
+          {isPending ? labels.writing : labels.write}
         </button>
       </form>
       <p class="small dim" id="temperature-about">
-        {say.temperatureAbout}
+        {labels.temperatureAbout}
       </p>
       <div role="status">
         {last !== null &&
@@ -125,7 +125,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
             <p>{messages.value.learned.none}</p>
           ) : (
             <>
-              <p class="small dim">{say.answered(last.answer.steps)}</p>
+              <p class="small dim">{labels.answered(last.answer.steps)}</p>
               <Passage prompt={last.prompt} text={last.answer.text} />
             </>
           ))}

@@ -4,7 +4,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
 import { saveFile } from '../browser/download.ts';
 
-interface Keeping {
+interface ModelExport {
   /** On its way; `null`: nothing is. */
   format: ModelFormat | null;
   /** In the engine's words. */
@@ -15,10 +15,10 @@ interface Keeping {
   bestStep: number | null;
 }
 
-const NOTHING: Keeping = { format: null, problem: null, bestStep: null };
+const NOTHING: ModelExport = { format: null, problem: null, bestStep: null };
 
-const current = signal<Keeping>(NOTHING);
-export const keeping: ReadonlySignal<Keeping> = current;
+const current = signal<ModelExport>(NOTHING);
+export const modelExport: ReadonlySignal<ModelExport> = current;
 
 /** Of the latest question: an answer to a launcher's is not this page's. */
 let lastId = 0;
@@ -31,13 +31,13 @@ export function expectModelFile(format: ModelFormat, which: ModelVersion): numbe
   return ++lastId;
 }
 
-export function takeModelFile({ id, file, problem }: Extract<EngineEvent, { type: 'exported' }>): void {
+export function setModelFile({ id, file, problem }: Extract<EngineEvent, { type: 'exported' }>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
   if (file) saveFile(file.name, file.bytes, 'application/octet-stream');
 }
 
 /** Whoever was asked is gone. */
-export function forgetModelFile(): void {
+export function clearModelFile(): void {
   current.value = NOTHING;
 }

@@ -1,0 +1,93 @@
+/** This tab's state in words; pure. */
+import { messages } from '../locales/index.ts';
+import {
+  goneRanks,
+  isDistributing,
+  isFull,
+  isHost,
+  isOpen,
+  isReady,
+  isSpectating,
+  isUnderWay,
+  missingToStart,
+} from './derive.ts';
+import type { Lobby } from './room.ts';
+import type { Run } from './run.ts';
+import type { View } from './view.ts';
+
+interface StateText {
+  word: string;
+  /** The word and what there is to say about it: `connecting to rank 3`. */
+  text: string;
+  /** `busy` for what passes by itself, `wait` for what somebody must do. */
+  mood: 'good' | 'busy' | 'wait' | 'wrong';
+}
+
+/** This rank's state in plain words. */
+export function describeState(view: View): StateText {
+  const { state, run, lobby } = view;
+  const { state: labels } = messages.value;
+  const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
+  if (run !== null && run.result !== null && between) return stateText(labels.finished, '', 'good');
+  if (view.failure !== null && between) return stateText(labels.stopped, '', 'wrong');
+  if (view.isServerAway && state === 'WAITING') return stateText(labels.waiting, labels.waitingFor.server, 'wait');
+  if (isSpectating(view) && lobby !== null && state === 'WAITING') return describeWatching(lobby);
+  const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
+  if (view.warmup !== null && !isWarm) return stateText(labels.warmingUp, labels.stages[view.warmup], 'busy');
+  switch (state) {
+    case 'OFFLINE':
+      return stateText(labels.offline, '', view.member === null ? 'wait' : 'wrong');
+    case 'WAITING':
+      return isUnderWay(view) ? describeRejoining(view, run!) : stateText(labels.waiting, waitingReason(view), 'wait');
+    case 'LINKING':
+      if (isUnderWay(view)) return describeRejoining(view, run!);
+      return stateText(labels.connecting, labels.connectingTo(view.connecting), 'busy');
+    case 'SYNCING':
+      return stateText(labels.syncing, isDistributing(run) ? labels.syncingFiles : labels.syncingAbout, 'busy');
+    case 'RUNNING':
+      if (view.isServerAway) return stateText(labels.training, labels.trainingServerAway, 'good');
+      // It trains on in the ring that is, while the one to come is linked.
+      return stateText(labels.training, view.connecting.length > 0 ? labels.trainingOthersJoin : '', 'good');
+    default:
+      return state satisfies never;
+  }
+}
+
+function describeWatching(lobby: Lobby): StateText {
+  const { state: labels } = messages.value;
+  if (lobby.phase === 'PAUSED') return describePaused(lobby);
+  return lobby.phase === 'FORMING'
+    ? stateText(labels.watching, labels.watchingNothing, 'wait')
+    : stateText(labels.watching, '', 'good');
+}
+
+function stateText(word: string, more: string, mood: StateText['mood']): StateText {
+  return { word, text: word + more, mood };
+}
+
+/** Between two generations of a run. */
+function describeRejoining(view: View, run: Run): StateText {
+  const { state: labels } = messages.value;
+  const lobby = view.lobby!;
+  if (lobby.phase === 'PAUSED') return describePaused(lobby);
+  if (!isReady(view)) return stateText(labels.comingBack, labels.comingBackAbout, 'busy');
+  return stateText(labels.rejoining, labels.rejoiningAbout(goneRanks(run, lobby)), 'busy');
+}
+
+function describePaused({ isHeld, waitingFor: missing }: Lobby): StateText {
+  const { state: labels } = messages.value;
+  return stateText(labels.paused, isHeld ? labels.pausedByHost : labels.pausedFor(missing), 'wait');
+}
+
+function waitingReason(view: View): string {
+  const lobby = view.lobby;
+  if (lobby === null) return '';
+  const { waitingFor: why } = messages.value.state;
+  if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return why.next;
+  if (!isReady(view)) return why.ready;
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? why.resume : why.tabs(lobby.waitingFor);
+  if (lobby.phase !== 'FORMING') return isFull(lobby) ? why.place : why.run;
+  const missing = missingToStart(lobby);
+  if (missing !== null && missing > 0) return why.tabs(missing);
+  return isHost(view) ? why.you : why.host;
+}

@@ -1,0 +1,51 @@
+/** Notes of a lobby in words: what a run means for this tab, and whether the host can start. */
+import { isChosenByTabs } from '../../spec/job.ts';
+import { messages } from '../locales/index.ts';
+import { isFull, isOpen, isReady, isSpectating } from './derive.ts';
+import type { Lobby } from './room.ts';
+import type { View } from './view.ts';
+
+/** What a run that is on means for a tab in its room's lobby, in a sentence. */
+export function runFromOutside(view: View, lobby: Lobby): string {
+  const { outside } = messages.value.lobby;
+  if (isSpectating(view)) return outside.watching;
+  if (!isOpen(lobby)) return outside.next;
+  if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? outside.held : outside.paused(lobby.waitingFor);
+  if (!isReady(view)) return outside.unready;
+  return isFull(lobby) ? outside.full : outside.soon;
+}
+
+/**
+ * Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. `files`:
+ * what is known of its own.
+ */
+export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
+  const { obstacle } = messages.value.lobby;
+  const ready = lobby.members.filter((one) => one.device !== null);
+  const isSpectator = lobby.spectators.some((one) => one.member === host);
+  if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
+  if (!isSpectator && !ready.some((one) => one.member === host)) {
+    const { data } = lobby.job;
+    const lacksFiles = (isChosenByTabs(data) && files === null) || (data.kind === 'shared' && data.files.length === 0);
+    if (lacksFiles) return obstacle.files;
+    const isUnfit = (isChosenByTabs(data) || data.kind === 'shared') && (files?.problem ?? null) !== null;
+    return isUnfit ? obstacle.unfit : obstacle.warming;
+  }
+  if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
+  if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
+  return null;
+}
+
+/** What the host should know before starting, in a sentence or two. */
+export function startNote(lobby: Lobby): string {
+  const { note } = messages.value.lobby;
+  const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
+  if (unready.length > 0) return note.unready(unready, isOpen(lobby));
+  if (lobby.job.strategy === 'data-parallel') return note.workers(lobby.job.replicas);
+  if (lobby.members.length > 1) {
+    return `${note.all(lobby.members.length)} ${isOpen(lobby) ? note.laterOpen : note.laterFixed}`;
+  }
+  const alone = lobby.spectators.length === 0 ? note.alone : note.oneAlone;
+  return isOpen(lobby) ? `${alone} ${note.laterOpen}` : alone;
+}

@@ -1,0 +1,116 @@
+/** A run as it is shown: its generation, its progress and what ranks report. */
+import type { RosterEntry } from '../../protocol/control.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import type { EventOf } from './events.ts';
+import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
+import { initialTelemetry, reduceTelemetry, type RunTelemetry, type TelemetryEvent } from './runTelemetry.ts';
+
+/** Ranks left or joined. */
+export interface WorldChange {
+  /** The last step before the change, and its time. */
+  step: number;
+  at: number;
+  /** World sizes. */
+  from: number;
+  to: number;
+  /** Names; members who were in the run before are in `returned`. */
+  joined: readonly string[];
+  returned: readonly string[];
+  left: readonly string[];
+}
+
+export type LessonView = Omit<EventOf<'lesson'>, 'type'>;
+
+export interface Run extends RunProgress, RunTelemetry {
+  /** The room's number of the run. */
+  number: number;
+  generation: number;
+  rank: number;
+  worldSize: number;
+  members: readonly RosterEntry[];
+  /** Ranks that the ring order separates, as the link between them was slow. */
+  parted: readonly (readonly [number, number])[];
+  job: JobSpec;
+  /** Changes between generations, newest last. */
+  changes: readonly WorldChange[];
+  /** Ids of all members that have been in the run. */
+  met: readonly string[];
+  /** State of a lesson. */
+  lesson: LessonView | null;
+}
+
+/** Changes kept: a chart with more lines is not readable. */
+const MAX_CHANGES = 50;
+/** Members remembered. */
+const MAX_MET = 1000;
+
+export type RunEvent = ProgressEvent | TelemetryEvent | EventOf<'lesson'>;
+
+export function reduceRun(run: Run, event: RunEvent): Run {
+  switch (event.type) {
+    case 'step':
+    case 'evaluation':
+    case 'confusion':
+    case 'sample':
+    case 'saved':
+    case 'finished':
+      return { ...run, ...reduceProgress(run, event) };
+    case 'link':
+    case 'file-distribution':
+    case 'codec':
+    case 'trace':
+    case 'segments':
+    case 'ranks':
+    case 'telemetry':
+    case 'hashes':
+      return { ...run, ...reduceTelemetry(run, event) };
+    case 'lesson': {
+      const { type: _, ...lesson } = event;
+      return { ...run, lesson };
+    }
+    default:
+      return event satisfies never;
+  }
+}
+
+/** The run after a generation has begun: `previous` with other ranks, or a new run. */
+export function runAtGeneration(previous: Run | null, event: EventOf<'generation'>): Run {
+  const { generation, run: number, rank, worldSize, members, parted = [], job } = event;
+  const past = previous?.number === number ? previous : null;
+  return {
+    ...(past ?? initialProgress),
+    ...initialTelemetry,
+    number,
+    generation,
+    rank,
+    worldSize,
+    members,
+    parted,
+    job,
+    recent: [],
+    result: null,
+    changes: past === null ? [] : changesWith(past, members),
+    met: [...new Set([...(past?.met ?? []), ...members.map((one) => one.member)])].slice(-MAX_MET),
+    lesson: past?.lesson ?? null,
+  };
+}
+
+function changesWith(past: Run, members: readonly RosterEntry[]): readonly WorldChange[] {
+  const { changes, last } = past;
+  const before = new Set(past.members.map((one) => one.member));
+  const after = new Set(members.map((one) => one.member));
+  const met = new Set(past.met);
+  const arrivals = members.filter((one) => !before.has(one.member));
+  const left = past.members.filter((one) => !after.has(one.member));
+  if (last === null || (arrivals.length === 0 && left.length === 0)) return changes;
+  const change = {
+    step: last.step,
+    at: last.at,
+    from: past.members.length,
+    to: members.length,
+    joined: arrivals.filter((one) => !met.has(one.member)).map((one) => one.name),
+    returned: arrivals.filter((one) => met.has(one.member)).map((one) => one.name),
+    left: left.map((one) => one.name),
+  };
+  return [...changes, change].slice(-MAX_CHANGES);
+}

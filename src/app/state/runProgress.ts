@@ -1,0 +1,121 @@
+/** How far a run is: steps, evaluations, samples of text, checkpoints, the result. */
+import type { Confusion } from '../../protocol/confusion.ts';
+import type { RunResult } from '../../protocol/events.ts';
+import { metricsTold, type Metrics } from '../../spec/measures.ts';
+import type { EventOf } from './events.ts';
+import { append, emptySeries, type Series } from './series.ts';
+
+export type StepView = Omit<EventOf<'step'>, 'type'>;
+
+export type Sample = Omit<EventOf<'sample'>, 'type'>;
+
+export interface Evaluation {
+  step: number;
+  at: number;
+  loss: number;
+  /** Metrics beside the loss; at least one. */
+  metrics: Metrics;
+  samples: number;
+}
+
+export interface RunProgress {
+  losses: Series;
+  /** The first step that this tab took part in. */
+  firstStep: number | null;
+  last: StepView | null;
+  /**
+   * The last steps of this generation, newest last. Steps of another generation are left out: their
+   * times depend on its ranks.
+   */
+  recent: readonly StepView[];
+  /** Checkpoints that this tab has saved, newest last. */
+  saves: readonly { step: number; at: number }[];
+  /**
+   * When the engine's clock of the run began, on the displayed clock. The engine's clock restarts
+   * with a new GPU.
+   */
+  since: number;
+  evaluations: readonly Evaluation[];
+  /** Confusion matrix of the last test of all held-out samples, after `step`. */
+  confusion: (Confusion & { step: number }) | null;
+  /** Texts that a language model wrote, newest last. */
+  samples: readonly Sample[];
+  result: RunResult | null;
+}
+
+export const initialProgress: RunProgress = {
+  losses: emptySeries,
+  firstStep: null,
+  last: null,
+  recent: [],
+  saves: [],
+  since: 0,
+  evaluations: [],
+  confusion: null,
+  samples: [],
+  result: null,
+};
+
+/** Steps kept for rates: enough to be steady, few enough to follow a change. */
+export const RECENT_STEPS = 40;
+/** Evaluations kept; beyond it every second one is dropped. */
+const MAX_EVALUATIONS = 1000;
+/** Checkpoints kept as marks of a chart. */
+const MAX_SAVES = 50;
+
+export type ProgressEvent = EventOf<'step' | 'evaluation' | 'confusion' | 'sample' | 'saved' | 'finished'>;
+
+export function reduceProgress(progress: RunProgress, event: ProgressEvent): Partial<RunProgress> {
+  switch (event.type) {
+    case 'step':
+      return withStep(progress, event);
+    case 'evaluation':
+      return withEvaluation(progress, event);
+    case 'confusion': {
+      const { type: _, ...confusion } = event;
+      return { confusion };
+    }
+    case 'sample': {
+      const { type: _, ...sample } = event;
+      return { samples: [...progress.samples.filter(({ steps }) => steps < sample.steps), sample] };
+    }
+    case 'saved': {
+      const save = { step: event.step - 1, at: progress.last?.at ?? 0 };
+      return { saves: [...progress.saves, save].slice(-MAX_SAVES) };
+    }
+    case 'finished':
+      return { result: event.result };
+    default:
+      return event satisfies never;
+  }
+}
+
+function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunProgress> {
+  const { step, epoch, offset, loss, samples, ms } = event;
+  const { last, evaluations, confusion } = progress;
+  const since = last !== null && progress.since + event.at < last.at ? last.at : progress.since;
+  const newest = { step, epoch, offset, loss, samples, ms, at: since + event.at };
+  const earlier = progress.recent.filter((one) => one.step < step).slice(1 - RECENT_STEPS);
+  return {
+    since,
+    firstStep: progress.firstStep ?? step,
+    losses: append(progress.losses, { step, at: newest.at, value: loss }),
+    last: newest,
+    recent: [...earlier, newest],
+    // A run that restarts from an earlier step measures the later ones again.
+    evaluations: evaluations.some((one) => one.step > step)
+      ? evaluations.filter((one) => one.step <= step)
+      : evaluations,
+    confusion: confusion !== null && confusion.step > step ? null : confusion,
+  };
+}
+
+function withEvaluation(progress: RunProgress, event: EventOf<'evaluation'>): Partial<RunProgress> {
+  const { step, loss, samples } = event;
+  const metrics = metricsTold(event);
+  if (Object.keys(metrics).length === 0) return {};
+  const at = progress.last?.at ?? 0;
+  const all = [...progress.evaluations.filter((one) => one.step < step), { step, at, loss, metrics, samples }];
+  const evaluations = all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
+  return { evaluations };
+}

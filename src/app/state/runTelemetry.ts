@@ -1,0 +1,107 @@
+/** What ranks report of one generation of a run: links, ring steps, statistics, hashes. */
+import type { CodecChoice, LinkRoute, RankStatistics, RankTelemetry } from '../../protocol/events.ts';
+import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
+import type { EventOf } from './events.ts';
+
+export interface LinkView {
+  up: boolean;
+  route: LinkRoute;
+  roundTripMs: number | null;
+}
+
+export interface RunTelemetry {
+  /** This rank's own links, by the neighbour's rank. */
+  links: Readonly<Record<number, LinkView>>;
+  /** Distribution of the job's files: bytes that each rank has. */
+  fileDistribution: { total: number; held: readonly number[] } | null;
+  /** The codec that ranks chose in this generation, and why. */
+  choice: CodecChoice | null;
+  /** The newest bucket whose ring steps are all known. */
+  trace: RecordedTrace | null;
+  statistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  /** The statistics before these, to compute rates. */
+  earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  /** Reports of all ranks, exchanged with the statistics. */
+  telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
+  /** This rank's last steps, exact. */
+  ownLanes: readonly StepLane[];
+  /**
+   * The last steps of this generation by rank, as of `telemetry`, each on its rank's clock. This
+   * rank's own are exact.
+   */
+  lanes: readonly (readonly StepLane[])[];
+  hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
+}
+
+export const initialTelemetry: RunTelemetry = {
+  links: {},
+  fileDistribution: null,
+  choice: null,
+  trace: null,
+  statistics: null,
+  earlierStatistics: null,
+  telemetry: null,
+  ownLanes: [],
+  lanes: [],
+  hashes: null,
+};
+
+/** Steps whose lanes are kept: how far back a timeline goes. */
+export const LANE_STEPS = 32;
+
+export type TelemetryEvent = EventOf<
+  'link' | 'file-distribution' | 'codec' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes'
+>;
+
+interface Place {
+  generation: number;
+  rank: number;
+  worldSize: number;
+}
+
+export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent): Partial<RunTelemetry> {
+  switch (event.type) {
+    case 'link': {
+      const { up, route, roundTripMs } = event;
+      return { links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
+    }
+    case 'file-distribution': {
+      const { total, held } = event;
+      // Ranks of an earlier generation have other numbers.
+      return event.generation === run.generation ? { fileDistribution: { total, held } } : {};
+    }
+    case 'codec': {
+      const { choice } = event;
+      // PowerSGD sends other chunks than the trace shows.
+      return { choice, trace: choice.codec === 'powersgd' ? null : run.trace };
+    }
+    case 'trace': {
+      const { step, bucket, bytes, startedAt, hops } = event;
+      const trace = { step, bucket, bytes, startedAt, hops };
+      return isComplete(trace, run.worldSize) ? { trace } : {};
+    }
+    case 'segments':
+      return { ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
+    case 'ranks':
+      return { statistics: { step: event.step, ranks: event.ranks }, earlierStatistics: run.statistics };
+    case 'telemetry': {
+      const { step, ranks } = event;
+      const lanes = Array.from({ length: run.worldSize }, (_, rank) =>
+        rank === run.rank
+          ? run.ownLanes
+          : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
+      );
+      return { telemetry: { step, ranks }, lanes };
+    }
+    case 'hashes':
+      return { hashes: { step: event.step, hashes: event.hashes, agree: event.agree } };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Whether the trace has every ring step; other algorithms and very long rounds leave some out. */
+function isComplete(trace: RecordedTrace, worldSize: number): boolean {
+  const steps = 2 * (worldSize - 1);
+  return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);
+}
