@@ -75,7 +75,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
   await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
   expect((await cid.event('failed')).message).toMatch(/^The host has sent this tab out/);
   expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
-  await button(ada, 'Go on').click();
+  await button(ada, 'Resume').click();
   await ada.event('generation', ({ worldSize }) => worldSize === 3);
 
   const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));

@@ -102,7 +102,7 @@ test('what of a CSV file is left out, and how the rest is read, stands on the pa
       .map((i) => `${'xo'[i % 2]},${i % 3 ? 'win' : 'loss'}`)
       .join('\n')}\n`,
   });
-  await page.getByText('The first line is data and not names, so columns are numbered.').waitFor();
+  await page.getByText('The first line is data, not names, so columns are numbered.').waitFor();
   expect(tab.violations).toEqual([]);
 });
 
@@ -129,7 +129,7 @@ test('CSV files of which each tab has its own, and neither has what is to be tol
   );
   await drop(tab, { 'apples.csv': 'size,kind\n1,apple\n' });
   await tab.page.getByRole('alert').getByText('1 row is too few to train and to test on, where 10 are asked').waitFor();
-  await tab.page.getByText('They stay in this tab, which alone learns from them.').waitFor();
+  await tab.page.getByText('They stay in this tab, and only this tab trains on them.').waitFor();
   await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
   const { result } = await tab.event('finished');
   expect(await joined).toBe(0);

@@ -61,7 +61,7 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await Promise.all([ann, ...tabs].map((tab) => tab.event('room', ({ isHeld }) => isHeld)));
   await tabs[0]!.page.getByText('Paused by the host.').waitFor();
   const before = tabs.map((tab) => tab.events.filter(({ type }) => type === 'step').length);
-  await button(ann, 'Go on').click();
+  await button(ann, 'Resume').click();
   const soon = Math.max(...before) + 5;
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
   // None is missing, and none came twice. Who was told to pause at the very end of a step gets its

@@ -29,10 +29,10 @@ async function begin(file: { name: string; bytes: Buffer }, query = '', startAt:
   const tab = await world.open(`#new?name=ann&${query}`);
   if (startAt !== null) {
     await tab.page.getByText('Advanced', { exact: true }).click();
-    await tab.page.getByLabel('Start by itself at').fill(String(startAt));
+    await tab.page.getByLabel('Start automatically at').fill(String(startAt));
     await tab.page.keyboard.press('Tab');
   }
-  await tab.page.getByText('Go on from a file').click();
+  await tab.page.getByText('Continue from a file').click();
   const { name, bytes: buffer } = file;
   const input = tab.page.locator('input[type=file][aria-label="Choose a file"]');
   await input.setInputFiles({ name, mimeType: 'application/octet-stream', buffer });
@@ -100,7 +100,7 @@ test('a model of two tabs begins a room of others in each format, and a checkpoi
 
   const back = await begin(checkpoint, '', 3);
   const saved = Number(/step-(\d+)/.exec(checkpoint.name)![1]);
-  await back.page.getByText(`Goes on with digits/mlp after step ${saved}`).waitFor();
+  await back.page.getByText(`Continues digits/mlp after step ${saved}`).waitFor();
   await button(back, 'Open the room').click();
   await back.event('checkpoint', ({ step }) => step === saved);
   const here = await back.event(
@@ -161,8 +161,8 @@ test('a job file brings a model of its own, which all see before it trains in tw
   await ann.page.getByLabel('Seed').pressSequentially('.5');
   await ann.page.getByText(/The job is not valid: seed: Invalid integer/).waitFor();
   await open(json);
-  await ann.page.getByText('All above is as job.json says.').waitFor();
-  await ann.page.getByText('5 layers, 786 weights to learn:').waitFor();
+  await ann.page.getByText('All settings above are from job.json.').waitFor();
+  await ann.page.getByText('5 layers, 786 weights to train:').waitFor();
   const saved = JSON.parse((await download(ann, 'Save as a file')).bytes.toString()) as Record<string, unknown>;
   expect(saved).toMatchObject({ peergrad: 1, job: 'digits', seed: 7, model: { class_name: 'Sequential' } });
   await button(ann, 'Open the room').click();

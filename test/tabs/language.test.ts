@@ -57,6 +57,7 @@ const NAMES = new RegExp(
       'all-reduce',
       'reduce-scatter',
       'all-gather',
+      'overlapped',
       'R²',
       'epochs?',
       'world size',
@@ -108,7 +109,7 @@ test.each([
   ['lesson', '1 页'],
   ['lesson?page=11', '11'],
   ['recording', '飞行记录'],
-  ['simulated?ranks=6', '时间花在哪里'],
+  ['simulated?ranks=6', '时间线'],
 ])('on #%s', async (hash, shown) => {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(`http://localhost:${server.port}/#${hash}${hash.includes('?') ? '&' : '?'}lang=zh`);

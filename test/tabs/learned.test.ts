@@ -37,22 +37,22 @@ test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by
   await status(ann).getByText('It reads a 1.').waitFor();
   await ann.page.getByText(`Both ranks hold this same model: after 30 steps`).waitFor();
   await ann.page.getByText(`${learned!.wrong} of 256 held-out images`).waitFor();
-  expect(await ann.page.getByRole('button', { name: /^\d, taken for \d \(\d+ %\)$/ }).count()).toBe(
+  expect(await ann.page.getByRole('button', { name: /^\d, predicted as \d \(\d+ %\)$/ }).count()).toBe(
     learned!.mistakes.length,
   );
   // All held-out digits, each once, and the same for both.
   const { confusion } = results[0]!.result;
   expect(confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(2000);
   expect(results[1]!.result.confusion).toEqual(confusion);
-  const rows = ann.page.getByRole('table', { name: 'Which is taken for which' }).getByRole('row');
+  const rows = ann.page.getByRole('table', { name: 'Confusion matrix' }).getByRole('row');
   await rows.last().waitFor();
   expect(await rows.last().textContent()).toBe(`9${confusion!.counts[9]!.join('')}`);
-  await ann.page.getByText(/^Most often taken for another: \d for \d \(\d+ times\)\.$/).waitFor();
+  await ann.page.getByText(/^Most frequent mistake: \d predicted as \d \(\d+ times\)\.$/).waitFor();
   await ann.page.getByRole('img', { name: /^32 pictures of first-layer weights/ }).waitFor();
 
   // On another rank and by keys: up, pen down, and down again.
   await ben.page.setViewportSize({ width: 360, height: 740 });
-  await ben.page.getByText('What it has learned').press('Enter');
+  await ben.page.getByText('What the model has learned').press('Enter');
   await pad(ben).focus();
   for (let i = 0; i < 10; i++) await ben.page.keyboard.press('ArrowUp');
   await ben.page.keyboard.press('Space');

@@ -35,7 +35,7 @@ test('two tabs train: lanes of both, exports that are valid, and recordings that
   expect(ranks[1 - rank]).toMatchObject({ isHidden: false, right: { route: 'direct' } });
 
   // The page draws what it is told a little later.
-  await ada.page.getByText('are classified right').waitFor();
+  await ada.page.getByText('are classified correctly').waitFor();
 
   // The timeline is worked by keys, and says what is looked at.
   const timeline = ada.page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ });
@@ -66,12 +66,12 @@ test('two tabs train: lanes of both, exports that are valid, and recordings that
   await chooser.setInputFiles({ name: 'broken.json', mimeType: 'application/json', buffer: Buffer.from('{"format":') });
   await page
     .getByRole('alert')
-    .getByText(/^✕ broken\.json cannot be shown: it is no JSON/)
+    .getByText(/^✕ broken\.json cannot be shown: it is not valid JSON/)
     .waitFor();
   await chooser.setInputFiles(
     files.map(({ text }, i) => ({ name: `${i}.json`, mimeType: 'application/json', buffer: Buffer.from(text) })),
   );
-  await page.getByText('Every rank that is recorded here took part').waitFor();
+  await page.getByText('Every recorded rank took part').waitFor();
   await page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ }).waitFor();
   const place = page.getByLabel('Place in the round');
   await page.getByRole('button', { name: 'One ring step on' }).click();

@@ -37,13 +37,13 @@ test('goes on from the last checkpoint of one that comes back, with others, each
   await Promise.all([ann!.page.close(), ben!.page.close()]);
 
   const back = await world.open('?name=ann', { beside: ann! });
-  await button(back, /^Go on with digits\/mlp from step \d+$/).click();
+  await button(back, /^Continue digits\/mlp from step \d+$/).click();
   const { step: saved } = await back.event('checkpoint');
   expect(saved % HASH_EVERY).toBe(0);
   expect(saved).toBeGreaterThan(0);
   const cid = await world.join((await back.event('admitted')).room, 'cid');
   await back.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
-  await back.page.getByText(`Goes on from step ${saved}`).waitFor();
+  await back.page.getByText(`Continues from step ${saved}`).waitFor();
   await button(back, 'Start').click();
 
   const results = await Promise.all([back, cid].map(async (tab) => (await tab.event('finished')).result));
@@ -66,7 +66,7 @@ test('goes on from the last checkpoint of one that comes back, with others, each
     .poll(async () => {
       await back.page.goto(`http://localhost:${world.server.port}/`);
       await back.page.getByRole('link', { name: 'Start a room' }).waitFor();
-      return button(back, /^Go on with/).count();
+      return button(back, /^Continue digits/).count();
     })
     .toBe(0);
 });

@@ -26,7 +26,7 @@ test('files on the host alone reach all tabs, though one dies midway, and all tr
   const ann = await world.join(room, 'ann');
   await ann.event('admitted');
   const ben = await world.join(room, 'ben');
-  await ben.page.getByText('The host has yet to choose the files').waitFor();
+  await ben.page.getByText('The host has not chosen the files yet').waitFor();
   const files = Object.keys(contents).map((name) => path.join(folder, name));
   await ann.page.locator('input[type=file]').setInputFiles(files);
   await ben.page.getByText('notes.txt').waitFor();

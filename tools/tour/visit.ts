@@ -149,7 +149,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.run, ada);
   await drawTwo(ada);
   await visit(STOPS.learned, ada);
-  await ada.getByText('are classified right').waitFor();
+  await ada.getByText('are classified correctly').waitFor();
   await visit(STOPS.result, ada);
 
   const recordings = await Promise.all([ada, ben].map(saveRecording));

@@ -1,4 +1,4 @@
-/** The whole idea in four sentences, and the words it needs. */
+/** The help page: the idea in four steps, and a list of terms. */
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
@@ -6,7 +6,21 @@ import type { TermName } from './Term.tsx';
 
 export const helpOpen = signal(false);
 
-const WORDS: TermName[] = ['rank', 'world size', 'gradient', 'all-reduce', 'epoch', 'straggler', 'state hash'];
+const WORDS: TermName[] = [
+  'rank',
+  'world size',
+  'generation',
+  'epoch',
+  'gradient',
+  'all-reduce',
+  'reduce-scatter',
+  'all-gather',
+  'communication',
+  'computation',
+  'overlapped',
+  'straggler',
+  'state hash',
+];
 
 export function HowItWorks() {
   const { shell, terms } = messages.value;

@@ -89,17 +89,17 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const ends = player.pacing.value?.ends ?? [];
-  // Ticks closer than a few pixels are noise: then only where adding up turns into handing out.
+  // Ticks closer than a few pixels are noise: then only the border between the phases.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
   return (
     <div class="scrub">
       <div class="phases small dim" aria-hidden="true">
         <span>
-          {ring.reduceScatter} <span class="phase-name">reduce-scatter</span>
+          reduce-scatter <span class="phase-gloss">{ring.reduceScatter}</span>
         </span>
         <span>
-          {ring.allGather} <span class="phase-name">all-gather</span>
+          all-gather <span class="phase-gloss">{ring.allGather}</span>
         </span>
       </div>
       <div class="track">

@@ -17,10 +17,10 @@ export function samplesPerSecond(run: Run): number | null {
   const last = run.recent.at(-1);
   if (first === undefined || last === undefined) return null;
   if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
-  const lazyPage = run.recent.slice(1);
-  const samples = lazyPage.reduce((sum, step) => sum + step.samples, 0);
+  const later = run.recent.slice(1);
+  const samples = later.reduce((sum, step) => sum + step.samples, 0);
   // Who watches is not told of every step.
-  const perTold = (last.step - first.step) / lazyPage.length;
+  const perTold = (last.step - first.step) / later.length;
   return (samples * perTold * 1000) / (last.at - first.at);
 }
 

@@ -5,8 +5,8 @@ import { readRecording } from '../../../src/app/monitor/recordingFile.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { lane, record, recording } from './fixtures.ts';
 
-describe('a file', () => {
-  test('that was downloaded is read as it was', () => {
+describe('a recording file', () => {
+  test('that was downloaded is read back unchanged', () => {
     const hop = { ringStep: 0, sentChunk: 0, receivedChunk: 1, sentAt: 1, receivedAt: null, reduceMs: 0.1 };
     const whole = recording(1, {
       records: [record(0), record(1, { kind: 'send', seq: null, endedAt: null })],
@@ -17,39 +17,39 @@ describe('a file', () => {
   });
 
   test.each([
-    ['{"format": "peer', /no JSON/],
-    ['[]', /something else/],
-    [JSON.stringify({ ...recording(0), format: 'har' }), /at format it says/],
-    [JSON.stringify({ ...recording(0), version: 3 }), /at version/],
-    [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /at records\.1\.seq it says/],
-    [JSON.stringify(recording(3)), /at rank .*3 of 3/],
-  ])('that is none is refused with what is wrong, and where: %s', (text, problem) => {
+    ['{"format": "peer', /not valid JSON/],
+    ['[]', /not a flight recording/],
+    [JSON.stringify({ ...recording(0), format: 'har' }), /recording: format:/],
+    [JSON.stringify({ ...recording(0), version: 3 }), /recording: version:/],
+    [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording: records\.1\.seq:/],
+    [JSON.stringify(recording(3)), /recording: rank.*3 of 3/],
+  ])('that is not valid is rejected with the problem and its place: %s', (text, problem) => {
     const read = readRecording(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
   });
 });
 
-/** What is wrong with these, each rank's records given. */
+/** Problems of these recordings; a list of records per rank. */
 function troubles(...ranks: FlightRecording['records'][]) {
   return troublesOf(collectivesOf(ranks.map((records, rank) => recording(rank, { records }))));
 }
 
 const under = { state: 'started', endedAt: null } as const;
 
-describe('recordings laid together', () => {
+describe('merged recordings', () => {
   test('name the rank that never entered a collective, and who waits for it', () => {
     const waiting = [record(0), record(1, under)];
     expect(troubles(waiting, [record(0)], waiting)).toEqual([
       { kind: 'missing', call: 'allReduce(10 float32, SUM) #1', ranks: [1], waiting: [0, 2] },
     ]);
-    // It had not begun it.
+    // Scheduled, not started.
     const queued = [record(0), record(1, { state: 'scheduled', startedAt: null, endedAt: null })];
     expect(troubles(waiting, queued, waiting)).toMatchObject([{ kind: 'missing', ranks: [1] }]);
-    // It has recorded nothing at all.
+    // Nothing recorded.
     expect(troubles([record(0, under)], [record(0, under)], [])).toMatchObject([{ ranks: [2], waiting: [0, 1] }]);
   });
 
-  test('name a collective that all entered and some did not end, and ranks that do not agree what it is', () => {
+  test('name a collective that did not complete on some ranks, and ranks that called another one', () => {
     const failed = record(5, { state: 'failed', endedAt: 9 });
     expect(troubles([failed], [failed], [failed])).toMatchObject([{ kind: 'stuck', ranks: [0, 1, 2] }]);
     const other = record(5, { ...under, call: 'broadcast(3 int32)' });
@@ -58,15 +58,15 @@ describe('recordings laid together', () => {
     ]);
   });
 
-  test('do not blame a rank for what its recording is too old, or too short, to hold', () => {
-    const lazyPage = [record(0), record(1), record(2), record(3, under)];
+  test('do not blame a rank whose recording is too old or too short', () => {
+    const later = [record(0), record(1), record(2), record(3, under)];
     // Taken while no. 1 was under way.
-    expect(troubles(lazyPage, [record(0), record(1, under)], lazyPage)).toEqual([]);
+    expect(troubles(later, [record(0), record(1, under)], later)).toEqual([]);
     // Overwritten.
-    const done = lazyPage.slice(0, 3);
+    const done = later.slice(0, 3);
     expect(troubles(done, done.slice(2), done)).toEqual([]);
     expect(
-      collectivesOf([recording(0, { records: lazyPage }), recording(1, { records: lazyPage.slice(2) })])[3],
+      collectivesOf([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3],
     ).toMatchObject({
       ...{ seq: 0, states: ['completed', 'unknown', 'unknown'] },
     });
@@ -75,7 +75,7 @@ describe('recordings laid together', () => {
     expect(troubles([record(0), side], [record(0)], [record(0), side])).toEqual([]);
   });
 
-  test('know who is not recorded, and what does not go together', () => {
+  test('know missing ranks and recordings of other generations', () => {
     const [first, third] = [recording(0), recording(2)];
     expect(unrecorded([first, third])).toEqual([1]);
     expect(belongs(recording(1), [first, third])).toBe(true);
@@ -83,7 +83,7 @@ describe('recordings laid together', () => {
     expect(belongs(recording(1, { generation: 2 }), [first])).toBe(false);
   });
 
-  test('are laid on the first one’s clock, by whichever rank has compared them', () => {
+  test('are aligned to the first one’s clock, by whichever rank has compared the clocks', () => {
     const known = { offsetMs: 50, errorMs: 2 };
     const first = recording(0, { lanes: [lane(0, 100)], clocks: [null, known, null] });
     const second = recording(1, { lanes: [lane(0, 150)] });
@@ -91,7 +91,7 @@ describe('recordings laid together', () => {
     const { rows, errorMs } = mergeLanes([first, second, third]);
     expect(rows.map(({ steps }) => steps[0]?.startedAt)).toEqual([100, 100, 100]);
     expect(errorMs).toBe(3);
-    // Nobody knows.
+    // No rank has compared these clocks.
     expect(mergeLanes([first, recording(2, { lanes: [lane(0, 70)] })]).rows[2]!.steps).toEqual([]);
   });
 });

@@ -72,7 +72,7 @@ describe('frameAt', () => {
     expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
   });
 
-  test('turns from adding up to handing out after n - 1 ring steps, and ends done', () => {
+  test('turns from reduce-scatter to all-gather after n - 1 ring steps, and ends done', () => {
     expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
     expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
     expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
@@ -113,7 +113,7 @@ describe('cellsAfter', () => {
     );
   });
 
-  test('after adding up, rank r owns the whole sum of chunk r, and no rank is in a sum twice', () => {
+  test('after the reduce-scatter, rank r owns the whole sum of chunk r, and no rank is in a sum twice', () => {
     fc.assert(
       fc.property(worlds, fc.nat(32), (n, steps) => {
         const completed = Math.min(steps, ringStepCount(n));
@@ -134,24 +134,24 @@ test('chunks are named by letters', () => {
 });
 
 describe('narrate', () => {
-  test('says what this rank does, by the plan, until the next ring step begins', () => {
+  test('describes what this rank does by the plan, until the next ring step begins', () => {
     // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to
     // it.
     for (const t of [15, 20.5]) {
       expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
-        'You send chunk B to rank 1, and add your numbers to chunk A from rank 2.',
+        'Reduce-scatter: you send chunk B to rank 1 and add your numbers to chunk A from rank 2.',
       );
     }
   });
 
-  test('has a beginning and an end', () => {
+  test('describes the beginning and the end', () => {
     expect(narrate(frameAt(TRACE, 3, 0), 3, 0).text).toContain('cut it into 3 chunks');
-    expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all the same');
-    expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'handing out 1/2' });
+    expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all equal');
+    expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'all-gather 1/2' });
   });
 });
 
-describe('the chunk that somebody looks at', () => {
+describe('the picked chunk', () => {
   test('is the one that travels: until it has arrived its sender’s copy, then its receiver’s', () => {
     const travelling = { chunk: 0, rank: null };
     // Chunk A goes from rank 1 to rank 2, and on to rank 0.
@@ -160,7 +160,7 @@ describe('the chunk that somebody looks at', () => {
     expect(chunkOnEdge(frameAt(TRACE, 3, 15), 2)).toBe(0);
   });
 
-  test('is told with all that is in it', () => {
+  test('is described with all terms of its sum', () => {
     const numbers = [4, 5, -6].map((own) => [own, 0, 0]);
     const said = [
       { t: 5, rank: null },
@@ -168,11 +168,11 @@ describe('the chunk that somebody looks at', () => {
       { t: 40, rank: 1 },
     ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank }, numbers));
     expect(said[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
-    expect(said[1]).toBe('Rank 2, chunk A: the sum of ranks 1 and 2 so far, 5 + (−6) = −1.');
+    expect(said[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
     expect(said[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
     const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
     expect(narratePicked(crowd, { chunk: 3, rank: 12 }, undefined)).toBe(
-      'Rank 12, chunk D: the sum of 9 of 16 ranks so far, 4 round to 12.',
+      'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from 4 round to 12.',
     );
   });
 });

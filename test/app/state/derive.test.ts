@@ -71,8 +71,8 @@ function room(change: Partial<Lobby>): EngineEvent {
   return { type: 'room', ...rest, members: [...members], spectators: [...spectators] };
 }
 
-/** What the page says after these events. */
-function said(...events: EngineEvent[]): string {
+/** Text of the state after these events. */
+function textAfter(...events: EngineEvent[]): string {
   return describeState(fold(...events)).text;
 }
 
@@ -91,7 +91,7 @@ describe('rates', () => {
     expect(timeLeft(run, null)).toBeNull();
   });
 
-  test('a run ends by its time only where passes have no end of their own', () => {
+  test('a run ends by its time only if epochs do not end it', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);
@@ -103,9 +103,9 @@ describe('rates', () => {
     expect(communication(fold(GENERATION).run!)).toBeNull();
   });
 
-  test('an edge’s rate is what went over it in the time of its communication', () => {
-    const lazyPage = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
-    expect(edgeRates(lazyPage.run!)).toEqual([10, null, null, null]);
+  test('an edge’s rate is its bytes by the time of communication', () => {
+    const later = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
+    expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
   });
 
   test('theory: 2(n-1)/n of the gradient for each step', () => {
@@ -131,24 +131,24 @@ test('neighbours are the ranks on both sides', () => {
 describe('starting', () => {
   const [ada] = MEMBERS;
 
-  test('needs the host; others may be left out, by name', () => {
+  test('needs the host; others that are not ready are named', () => {
     const unready = [member('Ada'), member('Grace', false)];
     expect(startObstacle(lobby({}), ada!.member)).toBeNull();
     expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
-    expect(startNote(lobby({ members: unready }))).toBe('Grace is not ready, and will join a little later.');
-    expect(startNote(lobby({ members: unready, nodes: null }))).toBe('Grace is not ready, and would sit this run out.');
+    expect(startNote(lobby({ members: unready }))).toBe('Grace is not ready and will join later.');
+    expect(startNote(lobby({ members: unready, nodes: null }))).toBe('Grace is not ready and would miss this run.');
     const host = { members: [member('Ada', false), member('Grace')] };
     expect(startObstacle(lobby(host), ada!.member)).toContain('still getting ready');
-    // Of several hosts each speaks for itself.
+    // With several hosts, each has its own obstacles.
     expect(startObstacle(lobby(host), 'member-grace')).toBeNull();
     const table = lobby({ ...host, job: { ...DEFAULT_JOB, job: 'table', data: { kind: 'files' } } });
     expect(startObstacle(table, ada!.member)).toContain('Choose the data files');
     expect(startObstacle(table, ada!.member, { preview: null, problem: null })).toContain('getting ready');
-    expect(startObstacle(table, ada!.member, { preview: null, problem: 'line 3' })).toContain('said above');
+    expect(startObstacle(table, ada!.member, { preview: null, problem: 'line 3' })).toContain('error above');
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
   });
 
-  test('needs files, where the host hands them on', () => {
+  test('needs the files that the host shares', () => {
     const file = { name: 'a', size: 3, hash: '0'.repeat(16) };
     const of = (files: (typeof file)[]) => parseJob({ job: 'mnist', data: { kind: 'shared', files } });
     const members = [member('Ada', false)];
@@ -156,35 +156,35 @@ describe('starting', () => {
     expect(startObstacle(lobby({ job: of([file]), members }), ada!.member)).toContain('still getting ready');
   });
 
-  test('may be led by who only watches, once somebody trains', () => {
+  test('needs a tab that trains, if the host only watches', () => {
     const spectators = [{ member: 'wu', name: 'Wu' }];
-    expect(startObstacle(lobby({ spectators, members: [] }), 'wu')).toContain('this tab only watches');
+    expect(startObstacle(lobby({ spectators, members: [] }), 'wu')).toContain('This tab only watches');
     expect(startObstacle(lobby({ spectators, members: [ada!] }), 'wu')).toBeNull();
     expect(startNote(lobby({ spectators, members: [ada!] }))).toMatch(/^One tab can start alone/);
   });
 
-  test('needs as many as the room says', () => {
+  test('needs the minimum of the room', () => {
     const few = lobby({ members: [ada!], nodes: { min: 2, max: 4 } });
-    expect(startObstacle(few, ada!.member)).toBe('A run here takes 2 tabs, and 1 is ready.');
+    expect(startObstacle(few, ada!.member)).toBe('A run needs at least 2 tabs; 1 is ready.');
     expect(startObstacle({ ...few, job: parseJob({ strategy: 'diloco' }) }, ada!.member)).toBeNull();
   });
 
-  test('says whether one may come later', () => {
-    expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Who comes later joins while it trains.');
-    const lazyPage = 'All 4 tabs are ready. Who comes later can join when the run has ended.';
-    expect(startNote(lobby({ nodes: null }))).toBe(lazyPage);
-    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(lazyPage);
+  test('states whether tabs may join later', () => {
+    expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Tabs that arrive later join the run.');
+    const later = 'All 4 tabs are ready. Tabs that arrive later can join after the run.';
+    expect(startNote(lobby({ nodes: null }))).toBe(later);
+    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
   });
 
   test('workers in one tab start from one tab only', () => {
     const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
     const both = [ada!, member('Grace')];
-    expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/2 tabs are ready: choose another/);
+    expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/needs a single tab, and 2 are ready/);
     expect(startObstacle(lobby({ job, members: [ada!, member('Grace', false)] }), ada!.member)).toBeNull();
     expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
   });
 
-  test('by itself counts those who are ready', () => {
+  test('starts automatically by the number of ready tabs', () => {
     expect(missingToStart(lobby({}))).toBeNull();
     expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);
     expect(missingToStart(lobby({ startAt: 2 }))).toBe(0);
@@ -197,120 +197,112 @@ function spread(generation: number, held: number[]): EngineEvent {
   return { type: 'file-distribution', generation, total: 9, held };
 }
 
-describe('spoken states', () => {
-  test('say what is compiled, and when training is on', () => {
+describe('the state in words', () => {
+  test('names the stage of warm-up, then training', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
-    expect(said(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this GPU');
-    expect(said(GENERATION, warm, state('RUNNING'))).toBe('training');
+    expect(textAfter(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this GPU');
+    expect(textAfter(GENERATION, warm, state('RUNNING'))).toBe('training');
     const connecting = [
       { rank: 3, isRelayed: false },
       { rank: 1, isRelayed: true },
     ];
-    expect(said(GENERATION, state('RUNNING', { connecting }))).toBe('training; others are joining');
-    expect(said(GENERATION, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
-    expect(said(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
+    expect(textAfter(GENERATION, state('RUNNING', { connecting }))).toBe('training; others are joining');
+    expect(textAfter(GENERATION, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
+    expect(textAfter(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
   });
 
-  test('say that files go round, until all ranks have them', () => {
+  test('names file distribution until all ranks have the files', () => {
     const begun = [GENERATION, state('SYNCING'), spread(1, [9, 4, 0, 0])];
-    expect(said(...begun)).toBe('syncing: the files go from tab to tab');
-    // What is left of a generation that is over says nothing of this one.
-    expect(said(...begun, spread(0, [9, 9, 9, 9]))).toBe('syncing: the files go from tab to tab');
-    expect(said(...begun, spread(1, [9, 9, 9, 9]))).toBe('syncing: all must start from the same numbers');
+    expect(textAfter(...begun)).toBe('syncing: files are distributed from tab to tab');
+    // Late events of an earlier generation change nothing.
+    expect(textAfter(...begun, spread(0, [9, 9, 9, 9]))).toBe('syncing: files are distributed from tab to tab');
+    expect(textAfter(...begun, spread(1, [9, 9, 9, 9]))).toBe('syncing: all ranks must start from the same state');
   });
 
-  test('say for whom a lobby waits', () => {
-    expect(said(GRACE, state('WAITING'), room({}))).toBe('waiting for the host to start');
-    expect(said(GRACE, state('WAITING'), room({ startAt: 5 }))).toBe('waiting for 1 more tab');
+  test('names whom a lobby waits for', () => {
+    expect(textAfter(GRACE, state('WAITING'), room({}))).toBe('waiting for the host to start');
+    expect(textAfter(GRACE, state('WAITING'), room({ startAt: 5 }))).toBe('waiting for 1 more tab');
     const ada: EngineEvent = { ...GRACE, member: MEMBERS[0]!.member };
-    expect(said(ada, state('WAITING'), room({}))).toBe('waiting for you to start');
+    expect(textAfter(ada, state('WAITING'), room({}))).toBe('waiting for you to start');
   });
 
-  test('say what a newcomer waits for while others train', () => {
+  test('names what a newcomer waits for while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
     const warm: EngineEvent = { type: 'warmup', stage: 'drawing', message: 'Drawing digits' };
     const unready: Partial<Lobby> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
-    expect(said(...newcomer, room(unready))).toBe('waiting to get ready');
-    expect(said(...newcomer, room(unready), warm)).toBe('warming up: drawing digits');
-    // What it made ready stays so.
-    expect(said(...newcomer, warm, room({ phase: 'RUNNING' }))).toBe('waiting to join the run');
-    expect(said(...newcomer, room({ phase: 'RUNNING', nodes: { min: 1, max: 3 } }))).toContain('for a place');
-    expect(said(...newcomer, room({ phase: 'PAUSED', waitingFor: 2 }))).toBe('waiting for 2 more tabs');
-    expect(said(...newcomer, room({ phase: 'RUNNING', nodes: null }))).toContain('for the next start');
+    expect(textAfter(...newcomer, room(unready))).toBe('waiting to get ready');
+    expect(textAfter(...newcomer, room(unready), warm)).toBe('warming up: generating digits');
+    // A tab that was ready stays ready.
+    expect(textAfter(...newcomer, warm, room({ phase: 'RUNNING' }))).toBe('waiting to join the run');
+    expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: { min: 1, max: 3 } }))).toContain('for a place');
+    expect(textAfter(...newcomer, room({ phase: 'PAUSED', waitingFor: 2 }))).toBe('waiting for 2 more tabs');
+    expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: null }))).toContain('for the next start');
   });
 
-  test('say why a run that has begun does not go on', () => {
+  test('names why a run is interrupted', () => {
     const inRun = [GRACE, GENERATION, stepEvent(0)];
     const rest = MEMBERS.filter(({ name }) => name !== 'Edsger');
     const gone = room({ phase: 'LINKING', members: rest });
-    expect(said(...inRun, state('WAITING'), gone)).toBe('rejoining: rank 2 left, finding together again');
-    expect(said(...inRun, state('LINKING'), gone)).toBe('rejoining: rank 2 left, finding together again');
-    expect(said(...inRun, state('LINKING'), room({ phase: 'LINKING' }))).toBe('rejoining: finding together again');
+    expect(textAfter(...inRun, state('WAITING'), gone)).toBe('rejoining: rank 2 left, reopening links');
+    expect(textAfter(...inRun, state('LINKING'), gone)).toBe('rejoining: rank 2 left, reopening links');
+    expect(textAfter(...inRun, state('LINKING'), room({ phase: 'LINKING' }))).toBe('rejoining: reopening links');
     const paused = room({ phase: 'PAUSED', waitingFor: 1, members: rest });
-    expect(said(...inRun, state('WAITING'), paused)).toBe('paused: waiting for 1 more tab');
+    expect(textAfter(...inRun, state('WAITING'), paused)).toBe('paused: waiting for 1 more tab');
     const held = room({ phase: 'PAUSED', isHeld: true, members: rest });
-    expect(said(...inRun, state('WAITING'), held)).toBe('paused by the host');
+    expect(textAfter(...inRun, state('WAITING'), held)).toBe('paused by the host');
     const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
-    expect(said(...inRun, state('WAITING'), letGo)).toMatch(/^coming back: this tab was let go/);
-    expect(said(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(
+    expect(textAfter(...inRun, state('WAITING'), letGo)).toMatch(/^reconnecting: this tab was dropped/);
+    expect(textAfter(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(
       'the signaling server is away',
     );
   });
 
-  test('are of somebody else where this tab only watches', () => {
+  test('describes the run of others where this tab only watches', () => {
     const watcher: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
     const spectators = [{ member: 'wu', name: 'Wu' }];
     const inRun = [watcher, GENERATION, stepEvent(0), state('WAITING')];
-    expect(said(watcher, state('WAITING'), room({ spectators }))).toBe('watching: nothing trains yet');
-    expect(said(...inRun, room({ spectators, phase: 'RUNNING' }))).toBe('watching');
-    expect(said(...inRun, room({ spectators, phase: 'PAUSED', isHeld: true }))).toBe('paused by the host');
+    expect(textAfter(watcher, state('WAITING'), room({ spectators }))).toBe('watching: no run yet');
+    expect(textAfter(...inRun, room({ spectators, phase: 'RUNNING' }))).toBe('watching');
+    expect(textAfter(...inRun, room({ spectators, phase: 'PAUSED', isHeld: true }))).toBe('paused by the host');
     const view = fold(...inRun, room({ spectators, phase: 'RUNNING' }));
     expect([ownRank(view, view.run!), isTraining(view)]).toEqual([null, true]);
     const trainer = fold(GRACE, GENERATION, state('WAITING'), room({ spectators, phase: 'RUNNING' }));
     expect([ownRank(trainer, trainer.run!), isTraining(trainer)]).toEqual([0, false]);
   });
 
-  test('are over with the run', () => {
+  test('ends with the run', () => {
     const stopped: EngineEvent = { type: 'failed', name: 'PeergradError', message: 'x', fatal: false };
-    expect(said(GRACE, GENERATION, room({}), state('WAITING'), stopped)).toBe('stopped');
+    expect(textAfter(GRACE, GENERATION, room({}), state('WAITING'), stopped)).toBe('stopped');
     const finished: EngineEvent = { type: 'finished', result: RESULT };
-    expect(said(GRACE, GENERATION, room({ phase: 'LINKING' }), state('WAITING'), finished)).toBe('finished');
+    expect(textAfter(GRACE, GENERATION, room({ phase: 'LINKING' }), state('WAITING'), finished)).toBe('finished');
   });
 });
 
-describe('a room that trains, from its lobby', () => {
+describe('the lobby of a room that trains', () => {
   test.each<[Partial<Lobby>, RankState, string]>([
-    [{ nodes: null }, 'WAITING', 'This room is training: you can join its next run.'],
-    [{}, 'LINKING', 'Connecting: this tab trains in a moment.'],
-    [
-      { phase: 'PAUSED', waitingFor: 1 },
-      'WAITING',
-      'This room’s run is paused: it goes on when 1 more tab can take part.',
-    ],
+    [{ nodes: null }, 'WAITING', 'This room is training. You can join its next run.'],
+    [{}, 'LINKING', 'Connecting. This tab will train in a moment.'],
+    [{ phase: 'PAUSED', waitingFor: 1 }, 'WAITING', 'The run is paused. It resumes when 1 more tab can take part.'],
     [
       { members: [member('Ada'), member('Grace', false)] },
       'WAITING',
-      'This room is training: you will join once this tab is ready.',
+      'This room is training. You will join when this tab is ready.',
     ],
-    [
-      { nodes: { min: 1, max: 2 } },
-      'WAITING',
-      'This room is training with as many tabs as it may: you will join when one leaves.',
-    ],
-    [{}, 'WAITING', 'This room is training: you will join in a moment.'],
-  ])('says when this tab will train: %o, %s', (change, name, sentence) => {
+    [{ nodes: { min: 1, max: 2 } }, 'WAITING', 'This room is training and full. You will join when a tab leaves.'],
+    [{}, 'WAITING', 'This room is training. You will join in a moment.'],
+  ])('states when this tab will train: %o, %s', (change, name, sentence) => {
     const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });
 });
 
-test('ranks that have left are known by their absence from the room, until the run is over', () => {
+test('ranks that are absent from the room have left, until the run is over', () => {
   const view = fold(GENERATION, room({ members: MEMBERS.slice(1) }));
   expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
   expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
 });
 
-test('a tab that nobody looks at is called by how far it is', () => {
+test('the title of a hidden tab shows its progress', () => {
   const training = fold(GRACE, room({ phase: 'RUNNING' }), GENERATION, stepEvent(119), state('RUNNING'));
   const sizes = { parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 315, trainSamples: 1, testSamples: 1 };
   const view = reduce(training, { type: 'model', ...sizes });

@@ -106,23 +106,23 @@ describe('another job', () => {
 
 describe('a job in words', () => {
   test('says which strategy runs, and what was set of it', () => {
-    const rest = '; 1 pass over the data, 32 samples per step and tab, Adam at 0.002';
+    const rest = '; 1 epoch, 32 samples per step and tab, Adam at 0.002';
     expect(described({})).toBe(`DDP${rest}`);
     expect(described({ strategy: 'parameter-server' })).toBe(`Parameter server${rest}`);
     expect(described({ strategy: 'async-parameter-server', staleness: 1, syncEvery: 10 })).toBe(
-      `Parameter server, no waiting, at most 1 step ahead, all wait every 10 steps${rest}`,
+      `Asynchronous parameter server, at most 1 step ahead, waits for all every 10 steps${rest}`,
     );
     expect(described({ strategy: 'local-sgd' })).toBe(`Local SGD${rest}`);
     expect(described({ strategy: 'local-sgd', syncEvery: 1 })).toBe(`Local SGD, an exchange after every step${rest}`);
     expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
-      'DiLoCo, an exchange every 50 steps; 1 pass over the data, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
+      'DiLoCo, an exchange every 50 steps; 1 epoch, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
     );
     expect(described({ transport: 'auto' })).toBe(`DDP${rest}; tabs of one browser linked in memory`);
     expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
-      '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
+      '2 workers in one tab; 1 epoch, 32 samples per step and worker, Adam at 0.002',
     );
     expect(described({ job: 'gpt', maxMinutes: 5, maxSteps: null, epochs: 1 })).toBe(
-      '1 layer of 64 channels, 2 heads, 32 characters at a time; DDP; 1 pass over the data, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
+      '1 layer of 64 channels, 2 heads, 32 characters at a time; DDP; 1 epoch, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
     );
   });
 
@@ -159,7 +159,7 @@ describe('a run that looks for a rate', () => {
 
   test('is described as what it is', () => {
     expect(described({ schedule: 'range-test' })).toBe(
-      'DDP; looks for a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
+      'DDP; finds a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
     );
   });
 });

@@ -11,12 +11,12 @@ const MIB = 1024 ** 2;
 const RING = parseJob({});
 
 describe('instead of a ring', () => {
-  test('a ring is a ring in a small world, and as long as its buckets are unknown', () => {
+  test('a ring is shown in a small world, and while its buckets are unknown', () => {
     expect(insteadOfRing(RING, 4, [64, 36_000])).toBeNull();
     expect(insteadOfRing(RING, 20, null)).toBeNull();
   });
 
-  test('small buckets of many ranks are exchanged otherwise, and the page says why', () => {
+  test('the page explains why small buckets of many ranks use no ring', () => {
     const instead = insteadOfRing(RING, 20, [65_536, 36_000]);
     expect(instead).toMatchObject({
       lines: 'none',
@@ -24,14 +24,14 @@ describe('instead of a ring', () => {
     });
   });
 
-  test('one bucket that goes round makes a ring to see', () => {
+  test('one bucket that uses the ring is enough to show a ring', () => {
     expect(insteadOfRing(RING, 12, [65_536])).not.toBeNull();
     expect(insteadOfRing(RING, 12, [65_536, 4 * MIB])).toBeNull();
     expect(insteadOfRing(RING, 32, [4 * MIB])).not.toBeNull();
     expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
   });
 
-  test('a codec, which rides on the ring only, has a ring where plain gradients have none', () => {
+  test('a codec only works on the ring, so gradients that would use no ring use it', () => {
     const [ranks, bytes] = [12, 512 * 1024];
     expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
     expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();
@@ -40,18 +40,18 @@ describe('instead of a ring', () => {
 
   test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('%s is a star', (strategy) => {
     const instead = insteadOfRing(parseJob({ strategy }), 3, [MIB]);
-    expect(instead).toMatchObject({ lines: 'star', words: expect.stringMatching(/to rank 0 and get parameters back/) });
+    expect(instead).toMatchObject({ lines: 'star', words: expect.stringMatching(/to rank 0 and receive parameters/) });
   });
 
-  test.each(['local-sgd', 'diloco'])('%s says how often ranks exchange', (strategy) => {
+  test.each(['local-sgd', 'diloco'])('%s states how often ranks exchange', (strategy) => {
     const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
-    expect(words(null)).toMatch(/now and then/);
+    expect(words(null)).toMatch(/from time to time/);
     expect(words(1)).toMatch(/after every step/);
     expect(words(8)).toMatch(/every 8 steps/);
   });
 });
 
-test.each(STRATEGY_NAMES)('the page knows whose losses %s tells', async (strategy) => {
+test.each(STRATEGY_NAMES)('the page knows which ranks’ losses %s reports', async (strategy) => {
   const job = parseJob({ strategy });
   const reportsAll = await runWorld(2, async (group) => {
     const variable = tf.variable(tf.scalar(0));

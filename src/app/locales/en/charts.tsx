@@ -1,4 +1,4 @@
-/** Curves, and what is marked on them. */
+/** Curves and their marks. */
 import type { XAxis } from '../../charts/axis.ts';
 import { list, upperFirst } from '../format.ts';
 
@@ -10,24 +10,23 @@ export const charts = {
   wholeRunTitle: 'Show the whole run again (Esc, or a double click)',
   loss: 'loss',
   ownLoss: 'this rank’s loss',
-  /** Of a run that looks for a learning rate. */
+  /** A learning-rate range test. */
   rate: 'learning rate',
   lossByRate: 'loss by learning rate',
   atRate: (rate: string) => `at ${rate}`,
   rateLabel: (lowest: string, highest: string) => `Loss by learning rate, from ${lowest} to ${highest}.`,
   steepestAt: (rate: string) => `It falls steepest at ${rate}.`,
-  /** Which of what is told of held-out samples. */
-  metric: 'Measured on held-out samples',
+  metric: 'Metric on held-out samples',
   metrics: {
     accuracy: 'accuracy',
-    'top-3': 'among the top 3',
-    /** The root of the mean squared error. */
+    'top-3': 'top-3 accuracy',
+    /** Root mean square. */
     rmse: 'typical error',
     mae: 'mean absolute error',
     r2: 'R²',
   },
-  /** The accuracy of a text. */
-  foretold: 'next characters told right',
+  /** Accuracy of a language model. */
+  foretold: 'next characters predicted',
   notMeasured: 'not measured yet',
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',
@@ -42,7 +41,7 @@ export const charts = {
   lastStep: 'The last step of each rank',
   list: (names: readonly string[]) => list(names),
   joined: (who: string) => `${who} joined`,
-  returned: (who: string) => `${who} back`,
+  returned: (who: string) => `${who} is back`,
   left: (who: string) => `${who} left`,
   ranks: (from: number, to: number) => `${from} → ${to} ranks`,
 };

@@ -3,19 +3,19 @@ import { formatCount, plural, upperFirst } from '../format.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 
 const often = (steps: number | null): string =>
-  steps === null ? 'now and then' : steps === 1 ? 'after every step' : `every ${steps} steps`;
+  steps === null ? 'from time to time' : steps === 1 ? 'after every step' : `every ${steps} steps`;
 
 const strategies = {
   ddp: 'DDP',
   'parameter-server': 'parameter server',
-  'async-parameter-server': 'parameter server, no waiting',
+  'async-parameter-server': 'asynchronous parameter server',
   'data-parallel': 'workers in one tab',
   'local-sgd': 'local SGD',
   diloco: 'DiLoCo',
 };
 
 /** Names in a sentence. */
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'the links need' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'the links require' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -42,54 +42,54 @@ const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']):
 export const job = {
   job: 'Job',
   jobs: {
-    digits: 'digits (drawn here)',
+    digits: 'digits (generated here)',
     mnist: 'mnist (handwritten)',
     gpt: 'gpt (writes text)',
     images: 'images (your own, by class)',
     table: 'table (your own CSV)',
-    lesson: 'the lesson: add up numbers by hand',
+    lesson: 'the lesson: an all-reduce by hand',
   },
   model: 'Model',
-  models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)', own: 'own layers' },
-  /** Of a model that the job brings itself. */
+  models: { mlp: 'mlp (fast)', cnn: 'cnn (slower, better)', own: 'own layers' },
+  /** Layers of a job's own model. */
   layerTable: {
     title: 'Layers of the model',
     layer: 'Layer',
-    gives: 'Gives',
+    gives: 'Output',
     parameters: 'Weights',
-    sum: (layers: number, parameters: string) => `${plural(layers, 'layer')}, ${parameters} weights to learn:`,
+    sum: (layers: number, parameters: string) => `${plural(layers, 'layer')}, ${parameters} weights to train:`,
   },
   strategy: 'Strategy',
   strategies,
-  /** What it does, and what that costs. */
+  /** What each strategy does, and its cost. */
   does: {
-    ddp: 'In every step gradients are added up round a ring: each tab sends less than twice its gradient, and waits for the slowest.',
+    ddp: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice its gradient and waits for the slowest tab.',
     'parameter-server':
-      'In every step rank 0 gathers all gradients and sends the parameters back: two hops only, but all bytes go over its line.',
+      'Rank 0 collects all gradients in every step and sends the parameters back. That takes only two hops, but all bytes cross its link.',
     'async-parameter-server':
-      'Like a parameter server, but a tab need not wait for slower ones: steps are quicker, and learn from parameters a little old.',
+      'Like a parameter server, but tabs do not wait for slower ones. Steps are faster and use slightly outdated parameters.',
     'data-parallel':
-      'This one tab trains with several workers: nothing crosses the network, but they share one machine. A room of several tabs is refused.',
+      'This tab trains with several workers. Nothing crosses the network, but the workers share one machine. The room must have a single tab.',
     'local-sgd':
-      'Each tab learns by itself, and now and then all take their average: few bytes, but the tabs drift apart in between.',
+      'Each tab trains by itself; from time to time the tabs average their parameters. Few bytes are sent, but the tabs drift apart in between.',
     diloco:
-      'Like local SGD for longer stretches, and a second optimizer moves all by what they learned: fewest bytes, longest apart.',
+      'Like local SGD with longer intervals, and a second optimizer applies the averaged change. It sends the fewest bytes, and the tabs are apart for longest.',
   },
   advanced: 'Advanced',
   optimizer: 'Optimizer',
   optimizers,
   learningRate: 'Learning rate',
   batch: { tab: 'Batch per tab', worker: 'Batch per worker' },
-  epochs: 'Passes (epochs)',
-  maxSteps: 'At most, steps',
-  maxMinutes: 'At most, minutes',
-  patience: 'Stop when no better for, tests',
+  epochs: 'Epochs',
+  maxSteps: 'Maximum steps',
+  maxMinutes: 'Maximum minutes',
+  patience: 'Stop after tests without improvement',
   noLimit: 'no limit',
   seed: 'Seed',
-  schedule: 'Rate',
-  schedules: { constant: 'stays', cosine: 'falls (cosine)', 'range-test': 'find a good one' },
-  warmupSteps: 'Steps of rising rate',
-  clipNorm: 'Cut gradients above',
+  schedule: 'Schedule',
+  schedules: { constant: 'constant', cosine: 'cosine decay', 'range-test': 'find a rate' },
+  warmupSteps: 'Warm-up steps',
+  clipNorm: 'Clip gradients above',
   weightDecay: 'Weight decay',
   size: 'Size',
   presets: {
@@ -98,18 +98,18 @@ export const job = {
     medium: 'medium (5 M)',
     large: 'large (11 M)',
   },
-  ownSize: 'as set under “Advanced”',
+  ownSize: 'custom (see “Advanced”)',
   layers: 'Layers',
-  heads: 'Heads of attention',
+  heads: 'Attention heads',
   width: 'Width',
-  context: 'Tokens seen at once',
+  context: 'Context, tokens',
   dropout: 'Dropout',
-  tokens: 'Tokens are',
+  tokens: 'Tokens',
   tokenKinds: { characters: 'characters', 'byte-pairs': 'byte pairs' },
-  vocabulary: 'How many byte pairs',
+  vocabulary: 'Vocabulary, byte pairs',
   hidden: 'Hidden units',
-  codec: 'Gradients travel as',
-  /** Short: a select of them is narrow on a phone. */
+  codec: 'Gradient codec',
+  /** Short, as the select is narrow on a phone. */
   codecs: {
     fp32: 'fp32',
     fp16: 'fp16 (1/2)',
@@ -117,53 +117,53 @@ export const job = {
     powersgd: 'PowerSGD',
     auto: 'auto',
   },
-  transport: 'Link a browser’s tabs',
-  transports: { webrtc: 'by WebRTC', auto: 'in memory' },
+  transport: 'Tabs of one browser',
+  transports: { webrtc: 'linked by WebRTC', auto: 'linked in memory' },
   workers: 'Workers',
-  ahead: 'Steps ahead, at most',
-  allWait: 'All wait every … steps',
+  ahead: 'Maximum steps ahead',
+  allWait: 'Wait for all every … steps',
   exchange: 'Exchange every … steps',
-  asUsual: 'as usual',
-  data: 'Data from',
+  asUsual: 'default',
+  data: 'Data',
   sources: {
-    'built-in': 'here: fables',
-    files: 'the same files, picked in each tab',
-    shared: 'files the host hands on',
+    'built-in': 'built-in (fables)',
+    files: 'the same files in each tab',
+    shared: 'files shared by the host',
     federated: 'each tab’s own files',
-    url: 'the web',
+    url: 'from the web',
   },
-  folder: 'Folder’s address',
-  textAddress: 'Address of the text, or its folder',
-  /** Of the jobs `images` and `table`. */
+  folder: 'Address of the folder',
+  textAddress: 'Address of the text or its folder',
+  /** For the jobs `images` and `table`. */
   fileAddress: 'Address of a file or folder',
   side: 'Pixels per side',
   channels: 'Colours',
   colours: { 1: 'grey', 3: 'red, green, blue' },
-  target: 'Predict the column',
-  lastColumn: 'the last one',
-  task: 'As',
-  tasks: { none: 'its values suggest', classification: 'a class', regression: 'an amount' },
-  /** Of amounts. */
+  target: 'Column to predict',
+  lastColumn: 'the last column',
+  task: 'Predict it as',
+  tasks: { none: 'detect', classification: 'a class', regression: 'an amount' },
+  /** For amounts. */
   loss: 'Loss',
   losses,
   notNumber: 'This must be a number.',
-  /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */
+  /** `DDP; 1 epoch, 32 samples per step and tab, Adam at 0.002` */
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
-    if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
+    if (spec.job === 'lesson') return 'Every tab has a few small numbers; an all-reduce adds them up, step by step';
     const steps = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
     const timed = spec.maxMinutes === null ? steps : `${steps}, at most ${plural(spec.maxMinutes, 'minute')}`;
     const length =
       spec.patience === null
         ? timed
-        : `${timed}, or until ${plural(spec.patience, 'test')} in a row show nothing better`;
+        : `${timed}, or until ${plural(spec.patience, 'test')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
     const optimizer = optimizers[spec.optimizer];
     const plan =
       spec.schedule === 'range-test'
-        ? `looks for a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
-        : `${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
+        ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
+        : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {
@@ -173,7 +173,7 @@ export const job = {
       case 'parameter-server':
         return name;
       case 'async-parameter-server':
-        return `${name}, at most ${plural(staleness, 'step')} ahead${syncEvery === null ? '' : `, all wait ${often(syncEvery)}`}`;
+        return `${name}, at most ${plural(staleness, 'step')} ahead${syncEvery === null ? '' : `, waits for all ${often(syncEvery)}`}`;
       case 'data-parallel':
         return `${plural(replicas, 'worker')} in one tab`;
       case 'local-sgd':
@@ -183,19 +183,18 @@ export const job = {
         return strategy satisfies never;
     }
   },
-  /** What ranks do where there is no ring to see. */
+  /** What ranks do in a run without a ring. */
   instead: {
     otherwise: (ranks: number, ringSteps: number) =>
-      `Round a ring of ${ranks}, these gradients would take ${ringSteps} steps. ` +
-      'Ranks exchange them in pairs or groups instead, in far fewer: there is no ring in this run.',
-    server: 'Ranks send gradients to rank 0 and get parameters back: there is no ring in this run.',
-    asyncServer:
-      'Ranks send gradients to rank 0 and get parameters back, each at its own pace: there is no ring in this run.',
+      `On a ring of ${ranks}, these gradients would take ${ringSteps} steps. ` +
+      'Ranks exchange them in pairs or groups instead, in fewer steps. This run has no ring.',
+    server: 'Ranks send gradients to rank 0 and receive parameters. This run has no ring.',
+    asyncServer: 'Ranks send gradients to rank 0 and receive parameters, each at its own pace. This run has no ring.',
     powersgd:
-      'Ranks add up thin matrices that stand for their gradients (PowerSGD), a few hundredths of the bytes: no chunks of a gradient go round.',
+      'Ranks reduce low-rank factors of their gradients (PowerSGD), which need a few hundredths of the bytes. No chunks of a gradient travel on a ring.',
     average: (steps: number | null) =>
-      `Each rank learns by itself, and ${often(steps)} all take the average of their parameters: nothing is sent in between.`,
+      `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
     diloco: (steps: number | null) =>
-      `Each rank learns by itself, and ${often(steps)} all move on together by the average of what they learned: nothing is sent in between.`,
+      `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
   },
 };

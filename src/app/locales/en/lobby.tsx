@@ -27,42 +27,43 @@ export const lobby = {
       {job} <span class="dim">with</span> {model}
     </>
   ),
-  goesOn: (step: number) => `Goes on from step ${step}, which this tab has saved.`,
+  goesOn: (step: number) => `Continues from step ${step}, which this tab has saved.`,
   beginsWith: (file: string) => `Begins with the weights of ${file}.`,
   start: 'Start',
   waitingForHost: 'Waiting for the host to start.',
   automatic: (at: number, missing: number) =>
-    `Starts by itself when ${at} are ready${missing > 0 ? ` (${missing} more)` : ''}.`,
+    `Starts automatically when ${at} are ready${missing > 0 ? ` (${missing} more)` : ''}.`,
   obstacle: {
-    onlySpectators: 'Nobody is ready who trains: this tab only watches.',
+    onlySpectators: 'This tab only watches, and no tab that trains is ready.',
     files: 'Choose the data files first.',
-    unfit: 'These files cannot be trained on: what is wrong is said above.',
+    unfit: 'These files cannot be used: see the error above.',
     warming: 'This tab is still getting ready.',
-    oneTab: (ready: number) => `Workers in one tab train alone, and ${ready} tabs are ready: choose another strategy.`,
+    oneTab: (ready: number) =>
+      `“Workers in one tab” needs a single tab, and ${ready} are ready. Choose another strategy.`,
     tooFew: (min: number, ready: number) =>
-      `A run here takes ${plural(min, 'tab')}, and ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
+      `A run needs at least ${plural(min, 'tab')}; ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
   },
   note: {
     unready: (names: readonly string[], isOpen: boolean) => {
       const who = names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} others` : list(names);
-      return `${who} ${names.length === 1 ? 'is' : 'are'} not ready, and ${isOpen ? 'will join a little later' : 'would sit this run out'}.`;
+      return `${who} ${names.length === 1 ? 'is' : 'are'} not ready and ${isOpen ? 'will join later' : 'would miss this run'}.`;
     },
     workers: (count: number) => `This tab starts ${plural(count, 'worker')}.`,
-    laterOpen: 'Who comes later joins while it trains.',
-    laterFixed: 'Who comes later can join when the run has ended.',
-    oneAlone: 'One tab can start alone; there is nothing to exchange then.',
+    laterOpen: 'Tabs that arrive later join the run.',
+    laterFixed: 'Tabs that arrive later can join after the run.',
+    oneAlone: 'One tab can start alone; it has nothing to exchange then.',
     alone: 'You can start alone; there is nothing to exchange then.',
     all: (tabs: number) => `All ${tabs} tabs are ready.`,
   },
   outside: {
-    watching: 'This room is training: you will see it in a moment.',
-    next: 'This room is training: you can join its next run.',
-    connecting: 'Connecting: this tab trains in a moment.',
-    paused: (more: number) => `This room’s run is paused: it goes on when ${plural(more, 'more tab')} can take part.`,
-    held: 'The host has paused this room’s run: you will join when it goes on.',
-    unready: 'This room is training: you will join once this tab is ready.',
-    full: 'This room is training with as many tabs as it may: you will join when one leaves.',
-    soon: 'This room is training: you will join in a moment.',
+    watching: 'This room is training. You will see the run in a moment.',
+    next: 'This room is training. You can join its next run.',
+    connecting: 'Connecting. This tab will train in a moment.',
+    paused: (more: number) => `The run is paused. It resumes when ${plural(more, 'more tab')} can take part.`,
+    held: 'The host has paused the run. You will join when it resumes.',
+    unready: 'This room is training. You will join when this tab is ready.',
+    full: 'This room is training and full. You will join when a tab leaves.',
+    soon: 'This room is training. You will join in a moment.',
   },
   files: {
     choose: {
@@ -73,19 +74,19 @@ export const lobby = {
     },
     chooseFolder: 'Choose a folder',
     drop: {
-      mnist: 'Or drop them here: images and labels (IDX, gzipped or not). One pair will do.',
+      mnist: 'Or drop them here: images and labels (IDX, gzipped or not). One pair is enough.',
       images:
-        'Or drop them here: a folder or zip file of pictures, in a folder for each class; a pair of IDX files; an npz file with x and y.',
-      table: 'Or drop it here: a line of names, and rows below. What columns hold is guessed.',
-      gpt: 'Or drop it here: plain text (UTF-8). Several files are read one after the other, by their names.',
+        'Or drop them here: a folder or zip file with one folder of pictures per class, a pair of IDX files, or an npz file with x and y.',
+      table: 'Or drop it here: a line of column names, then rows. Column types are detected.',
+      gpt: 'Or drop it here: plain text (UTF-8). Several files are read in the order of their names.',
     },
     stay: 'They stay in this tab; every tab needs the same files.',
-    own: 'They stay in this tab, which alone learns from them. Others get gradients, and hear the names of classes, which characters a text has, and of a table’s columns their names, frequent words, means and spreads.',
+    own: 'They stay in this tab, and only this tab trains on them. Other tabs receive gradients, the names of classes, the characters of a text, and the names, frequent words, means and deviations of a table’s columns.',
     reading: 'Reading the files …',
     count: (files: number) => plural(files, 'file'),
     rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
     firstRows: 'The first rows',
-    noHeader: 'The first line is data and not names, so columns are numbered.',
+    noHeader: 'The first line is data, not names, so columns are numbered.',
     rowsLeftOut: (gaps: readonly { field: string; rows: number }[]) => {
       const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
       const reasons = gaps.map((gap) => `${gap.field === '' ? 'empty' : `“${gap.field}”`} in ${formatCount(gap.rows)}`);
@@ -111,53 +112,53 @@ export const lobby = {
     characters: (characters: number, vocabulary: number) =>
       `${plural(characters, 'character')}, as ${plural(vocabulary, 'different token')}.`,
     samples: (samples: number, heldOut: number) =>
-      `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out to test on.`,
+      `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out for tests.`,
     shape: (height: number, width: number, channels: number) =>
       height * width === 1 ? `${plural(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
-    ignored: (files: number) => `${plural(files, 'file')} ${files === 1 ? 'is no picture' : 'are no pictures'}.`,
+    ignored: (files: number) => `${plural(files, 'file')} ${files === 1 ? 'is not a picture' : 'are not pictures'}.`,
     inFolder: (pictures: number, folder: string) =>
       `${plural(pictures, 'picture')} ${folder === '' ? 'beside the folders' : `in ${folder}`}`,
     leftOut: (folders: readonly string[], others: number) =>
       `Left out, as their folder is not a class: ${folders.join(', ')}${others > 0 ? `, and those in ${plural(others, 'other folder')}` : ''}.`,
     classes: 'Classes',
     more: (classes: number) => `and ${classes} more`,
-    pictures: 'Some of them',
+    pictures: 'Some of the pictures',
   },
-  /** Files that the host's tab hands on. */
+  /** Files that the host shares with all tabs. */
   sharedFiles: {
     reading: 'Reading the files',
-    go: 'They stay among the tabs of this room: when the run starts, they go from this tab to all others.',
-    lacking: 'This tab does not have these files any more: choose them again, unless another tab here has them.',
-    watching: 'A tab that only watches has no link to hand files on by: let a tab that trains lead the room.',
-    none: 'The host has yet to choose the files.',
-    fromHost: 'From the host, when the run starts:',
+    go: 'They stay in this room. When the run starts, this tab sends them to all others.',
+    lacking: 'This tab no longer has these files. Choose them again, unless another tab of the room has them.',
+    watching: 'A tab that only watches has no links to send files over. The host must be a tab that trains.',
+    none: 'The host has not chosen the files yet.',
+    fromHost: 'Shared by the host when the run starts:',
   },
   guests: {
     title: 'What guests see',
-    about: 'For those who come by the link or the QR code. Who types the code sees everything.',
+    about: 'Applies to people who open the link or the QR code. People who type the code see everything.',
     parts: {
       job: 'The job’s settings',
-      player: 'The player of the ring',
-      grid: 'Who holds what',
+      player: 'Player of the ring',
+      grid: 'Chunks of every rank',
       curves: 'Loss and accuracy',
-      timeline: 'Where time goes',
+      timeline: 'Timeline',
       ranks: 'Ranks and links',
-      learned: 'What it learned',
+      learned: 'What the model learned',
     },
   },
   controls: {
     lock: 'Lock the room',
     unlock: 'Unlock the room',
-    lockAbout: 'Nobody else can join then; who loses the connection may return',
-    unlockAbout: 'Let others join again',
+    lockAbout: 'Nobody else can join; members who lose the connection may return',
+    unlockAbout: 'Allow others to join again',
     pause: 'Pause',
-    pauseAbout: 'The run waits between two steps, for all; nothing is lost',
-    resume: 'Go on',
-    resumeAbout: 'Whoever is here then trains on',
+    pauseAbout: 'The run waits between two steps, for everybody; nothing is lost',
+    resume: 'Resume',
+    resumeAbout: 'The run continues with the tabs that are present',
     stop: 'Stop the run',
     stopQuestion: 'Stop it for all?',
     stopYes: 'Stop',
-    stopNo: 'Go on',
+    stopNo: 'Continue',
     remove: 'Remove',
     removeWhom: (name: string) => `Remove ${name}`,
     removeQuestion: (name: string) => `Remove ${name}?`,

@@ -4,31 +4,31 @@ import type { BucketChoice, CodecChoice } from '../../../protocol/events.ts';
 import { formatBytes, formatMs, list, plural, upperFirst } from '../format.ts';
 
 export const run = {
-  /** The note of a run that is not there. */
+  /** Note on a simulated run. */
   simulated: (ranks: number) =>
-    `Simulated: these ${ranks} ranks are not there. Their times follow from the ring plan on a made-up network; loss and accuracy from a formula.`,
+    `Simulated: these ${ranks} ranks do not exist. Times are computed from the ring plan and a synthetic network, loss and accuracy from a formula.`,
   title: 'Training',
   ring: 'The ring',
   ranks: 'The ranks',
   curvesSection: 'Curves',
-  holds: 'Who holds what',
+  holds: 'Chunks of every rank',
   ranksPanel: 'Ranks',
-  timeline: 'Where the time goes',
+  timeline: 'Timeline',
   links: 'Links of the ring',
   startAgain: 'Start again',
   joinAgain: 'Join again',
   backToLobby: 'Back to the lobby',
   alone: 'Alone: nothing to exchange.',
   aloneRing: (allReduce: ComponentChildren) => (
-    <>Alone: nothing to exchange. With more tabs, an {allReduce} goes round here.</>
+    <>Alone: nothing to exchange. With more tabs, an {allReduce} is shown here.</>
   ),
   nextRing: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
 
-  /** While the job's files go from tab to tab. */
+  /** While the job's files are distributed. */
   fileDistribution: {
     title: 'Files',
     about: (held: number, total: number) => `${formatBytes(held)} of ${formatBytes(total)} are here.`,
-    all: (total: number) => `All ${formatBytes(total)} are here, and go on to the others.`,
+    all: (total: number) => `All ${formatBytes(total)} are here and are sent to the others.`,
   },
 
   // The strip.
@@ -46,7 +46,7 @@ export const run = {
     if (ranks.length === 1) return `not rank ${ranks[0]}`;
     return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${of}`;
   },
-  overlapped: (share: string) => `${share} hidden`,
+  overlapped: (share: string) => `${share} overlapped`,
   /**
    * `Codec: int8. With fp32 (1.2 MB/s), communication added 95 ms to 20 ms of computation; with
    * int8 it should add about 24 ms.` `Codec: fp32. Communication adds 10 ms to 200 ms of
@@ -77,21 +77,21 @@ export const run = {
   done: 'done',
 
   // A step of each rank.
-  whereStepGoes: 'Where each rank’s step goes',
+  whereStepGoes: 'Time of a step by rank',
   oneStep: 'one step',
-  computation: 'computing',
-  communication: 'talking',
-  rest: 'rest',
-  longest: (straggler: ComponentChildren) => <>the longest computing is the {straggler}</>,
-  statisticsLater: (every: number) => `Known once ranks exchange statistics, every ${every} steps.`,
-  laneLabel: (rank: number, computing: string, talking: string, step: string) =>
-    `rank ${rank}: computing ${computing}, talking ${talking}, step ${step}`,
+  computation: 'computation',
+  communication: 'communication',
+  rest: 'other',
+  longest: (straggler: ComponentChildren) => <>longest computation: the {straggler}</>,
+  statisticsLater: (every: number) => `Known after ranks exchange statistics, every ${every} steps.`,
+  laneLabel: (rank: number, computation: string, communication: string, step: string) =>
+    `rank ${rank}: computation ${computation}, communication ${communication}, step ${step}`,
 
   // The tables.
   rank: 'rank',
   computesWith: 'computes with',
   sent: 'sent',
-  received: 'received back',
+  received: 'received',
   link: 'link',
   state: 'state',
   remove: 'remove',
@@ -107,88 +107,89 @@ export const run = {
   routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser', unknown: 'up' },
   roundTrip: 'round trip',
   transit: 'a chunk takes',
-  rate: 'while talking',
+  rate: 'while communicating',
 
   // The result.
-  /** Below the metric that is told first; errors are in the target's own unit. */
+  /** Below the main metric; errors are in the unit of the target. */
   measured: {
     accuracy: (steps: number, time: string) =>
-      `of the held-out samples are classified right, after ${plural(steps, 'step')} in ${time}.`,
+      `of the held-out samples are classified correctly, after ${plural(steps, 'step')} in ${time}.`,
     'top-3': (steps: number, time: string) =>
-      `of the held-out samples have their class among the three likeliest, after ${plural(steps, 'step')} in ${time}.`,
+      `of the held-out samples have their class among the top 3 predictions, after ${plural(steps, 'step')} in ${time}.`,
     rmse: (steps: number, time: string) =>
       `is the typical error (root mean square) on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     mae: (steps: number, time: string) =>
       `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     r2: (steps: number, time: string) =>
-      `is R², the share of the held-out amounts’ variance that is told, after ${plural(steps, 'step')} in ${time}.`,
+      `is R², the explained share of the variance of held-out amounts, after ${plural(steps, 'step')} in ${time}.`,
   },
-  /** Below a learning rate, or that there is none. */
+  /** Result of a learning-rate range test. */
   rateTest: {
     found: (steps: number, time: string) =>
-      `is a learning rate to train with: there the loss fell steepest, as the rate rose through ${plural(steps, 'step')} in ${time}. The model is as it was before.`,
-    none: 'No rate',
+      `is a good learning rate: the loss fell steepest there while the rate rose over ${plural(steps, 'step')} in ${time}. The model is unchanged.`,
+    none: 'No rate found',
     flat: (steps: number) =>
-      `makes the loss fall clearly, of those that ${plural(steps, 'step')} tried. Larger batches or more steps may show one; else look whether the labels fit the data.`,
+      `None of the rates of ${plural(steps, 'step')} lowered the loss clearly. Try larger batches or more steps; otherwise check that the labels match the data.`,
     short: (steps: number) =>
-      `can be told after ${plural(steps, 'step')}: the loss rose at once, or the time was up. Give it more time, or other data.`,
+      `The loss rose at once, or the time was up, after ${plural(steps, 'step')}. Use more time or other data.`,
   },
   useRate: (rate: string) => `Use ${rate}`,
   bestTest: 'lowest held-out loss',
   afterStep: (step: string) => `after step ${step}`,
-  stepTook: 'a step took',
-  ofThatCommunication: (ms: string) => `${ms} talking`,
+  stepTook: 'time of a step',
+  ofThatCommunication: (ms: string) => `${ms} communication`,
   sentOnAverage: 'a rank sent, on average',
   eachSent: 'each rank sent',
   nothing: 'nothing',
   theory: (bytes: string, more: string) => `theory ${bytes}, ${more}`,
   ringWouldSend: (bytes: string) => `a ring would send ${bytes}`,
   finalState: 'final state',
-  apart: (ranks: readonly number[]) => `rank ${list(ranks)} apart`,
+  apart: (ranks: readonly number[]) => `rank ${list(ranks)} divergent`,
   changeJob: 'Change the job',
   hostMayStart: 'The host may start again.',
 
   // The timeline.
   kinds: {
-    compute: 'computing',
+    compute: 'computation',
     readback: 'reading back',
-    update: 'updating',
+    update: 'update',
     send: 'sending',
     wait: 'waiting for the left',
-    reduce: 'adding up',
-    exchange: 'exchanging',
+    reduce: 'reducing',
+    exchange: 'exchange',
   },
   slowest: 'Slowest step',
   newest: 'Newest',
   allSteps: 'All',
-  closer: 'Closer (+)',
-  further: 'Further (−)',
+  closer: 'Zoom in (+)',
+  further: 'Zoom out (−)',
   step: (step: number) => `step ${step}`,
   timelineLabel: (n: number) =>
-    `Timeline of the last steps of ${plural(n, 'rank')}. Arrow keys go from one stretch to the next, plus and minus zoom; a table of the last step follows.`,
+    `Timeline of the last steps of ${plural(n, 'rank')}. Arrow keys move between segments, plus and minus zoom; a table of the last step follows.`,
   timelineHelp:
-    'Above, what a rank does alone; below, what it does with others. Point at a stretch; drag, pinch or + and − to look closer.',
+    'Upper half: computation; lower half: communication. Point at a segment for details; drag, pinch or use + and − to zoom.',
   whoDoes: (rank: number, name: string, does: string) => `Rank ${rank}${name === '' ? '' : ` (${name})`}: ${does}`,
   howLong: (ms: string, from: string, to: string, step: number) => `${ms}, from ${from} to ${to} of step ${step}.`,
   aligned: (error: string, you: number | null) =>
-    `Clocks are compared by when all end the same exchange: lanes may be shifted by up to ${error}. ` +
+    `Clocks are aligned by the end of a common exchange; lanes may be off by up to ${error}. ` +
     (you === null
-      ? 'Each lane is as its rank recorded it.'
-      : 'Your lane is exact; others tell of their last 16 steps, in at most 24 stretches each.'),
+      ? 'Each lane shows what its rank recorded.'
+      : 'Your lane is exact; other ranks report their last 16 steps with at most 24 segments each.'),
 
-  // Who is slow, and why.
+  // Stragglers and slow links.
   who: (rank: number, name: string) => `rank ${rank}${name === '' ? '' : ` (${name})`}`,
   stragglersLater: (every: number) =>
-    `Who slows the ring is known once ranks exchange statistics, every ${every} steps.`,
-  nobodySlow: 'Nobody slows the ring: all ranks and links are about as fast as each other.',
+    `Slow ranks and links are known after ranks exchange statistics, every ${every} steps.`,
+  nobodySlow: 'No straggler: all ranks and links have similar speed.',
   slowRank: (who: string, causes: readonly string[]) => `${upperFirst(who)} slows the ring: ${causes.join(', ')}.`,
-  slowComputing: (times: string) => `its computing takes ${times} times the others’`,
-  slowOtherwise: (times: string) => `its own work takes ${times} times the others’, though its computing does not`,
+  slowComputing: (times: string) => `its computation takes ${times} times as long as the others’`,
+  slowOtherwise: (times: string) =>
+    `its own work takes ${times} times as long as the others’, although its computation does not`,
   hiddenTab: 'its tab is hidden',
   slowLink: (from: string, to: string, ms: string, times: string, relayed: boolean) =>
-    `The link from ${from} to ${to} slows the ring: a chunk takes ${ms} over it, ${times} times the others’${relayed ? ', by way of a relay' : ''}.`,
+    `The link from ${from} to ${to} slows the ring: a chunk takes ${ms}, ${times} times as long as on the others${relayed ? '; the link uses a relay' : ''}.`,
   parted: (a: string, b: string) =>
-    `${upperFirst(a)} and ${b} are kept apart: the link between them held up the ring, so its order is another now.`,
+    `${upperFirst(a)} and ${b} are no longer neighbours: the link between them slowed the ring, so the ring has another order.`,
 
   // The model as a file.
   keep: {
@@ -197,48 +198,48 @@ export const run = {
     formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
     about: {
       safetensors: 'Weights by name, for Python, PyTorch and others.',
-      tfjs: 'A zip of model.json and weights.bin: unpacked, tf.loadLayersModel takes it.',
-      keras: 'A .weights.h5 file for load_weights of a model of the same layers.',
+      tfjs: 'A zip of model.json and weights.bin. Unpack it for tf.loadLayersModel.',
+      keras: 'A .weights.h5 file for load_weights of a model with the same layers.',
     },
-    noLayers: 'This model is not made of TensorFlow.js layers, so other formats could not say what computes.',
+    noLayers: 'This model is not made of TensorFlow.js layers, so other formats cannot describe it.',
     save: 'Save model',
     saving: 'Saving …',
     which: 'Weights of',
     whichOf: { last: 'the last step', best: 'the best test seen here' },
     missedBest: (saved: number, best: number) =>
-      `This tab was not there at the best test, after ${plural(best, 'step')}: what it saved is the model after ${plural(saved, 'step')}.`,
+      `This tab missed the best test, after ${plural(best, 'step')}. It saved the model after ${plural(saved, 'step')}.`,
     checkpoint: 'Save checkpoint',
-    checkpointAbout: 'Weights, optimizer and where the data stands: all that it takes to go on, in any number of tabs',
+    checkpointAbout: 'Weights, optimizer state and data position: everything needed to continue in any number of tabs',
   },
 
-  // What can be taken along.
+  // Exports.
   curves: 'Curves (CSV)',
   curvesTitle: 'Loss, accuracy and world size by step, for a spreadsheet',
   trace: 'Timeline (Perfetto)',
   traceTitle: 'The last steps of all ranks as a trace: open it at ui.perfetto.dev or in chrome://tracing',
 
-  openRecordings: 'Look at recordings ↗',
+  openRecordings: 'Open recordings ↗',
 
-  // A recording that is looked at.
+  // The page of recordings.
   recording: {
-    title: 'Look at a flight recording',
-    lead: 'A recording holds the last collectives, steps and chunks of one rank. Several ranks’ recordings of one run, laid together, show who waited for whom.',
+    title: 'Flight recordings',
+    lead: 'A recording holds the last collectives, steps and chunks of one rank. Recordings of several ranks of a run show together who waited for whom.',
     choose: 'Choose recordings',
     drop: 'Or drop them here: peergrad-flight-rank-*.json. They stay in this tab.',
     files: 'Recordings',
     wrong: (file: string, what: string) => `${file} cannot be shown: ${what}`,
-    notJson: (message: string) => `it is no JSON (${message}). Download it again.`,
+    notJson: (message: string) => `it is not valid JSON (${message}). Download it again.`,
     notOurs: (path: string, message: string) =>
-      `at ${path === '' ? 'its top' : path} it says something else than a flight recording does: ${message}.`,
+      `it is not a flight recording: ${path === '' ? '' : `${path}: `}${message}.`,
     otherRun: (rank: number) =>
-      `it is of another world than the others here, or of rank ${rank} once more: clear these first.`,
+      `it belongs to another generation than the others, or repeats rank ${rank}. Clear the others first.`,
     clear: 'Clear',
     of: (rank: number, worldSize: number, generation: number) =>
       `rank ${rank} of ${worldSize}, generation ${generation}`,
-    noRing: 'No step of this recording went round a ring.',
+    noRing: 'No step of this recording used a ring.',
     round: 'All-reduce',
     roundOf: (step: number, bucket: number) => `step ${step}, bucket ${bucket}`,
-    from: 'as timed by',
+    from: 'measured by',
     ringLabel: (n: number) => `The ring of ${n} ranks`,
     timeline: 'The last steps',
     noSteps: 'No steps are recorded.',
@@ -247,28 +248,29 @@ export const run = {
     group: 'group',
     number: 'no.',
     call: 'call',
-    algorithm: 'way',
-    took: 'took',
+    algorithm: 'algorithm',
+    took: 'time',
     filesMissing: (ranks: readonly number[]) =>
-      `Nothing is known of ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}: add ${ranks.length === 1 ? 'its recording' : 'their recordings'}.`,
-    allThere: 'Every rank that is recorded here took part in every collective, and all ended.',
-    onlyOne: 'One rank’s view: what others did is not known.',
+      `No recording of ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}: add ${ranks.length === 1 ? 'it' : 'them'}.`,
+    allThere: 'Every recorded rank took part in every collective, and all collectives completed.',
+    onlyOne: 'This is the view of one rank; what others did is not known.',
     missing: (ranks: readonly number[], call: string, waiting: readonly number[]) =>
       `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${list(ranks)} never entered ${call}` +
       (waiting.length === 0
         ? '.'
         : `, for which ${waiting.length === 1 ? 'rank' : 'ranks'} ${list(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'}.`),
     stuck: (ranks: readonly number[], call: string) =>
-      `${call} had not ended on ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}, though every rank recorded here had entered it.`,
-    differs: (seq: number, calls: readonly string[]) => `Ranks do not agree what no. ${seq} is: ${calls.join('; ')}.`,
+      `${call} did not complete on ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}, although every recorded rank entered it.`,
+    differs: (seq: number, calls: readonly string[]) =>
+      `Ranks called different collectives as no. ${seq}: ${calls.join('; ')}.`,
     states: {
-      scheduled: 'not begun',
-      started: 'under way',
+      scheduled: 'not started',
+      started: 'in progress',
       completed: 'done',
       failed: 'failed',
       absent: 'missing',
       unknown: '',
     },
-    shown: (n: number, of: number) => `The newest ${n} of ${of}.`,
+    shown: (n: number, of: number) => `Showing the newest ${n} of ${of}.`,
   },
 };

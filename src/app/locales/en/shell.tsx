@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 
 export const shell = {
-  /** The title of a browser's tab at home. */
+  /** Title of the browser tab on the home page. */
   title: 'train one model in many tabs',
   leave: 'Leave',
   close: 'Close',
@@ -15,19 +15,19 @@ export const shell = {
   language: 'Language',
   recording: 'Download flight recording',
   recordingAbout:
-    'The last collectives of this rank, as JSON: laid beside the other ranks’, they show who waited for whom',
-  /** Errors are told in English, whatever the page's language. */
+    'The last collectives of this rank, as JSON. Compared with those of other ranks, they show who waited for whom',
+  /** Error messages are in English in every language. */
   failure: (message: ComponentChildren) => <>{message}</>,
-  pageMissing: 'This page could not be loaded: check the connection, then reload it.',
-  footer: 'Gradients go from browser to browser; the server only introduces them.',
+  pageMissing: 'This page could not be loaded. Check the connection, then reload it.',
+  footer: 'Gradients travel from browser to browser; the server only connects them.',
   thoughts: [
-    'Every tab holds the same model, and takes its own share of the samples.',
-    'From its share each tab computes a gradient: which way every number of the model should move.',
-    'The tabs stand in a ring. Each cuts its gradient into as many chunks as there are tabs and passes chunks to the right. In the first round the numbers are added up; in the second the sums are handed out.',
-    'Now all tabs hold the same average and take the same step. They stay equal to the last bit, as if one tab had seen all the samples.',
+    'Every tab holds the same model and computes on its own share of the samples.',
+    'Each tab computes a gradient from its share: the direction in which every number of the model should change.',
+    'The tabs form a ring. Each cuts its gradient into as many chunks as there are tabs and sends chunks to the right. In the first round the chunks are added up (reduce-scatter); in the second the sums are copied to all (all-gather).',
+    'All tabs now hold the same average and take the same step. They stay equal to the last bit, as if one tab had seen all samples.',
   ],
   straight:
-    'The chunks go straight from browser to browser. The server only introduces the tabs to each other; it never sees a gradient.',
+    'The chunks travel directly from browser to browser. The server only helps tabs connect; it never sees a gradient.',
   keys: (key: (name: string) => ComponentChildren) => (
     <>
       Keys: {key('Space')} plays and pauses, {key('←')} {key('→')} step, {key('Home')} {key('End')} go to either end,{' '}

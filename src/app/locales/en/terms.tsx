@@ -1,40 +1,62 @@
-/** Definitions, one sentence each; the key is the English word. */
+/** Definitions, a sentence or two each; the key is the English term. */
 export const terms = {
   rank: {
     word: 'rank',
     means: 'A rank is one tab of the job, with its number: 0, 1, 2, … Every rank holds a whole copy of the model.',
   },
-  'world size': { word: 'world size', means: 'The world size is how many ranks train together.' },
+  'world size': { word: 'world size', means: 'The world size is the number of ranks that train together.' },
+  generation: {
+    word: 'generation',
+    means: 'A generation is one fixed list of ranks. When a rank joins or leaves, the next generation begins.',
+  },
+  gradient: {
+    word: 'gradient',
+    means: 'A gradient shows, for every number of the model, in which direction to change it to lower the loss.',
+  },
   'all-reduce': {
     word: 'all-reduce',
     means:
-      'An all-reduce adds up one list of numbers per rank and gives every rank the sum. Here the lists are gradients, cut into chunks that travel round a ring, so that no rank sends more than twice its own list.',
+      'An all-reduce adds up one list of numbers per rank, and every rank receives the sum. Here the lists are gradients, cut into chunks that travel round a ring; no rank sends more than twice its own list.',
+  },
+  'reduce-scatter': {
+    word: 'reduce-scatter',
+    means:
+      'Reduce-scatter is the first half of a ring all-reduce: chunks are added up, until every rank has one finished sum.',
+  },
+  'all-gather': {
+    word: 'all-gather',
+    means:
+      'All-gather is the second half of a ring all-reduce: the finished sums are copied from rank to rank, until every rank has all of them.',
+  },
+  communication: {
+    word: 'communication',
+    means: 'Communication is the part of a step that a rank spends exchanging gradients with others.',
+  },
+  computation: {
+    word: 'computation',
+    means: 'Computation is the part of a step that a rank spends on gradients and updates of its own.',
+  },
+  overlapped: {
+    word: 'overlapped',
+    means:
+      'Communication is overlapped while the rank computes at the same time. The rest is exposed: the step waits for it.',
   },
   epoch: {
     word: 'epoch',
-    means: 'An epoch is one pass over all training samples, shared out among the ranks.',
+    means: 'An epoch is one pass over all training samples, divided among the ranks.',
   },
   straggler: {
     word: 'straggler',
     means: 'A straggler is the slowest rank of a step; the others wait for its chunks.',
   },
-  gradient: {
-    word: 'gradient',
-    means: 'A gradient says, for every number in the model, which way to change it so that the loss falls.',
-  },
   'own loss': {
     word: 'own loss',
     means:
-      'Between two exchanges a rank knows only how its own samples do: loss and samples per second are this rank’s alone.',
-  },
-  communication: {
-    word: 'talking',
-    means:
-      'Talking is the time spent exchanging gradients. It is hidden while something else, like reading the next gradients off the GPU, goes on beside it.',
+      'Between two exchanges a rank only knows the results of its own samples: loss and samples per second are those of this rank.',
   },
   'state hash': {
     word: 'state hash',
     means:
-      'A state hash is a fingerprint of all parameters and optimizer state: equal hashes mean that the ranks agree to the last bit.',
+      'A state hash is a fingerprint of all parameters and optimizer state: equal hashes mean that ranks agree to the last bit.',
   },
 };

@@ -3,7 +3,7 @@ import type { Messages } from '../en/index.ts';
 export const home: Messages['home'] = {
   title: '用许多标签页训练一个模型。',
   lead: (allReduce) => (
-    <>在几台机器上打开本页。每个标签页计算自己那份数据，再通过{allReduce}把各自的结果加起来，直接从浏览器到浏览器。</>
+    <>在几台机器上打开本页。每个标签页用自己那份数据算出梯度，再通过{allReduce}把梯度加起来，直接从浏览器到浏览器。</>
   ),
   start: '新建房间',
   code: '或输入房间码',
@@ -13,7 +13,7 @@ export const home: Messages['home'] = {
   codeLength: (letters) => `房间码由 ${letters} 个字母和数字组成，例如 K7F-3QX。`,
   codeLetters: '房间码里没有 0、O、1、I 和 L：请再看一眼。',
   saved: {
-    title: '接着上次继续',
+    title: '继续保存的训练',
     step: (step) => `第 ${step} 步`,
     when: (ago, room) => (
       <>

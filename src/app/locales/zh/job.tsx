@@ -3,12 +3,12 @@ import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
 const often = (steps: number | null): string =>
-  steps === null ? '时不时' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
+  steps === null ? '隔一段时间' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
 
 const strategies = {
   ddp: 'DDP',
   'parameter-server': '参数服务器',
-  'async-parameter-server': '参数服务器，不等待',
+  'async-parameter-server': '异步参数服务器',
   'data-parallel': '单页多工作线程',
   'local-sgd': '本地 SGD',
   diloco: 'DiLoCo',
@@ -39,12 +39,12 @@ const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']):
 export const job: Messages['job'] = {
   job: '任务',
   jobs: {
-    digits: 'digits（在此绘制的数字）',
+    digits: 'digits（在此生成的数字）',
     mnist: 'mnist（手写数字）',
     gpt: 'gpt（写文章）',
     images: '图像（自己的，按类别）',
     table: '表格（自己的 CSV）',
-    lesson: '课堂：动手把数加起来',
+    lesson: '课堂：动手做全归约',
   },
   model: '模型',
   models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）', own: '自己的层' },
@@ -58,13 +58,13 @@ export const job: Messages['job'] = {
   strategy: '策略',
   strategies,
   does: {
-    ddp: '每一步里，梯度沿着环相加：每个标签页发送的不到自己梯度的两倍，并且要等最慢的那个。',
-    'parameter-server': '每一步里，rank 0 收集所有梯度，再把参数发回去：只要两跳，但所有字节都走它的线路。',
-    'async-parameter-server': '类似参数服务器，但不必等慢的标签页：步子更快，用的参数略旧。',
+    ddp: '每一步用全归约求梯度的平均：每个标签页发送的不到自己梯度的两倍，并且要等最慢的那个。',
+    'parameter-server': '每一步由 rank 0 收集所有梯度，再把参数发回去：只要两跳，但所有字节都经过它的链路。',
+    'async-parameter-server': '类似参数服务器，但不必等慢的标签页：每步更快，所用参数略旧。',
     'data-parallel':
-      '由这一个标签页用几个工作线程训练：网络上什么也不传，但它们共用一台机器。多个标签页的房间会被拒绝。',
-    'local-sgd': '每个标签页自己学，时不时大家取平均：字节少，但其间彼此会走散。',
-    diloco: '像本地 SGD，但间隔更长，再由第二个优化器按大家学到的一起前进：字节最少，分开最久。',
+      '由这一个标签页用几个工作线程训练：网络上什么也不传，但它们共用一台机器。房间里只能有这一个标签页。',
+    'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均：字节少，但其间参数会逐渐分散。',
+    diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化：字节最少，分开最久。',
   },
   advanced: '更多设置',
   optimizer: '优化器',
@@ -74,13 +74,13 @@ export const job: Messages['job'] = {
   epochs: '轮数（epochs）',
   maxSteps: '最多几步',
   maxMinutes: '最多几分钟',
-  patience: '连续几次测试没有变好就停',
+  patience: '连续几次测试没有改善就停止',
   noLimit: '不限',
   seed: '随机种子',
-  schedule: '学习率走势',
+  schedule: '学习率调度',
   schedules: { constant: '不变', cosine: '按余弦下降', 'range-test': '寻找合适的' },
-  warmupSteps: '升到学习率的步数',
-  clipNorm: '梯度长度上限',
+  warmupSteps: '预热步数',
+  clipNorm: '梯度裁剪上限',
   weightDecay: '权重衰减',
   size: '大小',
   presets: {
@@ -93,13 +93,13 @@ export const job: Messages['job'] = {
   layers: '层数',
   heads: '注意力头数',
   width: '宽度',
-  context: '一次看到的 token 数',
+  context: '上下文 token 数',
   dropout: '随机失活',
-  tokens: '以什么为 token',
+  tokens: 'token 类型',
   tokenKinds: { characters: '字符', 'byte-pairs': '字节对' },
-  vocabulary: '字节对的数目',
+  vocabulary: '词表大小（字节对）',
   hidden: '隐藏单元数',
-  codec: '梯度传输格式',
+  codec: '梯度编码',
   codecs: {
     fp32: 'fp32',
     fp16: 'fp16 (1/2)',
@@ -118,7 +118,7 @@ export const job: Messages['job'] = {
   sources: {
     'built-in': '自带的寓言',
     files: '每个标签页选同样的文件',
-    shared: '主持人分发的文件',
+    shared: '主持人共享的文件',
     federated: '各标签页自己的文件',
     url: '网络',
   },
@@ -130,16 +130,16 @@ export const job: Messages['job'] = {
   colours: { 1: '灰度', 3: '红、绿、蓝' },
   target: '要预测的列',
   lastColumn: '最后一列',
-  task: '作为',
-  tasks: { none: '由其取值决定', classification: '类别', regression: '数量' },
+  task: '预测为',
+  tasks: { none: '自动判断', classification: '类别', regression: '数量' },
   loss: '损失函数',
   losses,
   notNumber: '这里要填一个数。',
   describe: (spec, who) => {
-    if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
+    if (spec.job === 'lesson') return '每个标签页有几个小数字，用全归约一步一步把它们加起来';
     const steps = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
     const timed = spec.maxMinutes === null ? steps : `${steps}，最多 ${spec.maxMinutes} 分钟`;
-    const length = spec.patience === null ? timed : `${timed}，或连续 ${spec.patience} 次测试没有变好`;
+    const length = spec.patience === null ? timed : `${timed}，或连续 ${spec.patience} 次测试没有改善`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
@@ -147,7 +147,7 @@ export const job: Messages['job'] = {
       spec.schedule === 'range-test'
         ? [`寻找学习率${timed}`, '']
         : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];
@@ -168,11 +168,11 @@ export const job: Messages['job'] = {
   },
   instead: {
     otherwise: (ranks, ringSteps) =>
-      `绕 ${ranks} 个 rank 的环，这些梯度要走 ${ringSteps} 步；改为两两或分组交换，步数少得多，所以这次训练没有环。`,
+      `在 ${ranks} 个 rank 的环上，这些梯度要走 ${ringSteps} 步；改为两两或分组交换，步数更少。这次训练没有环。`,
     server: '各 rank 把梯度发给 rank 0，再取回参数：这次训练没有环。',
     asyncServer: '各 rank 按自己的节奏把梯度发给 rank 0，再取回参数：这次训练没有环。',
-    powersgd: '各 rank 相加的是代表梯度的细长矩阵（PowerSGD），字节只有百分之几：没有梯度块绕环。',
-    average: (steps) => `每个 rank 自己学，${often(steps)}大家取参数的平均：其间什么也不传。`,
-    diloco: (steps) => `每个 rank 自己学，${often(steps)}大家按所学的平均一起前进：其间什么也不传。`,
+    powersgd: '各 rank 归约的是梯度的低秩因子（PowerSGD），字节只有百分之几：没有梯度块沿环传递。',
+    average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均：其间什么也不传。`,
+    diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化：其间什么也不传。`,
   },
 };

@@ -2,7 +2,7 @@ import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
 export const learned: Messages['learned'] = {
-  title: '它学到了什么',
+  title: '模型学到了什么',
   all: (n, steps, state) => (
     <>
       {n === 1 ? '由本标签页的模型回答' : `全部 ${n} 个 rank 持有同一个模型`}：已训练 {steps} 步，{state}。
@@ -15,7 +15,7 @@ export const learned: Messages['learned'] = {
   ),
   state: '状态指纹',
   asking: '正在询问模型……',
-  none: '本标签页没有可以询问的模型：它只是旁观，或者 GPU 已丢失。下一次训练会有新的模型。',
+  none: '本标签页没有模型：它只是观看，或者 GPU 已丢失。下一次训练会创建新的模型。',
 
   draw: '写一个数字',
   pad: (strokes) =>
@@ -23,8 +23,8 @@ export const learned: Messages['learned'] = {
   padImage: (label) => `一张测试图片，数字 ${label}。在上面书写即可重新开始；Delete 键清除。`,
   hint: '用手指或鼠标书写；也可以用方向键移动，空格键落笔和提笔。',
   clear: '清除',
-  seen: '模型看到的',
-  orAsk: '或者问它一张没有训练过的图片：',
+  seen: '模型的输入',
+  orAsk: '或者选一张没有训练过的图片：',
   askAbout: (label) => `询问这张测试图片：${label}`,
 
   answer: '它的回答',
@@ -36,7 +36,7 @@ export const learned: Messages['learned'] = {
 
   mistakes: '它认错的',
   wrong: (wrong, asked) =>
-    wrong === 0 ? `${asked} 张测试图片全部认对。` : `${asked} 张测试图片中认错 ${wrong} 张；这里是它最有把握却认错的。`,
+    wrong === 0 ? `${asked} 张测试图片全部认对。` : `${asked} 张测试图片中认错 ${wrong} 张；这里是其中置信度最高的。`,
   mistake: (label, guess, share) => (
     <>
       {label} 认成了 {guess}（{share}）
@@ -44,25 +44,25 @@ export const learned: Messages['learned'] = {
   ),
 
   confusion: {
-    title: '哪类被认成哪类',
+    title: '混淆矩阵',
     about: (samples, step) =>
-      `第 ${step} 步之后的全部 ${formatCount(samples)} 个测试样本：每行是一个真实类别，每列是一种回答；颜色越浓，占该行的比例越大。`,
+      `第 ${step} 步之后的全部 ${formatCount(samples)} 个测试样本：每行是一个真实类别，每列是一种预测；颜色越浓，占该行的比例越大。`,
     most: (truth, answer, times) => (
       <>
         最常认错的：把 {truth} 认成 {answer}（{times} 次）。
       </>
     ),
-    none: '每一类都认对了。',
+    none: '全部预测正确。',
     truth: '真实类别',
-    answer: '认成',
+    answer: '预测',
   },
 
-  weights: '它的第一层在看什么',
+  weights: '第一层的权重',
   pixelsOfUnit: (count, units) =>
-    `每张小图是一个单元（${count < units ? `${units} 个中的 ${count} 个` : `共 ${units} 个`}）：哪里有墨会让它兴奋，哪里有墨会让它安静。`,
+    `每张小图是一个单元（${count < units ? `${units} 个中的 ${count} 个` : `共 ${units} 个`}）：哪里有墨会激活它，哪里有墨会抑制它。`,
   windowOfUnit: (units, side) =>
-    `每张小图是 ${units} 个滤波器之一，它在图片上滑动：${side} × ${side} 像素的窗口长成什么样，它才会兴奋。`,
+    `每张小图是 ${units} 个滤波器之一，它在图片上滑动：${side} × ${side} 像素的窗口是什么样子，最能激活它。`,
   pictures: (count, scale) => `${count} 张第一层权重图，数值从 −${scale} 到 +${scale}。`,
-  hushes: '安静',
-  speaks: '兴奋',
+  hushes: '抑制',
+  speaks: '激活',
 };

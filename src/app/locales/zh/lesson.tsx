@@ -35,42 +35,42 @@ export const lesson: Messages['lesson'] = {
     }),
     reduceScatter: ({ n }) => ({
       title: '第一圈：相加',
-      text: `每一步，每个标签页把一块传给右边，再把自己的数加到从左边来的那一块上。${n - 1} 步之后，每个标签页都有一块算好的总和。这叫 reduce-scatter。`,
+      text: `每一步，每个标签页把一块传给右边，再把自己的数加到从左边来的那一块上。${n - 1} 步之后，每个标签页都有一块算好的总和。这叫归约散播（reduce-scatter）。`,
       task: '一步一步来，盯住其中一块，看它怎么走。',
     }),
     allGather: ({ n }) => ({
-      title: '第二圈：分发',
-      text: `算好的总和再走一圈。这次谁也不加，每个都留一份。再走 ${n - 1} 步，所有的行都一样：这叫 all-gather，全归约（all-reduce）也就完成了。`,
+      title: '第二圈：复制',
+      text: `算好的总和再走一圈。这次谁也不加，每个都留一份。再走 ${n - 1} 步，所有的行都一样：这叫全收集（all-gather），全归约（all-reduce）也就完成了。`,
       task: '继续，直到每一行都是同样的总和。',
     }),
     bytes: ({ n, k }) => ({
       title: '数一数字节',
-      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条线路每步送一块：一共 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到一行的两倍，而且${k % n === 0 ? '没有哪条线路比别的多' : '各条线路差不多一样多（数不能再切开）'}。`,
-      task: '线路可以同时收和发：每一步只算收、发里较大的那个。',
+      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条链路每步送一块：一共 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到一行的两倍，而且${k % n === 0 ? '没有哪条链路比别的多' : '各条链路差不多一样多（数不能再切开）'}。`,
+      task: '链路可以同时收和发：每一步只算收、发里较大的那个。',
     }),
     server: ({ n, k }) => ({
       title: '最容易想到的办法',
-      text: `大家都把自己的一行发给 rank 0，由它相加，再把总和发回来：这叫参数服务器。只要两步，可是 ${n - 1} 行、每行 ${k} 个数都从一条线路进来，又有 ${n - 1} 行出去。`,
-      task: '选“参数服务器”，走完它的两步，看看各条线路。',
+      text: `大家都把自己的一行发给 rank 0，由它相加，再把总和发回来：这叫参数服务器。只要两步，可是 ${n - 1} 行、每行 ${k} 个数都从一条链路进来，又有 ${n - 1} 行出去。`,
+      task: '选“参数服务器”，走完它的两步，看看各条链路。',
     }),
     compare: () => ({
       title: '更多标签页',
-      text: '有 N 个标签页、每个 K 个数时，最忙的线路在服务器那里要送 2K(N−1) 个数，在环上只有 2K(N−1)/N 个：不管来多少，都不到一行的两倍。',
+      text: '有 N 个标签页、每个 K 个数时，最忙的链路在服务器那里要送 2K(N−1) 个数，在环上只有 2K(N−1)/N 个：不管来多少，都不到一行的两倍。',
       task: '拖动滑块。十六台电脑，你会怎么安排？',
     }),
     slow: () => ({
-      title: '弄坏它：一条慢线路',
-      text: '有一条线路，每送一块要好几秒。先是它右边的邻居等；下一步，再后面的也要等：停顿每一步向前走一个 rank，直到整个环都按最慢的线路的速度走。',
-      task: '让一条线路变慢，然后一次走完所有步，看时间线。',
+      title: '弄坏它：一条慢链路',
+      text: '有一条链路，每送一块要好几秒。先是它右边的邻居等；下一步，再后面的也要等：停顿每一步向前走一个 rank，直到整个环都按最慢的链路的速度走。',
+      task: '让一条链路变慢，然后一次走完所有步，看时间线。',
     }),
     drop: () => ({
       title: '弄坏它：有人离开',
       text: '标签页关掉了，电池没电了。两边的邻居找到彼此，环在缺口处合拢，用剩下的数重新开始这一轮。',
-      task: '先走一两步，再让一个离开。',
+      task: '先走一两步，再移除一个。',
     }),
     training: () => ({
       title: '标签页就是这样训练的',
-      text: '把你的数换成梯度：这里最小的模型有 11 274 个数。每一步之后，标签页都做你刚才做的事，只要零点几秒（三十个标签页共用一个 Wi-Fi 时要一两秒），然后用同样的总和走同样的一步。这就是数据并行训练。',
+      text: '把你的数换成梯度：这里最小的模型有 11 274 个数。每一步之后，标签页都做你刚才做的事，只要零点几秒（三十个标签页共用一个 Wi-Fi 时要一两秒），然后用同样的总和走同样的一步。这就是数据并行训练（DDP）。',
     }),
   },
 
@@ -93,8 +93,8 @@ export const lesson: Messages['lesson'] = {
 
   phases: {
     before: '准备好了',
-    reduceScatter: '相加',
-    allGather: '分发',
+    reduceScatter: '归约散播',
+    allGather: '全收集',
     gathering: '发给 rank 0',
     returning: 'rank 0 发回',
     done: '全都一样',
@@ -118,7 +118,7 @@ export const lesson: Messages['lesson'] = {
   lastStep: {
     ready: '还什么都没有发送：每一行都是各自的。',
     alone: '第二个标签页加入时，环就合拢了。',
-    waiting: '你来时这一轮已经开始：你参加下一轮。',
+    waiting: '你加入时这一轮已经开始：你参加下一轮。',
     added: (sent, to, got, from, sum) => `你把 ${sent} 传给 rank ${to}；rank ${from} 给了你 ${got}：${sum}。`,
     copied: (sent, to, got, from) => `你把算好的 ${sent} 传给 rank ${to}，并留下 rank ${from} 给的 ${got}。`,
     chunk: (name, numbers) => `${name}（${numbers}）`,
@@ -145,26 +145,26 @@ export const lesson: Messages['lesson'] = {
   },
 
   modes: {
-    title: '怎样相加',
+    title: '方法',
     ring: '环',
     'parameter-server': '参数服务器',
-    note: '换一种方式会开始新的一轮。',
+    note: '换一种方法会开始新的一轮。',
   },
 
   bytes: {
-    title: '每条线路送了多少',
-    line: (rank, bytes, sent, received) => `Rank ${rank}：线路 ${bytes}；发送 ${sent}，接收 ${received}。`,
+    title: '每条链路送了多少',
+    line: (rank, bytes, sent, received) => `Rank ${rank}：链路 ${bytes}；发送 ${sent}，接收 ${received}。`,
     sent: '发送',
     received: '接收',
     busiest: (rank, bytes) => `最忙的是 rank ${rank}：${bytes}。`,
-    equal: (bytes) => `所有线路送的一样多：${bytes}。`,
+    equal: (bytes) => `所有链路送的一样多：${bytes}。`,
     none: '还没有。',
     formula: (n, k) => `在这一轮中测得。${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
     formulaSolo: (n, k) => `在这一轮中数出。${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
   },
 
   compare: {
-    title: '最忙的线路',
+    title: '最忙的链路',
     tabs: '标签页数 N',
     numbers: (k) => `每个 K = ${k} 个数`,
     ring: '环，2K(N−1)/N',
@@ -176,7 +176,7 @@ export const lesson: Messages['lesson'] = {
   },
 
   stall: {
-    title: '一条慢线路',
+    title: '一条慢链路',
     from: '哪一条',
     line: (from, to) => `rank ${from} 到 rank ${to}`,
     lineOf: (rank) => `rank ${rank} 发送的`,
@@ -189,17 +189,17 @@ export const lesson: Messages['lesson'] = {
     row: (rank, waits) => `Rank ${rank}：${waits}。`,
     step: (step, time) => `第 ${step} 步用了 ${time}`,
     none: '走了步之后，时间线就会出现。',
-    note: '一格是一步，从备齐要发的到收到要来的：画斜线的是在等待。',
+    note: '一格是一个 rank 的一步；斜线部分是等待。',
     ownClocks: '每个 rank 用自己的时钟。',
   },
 
   drop: {
-    title: '让一个离开',
+    title: '移除一个 rank',
     who: 'Rank',
-    yes: '让它离开',
+    yes: '移除',
     few: '至少要有两个 rank。',
     room: '关掉一个标签页，或断开一台设备的网络。',
-    host: '主持人可以请一个离开，或者有人关掉自己的标签页。',
+    host: '主持人可以移除一个，或者有人关掉自己的标签页。',
   },
 
   change: {

@@ -69,7 +69,7 @@ export const lobby: Messages['lobby'] = {
       gpt: '或者拖到这里：纯文本（UTF-8）。多个文件按文件名依次读取。',
     },
     stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
-    own: '文件只留在本标签页，也只有它用来学习。其他标签页得到梯度，并知道类别的名称、文章用到的字符，以及表格各列的名称、常见词语、均值和离散程度。',
+    own: '文件只留在本标签页，也只有它用来训练。其他标签页得到梯度，并知道类别的名称、文章用到的字符，以及表格各列的名称、常见词语、均值和离散程度。',
     reading: '正在读取文件……',
     count: (files) => `${files} 个文件`,
     rows: (rows, columns) => `${rows} 行，${columns} 列。`,
@@ -111,11 +111,11 @@ export const lobby: Messages['lobby'] = {
   },
   sharedFiles: {
     reading: '正在读取文件',
-    go: '文件只在本房间的标签页之间传：训练开始时，从本标签页传给所有人。',
+    go: '文件只留在本房间。训练开始时，由本标签页发给其他标签页。',
     lacking: '本标签页已经没有这些文件：请重新选择，除非这里另有标签页持有它们。',
-    watching: '只观看的标签页没有连接可以传文件：请让参加训练的标签页主持房间。',
+    watching: '只观看的标签页没有连接，无法发送文件：主持人必须是参加训练的标签页。',
     none: '主持人还没有选择文件。',
-    fromHost: '训练开始时由主持人传来：',
+    fromHost: '训练开始时由主持人共享：',
   },
   guests: {
     title: '来宾看到什么',
@@ -123,11 +123,11 @@ export const lobby: Messages['lobby'] = {
     parts: {
       job: '任务设置',
       player: '环的播放器',
-      grid: '谁持有什么',
+      grid: '每个 rank 的块',
       curves: '损失和准确率',
-      timeline: '时间花在哪里',
+      timeline: '时间线',
       ranks: '各 rank 与连接',
-      learned: '它学到了什么',
+      learned: '模型学到了什么',
     },
   },
   controls: {

@@ -14,8 +14,8 @@ export const ring: Messages['ring'] = {
   place: '进行到哪里',
   done: (steps, of) => `环上共 ${of} 步，已完成 ${steps} 步`,
   speed: '速度',
-  reduceScatter: '累加',
-  allGather: '分发',
+  reduceScatter: '归约散播：各块相加',
+  allGather: '全收集：总和复制给所有 rank',
   simulated: '模拟',
   nothing: '还没有可以回放的',
   took: (ms, slower, isStretched) =>
@@ -25,17 +25,20 @@ export const ring: Messages['ring'] = {
 
   titles: {
     own: '各自的梯度',
-    reduceScatter: (hop, of) => `累加 ${hop}/${of}`,
-    allGather: (hop, of) => `分发 ${hop}/${of}`,
+    reduceScatter: (hop, of) => `归约散播 ${hop}/${of}`,
+    allGather: (hop, of) => `全收集 ${hop}/${of}`,
     done: '全都相同',
     alone: '只有自己',
   },
   ownText: (isRun, n) => `${each(isRun)}都用自己那份样本算出了梯度，并切成 ${n} 块。`,
-  reduceScatterText: (isRun) => `${each(isRun)}把一块传给右边，再把自己的数加到收到的那块上。`,
+  reduceScatterText: (isRun) =>
+    `归约散播（reduce-scatter）：各块相加。${each(isRun)}把一块传给右边，再把自己的数加到收到的那块上。`,
   youAdd: (chunk, to, comes, from) =>
-    `你把块 ${chunk} 发给 rank ${to}，并把自己的数加到 rank ${from} 发来的块 ${comes} 上。`,
-  allGatherText: (isRun) => `每个算完的总和再绕环一圈，经过的${each(isRun)}都留下一份。`,
-  youCopy: (chunk, to, comes, from) => `你把算完的块 ${chunk} 传给 rank ${to}，并留下 rank ${from} 发来的块 ${comes}。`,
+    `归约散播（reduce-scatter）：你把块 ${chunk} 发给 rank ${to}，并把自己的数加到 rank ${from} 发来的块 ${comes} 上。`,
+  allGatherText: (isRun) =>
+    `全收集（all-gather）：总和复制给所有人。每个算完的总和再绕环一圈，${each(isRun)}都留下一份。`,
+  youCopy: (chunk, to, comes, from) =>
+    `全收集（all-gather）：你把算完的块 ${chunk} 传给 rank ${to}，并留下 rank ${from} 发来的块 ${comes}。`,
   doneText: (isRun) => `现在${each(isRun)}都有同样的总和，也就有同样的平均梯度：大家走同样的一步。`,
 
   cell: (rank, chunk) => `rank ${rank} 的块 ${chunk}`,
@@ -60,9 +63,9 @@ export const ring: Messages['ring'] = {
           ...(left === null ? [] : [`自己的块在 ${left} 时发出`]),
           ...(arrived === null ? [] : [`下一块在 ${arrived} 时到达`]),
         ].join('，')}。`,
-  noTimes: '模拟：没有人计时。',
-  hint: '每列是一块，每行是一个 rank；每个小格表示哪个 rank 的数已经加进来。各行相同就完成了。指向一格，就能跟随那一块。',
-  grid: (n) => `谁有什么：${n} 个 rank、${n} 块。用方向键逐格移动，Esc 离开；播放器下的文字说明正在发生什么。`,
+  noTimes: '模拟：没有测量时间。',
+  hint: '每行是一个 rank，每列是一块；格子里的小格表示哪些 rank 的数已经加进来。指向一格，就能跟随那一块。',
+  grid: (n) => `每个 rank 的块：${n} 个 rank、${n} 块。用方向键逐格移动，Esc 离开；播放器下的文字说明正在发生什么。`,
   onEdges: '环上的块：用方向键绕环移动，Esc 离开。',
   edge: (chunk, from, to) => `块 ${chunk}，从 rank ${from} 到 rank ${to}`,
 

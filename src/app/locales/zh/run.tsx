@@ -4,15 +4,14 @@ import type { Messages } from '../en/index.ts';
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
 export const run: Messages['run'] = {
-  /** The note of a run that is not there. */
-  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和虚构的网络算出，损失和准确率来自公式。`,
+  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和模拟的网络算出，损失和准确率来自公式。`,
   title: '训练',
   ring: '环',
   ranks: '各 rank',
   curvesSection: '曲线',
-  holds: '谁有什么',
+  holds: '每个 rank 的块',
   ranksPanel: '各 rank',
-  timeline: '时间花在哪里',
+  timeline: '时间线',
   links: '环上的连接',
   startAgain: '重新开始',
   joinAgain: '重新加入',
@@ -24,7 +23,7 @@ export const run: Messages['run'] = {
   fileDistribution: {
     title: '文件',
     about: (held, total) => `这里已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
-    all: (total) => `${formatBytes(total)} 全在这里，正传给其他人。`,
+    all: (total) => `${formatBytes(total)} 全在这里，正在发给其他标签页。`,
   },
 
   stepLabel: '步数',
@@ -40,7 +39,7 @@ export const run: Messages['run'] = {
     if (odd.length === 0) return '不全一致';
     return odd.length <= 2 ? `${ranksOf(odd)} 不一致` : `${of} 个中 ${odd.length} 个不一致`;
   },
-  overlapped: (share) => `${share} 被隐藏`,
+  overlapped: (share) => `${share} 重叠`,
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
     const name = codec === 'powersgd' ? 'PowerSGD' : codec;
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
@@ -61,19 +60,20 @@ export const run: Messages['run'] = {
   timeLeft: '剩余时间',
   done: '完成',
 
-  whereStepGoes: '每个 rank 的一步花在哪里',
+  whereStepGoes: '各 rank 一步的用时',
   oneStep: '一步',
   computation: '计算',
   communication: '通信',
-  rest: '其余',
+  rest: '其他',
   longest: (straggler) => <>计算最久的是{straggler}</>,
-  statisticsLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后可知。`,
-  laneLabel: (rank, computing, talking, step) => `rank ${rank}：计算 ${computing}，通信 ${talking}，一步 ${step}`,
+  statisticsLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后显示。`,
+  laneLabel: (rank, computation, communication, step) =>
+    `rank ${rank}：计算 ${computation}，通信 ${communication}，一步 ${step}`,
 
   rank: 'rank',
   computesWith: '计算设备',
   sent: '已发送',
-  received: '收回',
+  received: '已接收',
   link: '连接',
   state: '状态',
   remove: '移出',
@@ -126,7 +126,7 @@ export const run: Messages['run'] = {
     update: '更新',
     send: '发送',
     wait: '等左邻',
-    reduce: '求和',
+    reduce: '归约',
     exchange: '交换',
   },
   slowest: '最慢的一步',
@@ -136,17 +136,17 @@ export const run: Messages['run'] = {
   further: '缩小（−）',
   step: (step) => `第 ${step} 步`,
   timelineLabel: (n) => `${n} 个 rank 最近几步的时间线。方向键逐段移动，加减键缩放；后面有最近一步的表格。`,
-  timelineHelp: '上半行是 rank 独自做的事，下半行是与别人一起做的。指向一段可看详情；拖动、双指或 + − 可放大。',
+  timelineHelp: '上半行是计算，下半行是通信。指向一段可看详情；拖动、双指或 + − 可放大。',
   whoDoes: (rank, name, does) => `rank ${rank}${name === '' ? '' : `（${name}）`}：${does}`,
   howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
   aligned: (error, you) =>
-    `各 rank 的时钟用同一次交换的结束时刻来对齐：各行之间最多可能错开 ${error}。` +
+    `各 rank 的时钟按同一次交换的结束时刻对齐：各行之间最多可能错开 ${error}。` +
     (you === null
       ? '每一行都按该 rank 的记录显示。'
       : '你自己的一行是精确的；其他 rank 报告最近 16 步，每步至多 24 段。'),
 
   who: (rank, name) => `rank ${rank}${name === '' ? '' : `（${name}）`}`,
-  stragglersLater: (every) => `谁拖慢了环：rank 之间每 ${every} 步交换一次统计，之后可知。`,
+  stragglersLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后才知道谁拖慢了环。`,
   nobodySlow: '没有谁拖慢环：各 rank 和各连接都差不多快。',
   slowRank: (who, causes) => `${who} 拖慢了环：${causes.join('，')}。`,
   slowComputing: (times) => `它的计算用时是其他 rank 的 ${times} 倍`,
@@ -169,7 +169,7 @@ export const run: Messages['run'] = {
     save: '保存模型',
     saving: '正在保存……',
     which: '权重取自',
-    whichOf: { last: '最后一步', best: '在此见过的最好测试' },
+    whichOf: { last: '最后一步', best: '本标签页最好的一次测试' },
     missedBest: (saved: number, best: number) =>
       `最好的一次测试在第 ${best} 步之后，那时这个标签页不在：保存的是第 ${saved} 步之后的模型。`,
     checkpoint: '保存检查点',
@@ -191,14 +191,14 @@ export const run: Messages['run'] = {
     files: '记录',
     wrong: (file, what) => `无法显示 ${file}：${what}`,
     notJson: (message) => `它不是 JSON（${message}）。请重新下载。`,
-    notOurs: (path, message) => `${path === '' ? '顶层' : path} 处与飞行记录的格式不符：${message}。`,
-    otherRun: (rank) => `它与这里的其他记录不属于同一个世界，或者 rank ${rank} 重复了：请先清空。`,
+    notOurs: (path, message) => `它不是飞行记录：${path === '' ? '' : `${path}：`}${message}。`,
+    otherRun: (rank) => `它与这里的其他记录不属于同一个 generation，或者 rank ${rank} 重复了：请先清空。`,
     clear: '清空',
-    of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，第 ${generation} 代`,
-    noRing: '这份记录里没有哪一步是绕环进行的。',
+    of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，generation ${generation}`,
+    noRing: '这份记录里没有哪一步使用了环。',
     round: '全归约',
     roundOf: (step, bucket) => `第 ${step} 步，第 ${bucket} 桶`,
-    from: '计时者',
+    from: '测量者',
     ringLabel: (n) => `${n} 个 rank 的环`,
     timeline: '最近几步',
     noSteps: '没有记录到训练步。',
@@ -207,15 +207,15 @@ export const run: Messages['run'] = {
     group: '组',
     number: '序号',
     call: '调用',
-    algorithm: '方式',
+    algorithm: '算法',
     took: '用时',
-    filesMissing: (missing) => `对 ${ranksOf(missing)} 一无所知：请加入它们的记录。`,
+    filesMissing: (missing) => `没有 ${ranksOf(missing)} 的记录：请添加。`,
     allThere: '这里记录的每个 rank 都参加了每一次集合通信，而且全部完成。',
     onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
     missing: (missing, call, waiting) =>
       `${ranksOf(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranksOf(waiting)} 在等待`}。`,
     stuck: (stuck, call) => `${call} 在 ${ranksOf(stuck)} 上尚未结束，尽管这里记录的每个 rank 都进入了它。`,
-    differs: (seq, calls) => `各 rank 对第 ${seq} 号是什么意见不一：${calls.join('；')}。`,
+    differs: (seq, calls) => `各 rank 的第 ${seq} 号调用不同：${calls.join('；')}。`,
     states: {
       scheduled: '未开始',
       started: '进行中',

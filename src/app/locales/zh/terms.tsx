@@ -5,22 +5,36 @@ export const terms: Messages['terms'] = {
     word: '编号（rank）',
     means: '每个参与训练的标签页都有一个编号（rank）：0、1、2……每一个都持有完整的模型副本。',
   },
-  'world size': { word: '总数（world size）', means: '一起训练的标签页的个数。' },
+  'world size': { word: '总数（world size）', means: '一起训练的 rank 的个数。' },
+  generation: {
+    word: '成员代（generation）',
+    means: '一个 generation 是一份固定的 rank 名单；有 rank 加入或离开时，就开始下一个 generation。',
+  },
+  gradient: { word: '梯度', means: '梯度指出：模型里的每个数该往哪个方向改，损失才会下降。' },
   'all-reduce': {
     word: '全归约（all-reduce）',
     means:
-      '全归约把每个 rank 的一列数加起来，再让每个 rank 都得到总和。这里的数列是梯度：它被切成小块沿环传递，所以谁发送的都不会超过自己数列的两倍。',
+      '全归约把每个 rank 的一列数加起来，再让每个 rank 都得到总和。这里的数列是梯度：它被切成小块沿环传递，每个 rank 发送的都不超过自己数列的两倍。',
+  },
+  'reduce-scatter': {
+    word: '归约散播（reduce-scatter）',
+    means: '环形全归约的前一半：各块逐步相加，最后每个 rank 各有一块算完的总和。',
+  },
+  'all-gather': {
+    word: '全收集（all-gather）',
+    means: '环形全归约的后一半：算完的总和沿环传递并复制，最后每个 rank 都有全部总和。',
+  },
+  communication: { word: '通信', means: '一步之中，rank 用于与其他 rank 交换梯度的时间。' },
+  computation: { word: '计算', means: '一步之中，rank 用于计算自己的梯度和更新参数的时间。' },
+  overlapped: {
+    word: '重叠（overlapped）',
+    means: '通信进行时，如果 rank 同时在计算，这部分通信就是重叠的；其余部分是暴露的，这一步必须等它。',
   },
   epoch: { word: '轮次（epoch）', means: '一个轮次就是把全部训练样本过一遍，由所有 rank 分担。' },
   straggler: { word: '掉队者', means: '一步里最慢的 rank；其余的都要等它的数据块。' },
-  gradient: { word: '梯度', means: '梯度告诉我们：模型里的每个数该往哪个方向改，损失才会下降。' },
   'own loss': {
     word: '自己的损失',
-    means: '在两次交换之间，每个 rank 只知道自己样本的表现：这里的损失和速度只是本 rank 的。',
-  },
-  communication: {
-    word: '通信',
-    means: '通信是交换梯度所花的时间。如果同时还在做别的事（例如从 GPU 读取下一批梯度），这段时间就被“隐藏”了。',
+    means: '在两次交换之间，每个 rank 只知道自己样本的结果：这里的损失和速度只是本 rank 的。',
   },
   'state hash': {
     word: '状态指纹',
