@@ -1,4 +1,4 @@
-/** Which page, between which header and footer. */
+/** The current page, with header and footer. */
 import { useEffect } from 'preact/hooks';
 import { Footer, Header } from './components/Header.tsx';
 import { helpOpen, HowItWorks } from './components/HowItWorks.tsx';
@@ -26,7 +26,7 @@ export function App() {
     return () => removeEventListener('keydown', onkey);
   }, []);
   const job = view.value.lobby?.job.job ?? null;
-  // Whoever is in a room needs the run's page soon, and then maybe without a server.
+  // A tab in a room needs the run's page soon, perhaps without a server.
   useEffect(() => {
     if (job === 'lesson') RoomLesson.fetch();
     else if (job !== null) Run.fetch();

@@ -1,4 +1,4 @@
-/** The page, from the address to the first picture. */
+/** Starts the page. */
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
@@ -27,7 +27,7 @@ import './styles/written.css';
 import './styles/lesson.css';
 
 export async function start(): Promise<void> {
-  // In its own words from the first picture on.
+  // The first picture is in the chosen language.
   await startLanguage(route.peek().query.get('lang'));
   effect(() => {
     const { query } = route.value;
@@ -44,7 +44,7 @@ export async function start(): Promise<void> {
   keepAwake(isWatching);
   render(<App />, document.querySelector('#app')!);
 
-  // Not in a component: a hidden tab draws nothing, and must join all the same.
+  // Not in a component: a hidden tab draws nothing and must join anyway.
   const { auto, page, room } = route.peek();
   if (page === 'simulated') simulate();
   if (auto && room !== null) void joinByItself(room);

@@ -1,7 +1,6 @@
 /**
- * Entry: loads the page, and says so where a part of it does not come, as on a crowded line. Else
- * such a page would stay blank for ever. Words are here, and not in `words/`, as that is a part
- * like any other.
+ * Entry: loads the page and shows an error if a part of it fails to load; otherwise the page would
+ * stay blank. The texts are here, as `locales/` is such a part too.
  */
 const MISSING = {
   en: ['A part of this page did not load. Check the connection, then ', 'reload it', '.'],

@@ -1,14 +1,14 @@
-/** Gives the user a file. */
+/** Downloads. */
 
-/** After this the browser has read the file, milliseconds: some read it late. */
+/** Milliseconds until the browser has certainly read the file. */
 const READ_MS = 30_000;
 
-/** Saves `value` as a JSON file of that name, where this browser puts downloads. */
+/** Downloads `value` as a JSON file. */
 export function saveJson(name: string, value: unknown): void {
   saveFile(name, JSON.stringify(value), 'application/json');
 }
 
-/** Saves `content` as a file of that name and media type. */
+/** Downloads `content` as a file. */
 export function saveFile(name: string, content: string | Uint8Array<ArrayBuffer>, type: string): void {
   const url = URL.createObjectURL(new Blob([content], { type }));
   const link = document.createElement('a');

@@ -1,4 +1,4 @@
-/** What the browser says about its user and its window, as signals. */
+/** Facts about the user and the window, as signals. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 function mediaSignal(query: string): ReadonlySignal<boolean> {

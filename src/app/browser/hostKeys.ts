@@ -1,11 +1,11 @@
 /**
- * The keys of rooms that this browser opened: with one, a tab that was closed is a host of its room
- * again.
+ * Keys of rooms that this browser opened. With a key, a tab that was closed becomes a host of its
+ * room again.
  */
 import * as v from 'valibot';
 import { remembered } from './remembered.ts';
 
-/** Rooms whose keys are kept, the latest: a key is good for a day. */
+/** Rooms whose keys are kept; a key is valid for a day. */
 const MAX_ROOMS = 16;
 
 const Keys = v.array(v.strictObject({ room: v.string(), key: v.string() }));
@@ -26,7 +26,7 @@ function read(): Keys {
   try {
     return v.parse(Keys, JSON.parse(stored.get() ?? '[]'));
   } catch {
-    // Not of this version.
+    // Another version wrote this.
     return [];
   }
 }

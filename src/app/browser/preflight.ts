@@ -1,7 +1,4 @@
-/**
- * Can this tab take part? Asked before anyone joins, answered in plain words, each failure with
- * what to do about it.
- */
+/** Checks whether this tab can take part, before it joins. Each failed check has a remedy. */
 import { messages } from '../locales/index.ts';
 
 export type Verdict =
@@ -12,10 +9,11 @@ export type Verdict =
   /** Cannot work. */
   | { kind: 'bad'; text: string; fix: string };
 
-/** A broken driver makes `requestAdapter` hang: better to go on without the GPU. */
+/** A broken driver makes `requestAdapter` hang; the tab then continues without the GPU. */
 const ADAPTER_DEADLINE_MS = 5000;
 /**
- * A first local candidate comes within milliseconds; three seconds is a browser that will not tell.
+ * A first local candidate arrives within milliseconds. A browser that needs three seconds reports
+ * none.
  */
 const CANDIDATE_DEADLINE_MS = 3000;
 
@@ -81,7 +79,7 @@ function adapterName(info: { description: string; vendor: string; architecture: 
   return parts.length === 0 ? messages.value.join.checks.unnamed : parts.join(' ');
 }
 
-/** `promise`'s value, or `undefined` after `ms`. */
+/** The value of `promise`, or `undefined` after `ms`. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const deadline = new Promise<undefined>((resolve) => {

@@ -1,6 +1,6 @@
-/** What this browser keeps for the page, small things only: choices and names. */
+/** Choices and names that this browser keeps for the page. */
 
-/** A value kept in this browser; storage may be forbidden, then it is forgotten with the page. */
+/** A stored value. Where storage is forbidden, it lasts as long as the page. */
 export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
   return {
     get() {

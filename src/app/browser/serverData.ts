@@ -1,6 +1,4 @@
-/**
- * Whether the server that gave us this page also serves IDX files, so that nobody has to pick any.
- */
+/** Whether the server of this page also serves IDX files. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 /** The server's folder, as a job's data URL. */
@@ -9,10 +7,7 @@ export const SERVER_DATA = '/data/';
 const found = signal(false);
 export const serverHasData: ReadonlySignal<boolean> = found;
 
-/**
- * Asks once; a server without data lists none, and another than ours may answer 404, or with its
- * start page.
- */
+/** Asks once. A server without data lists none; another server may answer 404 or its start page. */
 export async function askForServerData(): Promise<void> {
   try {
     const response = await fetch(`${SERVER_DATA}index.json`);

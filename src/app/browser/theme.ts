@@ -1,7 +1,4 @@
-/**
- * Light, dark, letters large enough for a projector; and how wide the page is, measured in such
- * letters.
- */
+/** Theme, size of letters, and the width of the page measured in letters. */
 import { computed, effect, signal } from '@preact/signals';
 import { prefersDark, windowWidth } from './env.ts';
 import { remembered } from './remembered.ts';
@@ -11,26 +8,26 @@ type Theme = 'light' | 'dark';
 const storedTheme = remembered('peergrad.theme');
 const storedSize = remembered('peergrad.size');
 
-/** What the user chose here, else what the system says. */
+/** The user's choice, else the system's. */
 const chosen = signal<Theme | null>(readTheme());
 export const theme = computed<Theme>(() => chosen.value ?? (prefersDark.value ? 'dark' : 'light'));
-/** Everything half as large again, to be read across a room. */
+/** Large letters, by a factor of 1.5, for a projector. */
 export const projector = signal(storedSize.get() === 'projector');
 
-/** How much larger than usual everything is: the style sheets' `--zoom`. */
+/** The factor of all sizes: the style sheets' `--zoom`. */
 export const zoom = computed(() => (projector.value ? 1.5 : 1));
-/** Text of the smallest size, pixels, for what is drawn by hand. */
+/** Smallest text size of canvases, pixels. */
 export const smallText = computed(() => 13 * zoom.value);
 
 /**
- * Below the first width everything but the essential is folded away; below the second, columns are
- * fewer. Pixels.
+ * Widths, pixels: below the first, less important parts are folded; below the second, there are
+ * fewer columns.
  */
 const NARROW = 720;
 const MIDDLE = 1200;
 
 /**
- * Decided here for scripts and, by an attribute, for the style sheets: large letters make a window
+ * Computed here for scripts and, as an attribute, for the style sheets. Large letters make a window
  * narrower.
  */
 export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
@@ -40,7 +37,7 @@ export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
 
 export function toggleTheme(): void {
   const next = theme.peek() === 'dark' ? 'light' : 'dark';
-  // A choice that equals the system's is no choice: follow the system again.
+  // A choice that equals the system's setting is dropped.
   chosen.value = (next === 'dark') === prefersDark.peek() ? null : next;
   storedTheme.set(chosen.peek());
 }
@@ -50,7 +47,7 @@ export function toggleProjector(): void {
   storedSize.set(projector.peek() ? 'projector' : null);
 }
 
-/** Looks as a link asks for; what it does not name stays. */
+/** Applies the theme and size of a link; missing settings are unchanged. */
 export function lookAs(query: URLSearchParams): void {
   const asked = query.get('theme');
   if (isTheme(asked)) chosen.value = asked;
@@ -58,7 +55,7 @@ export function lookAs(query: URLSearchParams): void {
   if (size !== null) projector.value = size === 'projector';
 }
 
-/** Keeps the document's attributes, which the style sheets read, in step. */
+/** Updates the attributes of the document that style sheets read. */
 export function applyTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;

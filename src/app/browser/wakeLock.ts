@@ -1,9 +1,9 @@
-/** Keeps the screen on while it shows a run: on a phone that sleeps, the page sleeps too. */
+/** Keeps the screen on while it shows a run: a phone that sleeps suspends the page too. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 
 /**
  * Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted`. A browser
- * may refuse, and that is all right.
+ * may refuse; the run continues.
  */
 export function keepAwake(isWanted: ReadonlySignal<boolean>): void {
   let lock: Promise<WakeLockSentinel | null> | null = null;

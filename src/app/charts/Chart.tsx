@@ -1,7 +1,7 @@
 /**
- * One curve over steps or time, in ink on paper: faint raw values under a smoothed line, or points
- * where somebody measured. uPlot draws. All charts of a page show the same stretch of x, which a
- * drag chooses and a double click or Escape leaves, and their crosshairs move together.
+ * One curve over steps or time, drawn by uPlot: faint raw values under a smoothed line, or points.
+ * All charts of a page show the same range of x. A drag selects it; a double click or Escape resets
+ * it. Crosshairs move together.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -12,43 +12,40 @@ import { smallText, theme, zoom } from '../browser/theme.ts';
 
 interface ChartData {
   x: readonly number[];
-  /** Drawn faint; leave out for points. */
+  /** Faint raw values; missing for points. */
   raw?: readonly (number | null)[];
-  /** The line to follow. */
+  /** The smoothed line. */
   line: readonly (number | null)[];
 }
 
-/**
- * A place on x where something changed: a line with a few words, or with none a notch below the
- * curve.
- */
+/** A change at a place on x: a line with a label, or a notch below the curve. */
 export interface Mark {
   x: number;
   label: string | null;
 }
 
-/** A stretch of x. */
+/** A range of x. */
 export interface Range {
   min: number;
   max: number;
 }
 
 interface Props {
-  /** Which quantity: the crosshairs of charts with the same one move together. */
+  /** The quantity; crosshairs of charts with the same key move together. */
   sync: string;
   data: ChartData;
   marks: readonly Mark[];
   height: number;
   points: boolean;
-  /** Fixed range of y; otherwise what the data need. */
+  /** Fixed range of y; otherwise it follows the data. */
   range?: readonly [number, number];
-  /** The stretch that is shown; `null` for all. */
+  /** The visible range; `null`: all. */
   shown: Signal<Range | null>;
-  /** Where something else than a chart is pointed at. */
+  /** The place of the pointer in another view. */
   pointedX: number | null;
   formatX: (value: number) => string;
   formatY: (value: number) => string;
-  /** The point under the crosshair, if any. */
+  /** The point under the crosshair. */
   onhover: (index: number | null) => void;
   label: string;
 }
@@ -101,11 +98,11 @@ function show(plot: uPlot, stretch: Range | null): void {
   plot.setScale('x', stretch ?? { min: xs[0] ?? 0, max: xs.at(-1) ?? 1 });
 }
 
-/** Moves the crosshair there, unless a pointer has it. */
+/** Moves the crosshair, unless a pointer has it. */
 function point(plot: uPlot, x: number | null): void {
   if (plot.over.matches(':hover')) return;
   const left = x === null ? -1 : plot.valToPos(x, 'x');
-  // Without a word to whoever listens: all are pointed at the same place.
+  // No event: all charts have the same place already.
   plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
 }
 
@@ -153,8 +150,7 @@ function optionsFor(
       },
       {
         ...axis,
-        // `100 %` beside the gap, also where digits are wide; the same in all charts, so that their
-        // x axes line up.
+        // Wide enough for `100 %`; equal in all charts, so that their x axes align.
         size: text * 3.6 + LABEL_GAP,
         gap: LABEL_GAP,
         space: text * 2.4,
@@ -203,7 +199,7 @@ function optionsFor(
   };
 }
 
-/** A faint line at each mark, and its label beside it where no other label is in the way. */
+/** Draws a faint line at each mark, and its label where there is room. */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;
   const scale = uPlot.pxRatio;
@@ -239,7 +235,7 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (n
   ctx.restore();
 }
 
-/** A small triangle that stands on the axis. */
+/** Draws a small triangle on the axis. */
 function drawNotch(ctx: CanvasRenderingContext2D, x: number, bottom: number, size: number): void {
   ctx.beginPath();
   ctx.moveTo(x - size, bottom);
@@ -248,12 +244,12 @@ function drawNotch(ctx: CanvasRenderingContext2D, x: number, bottom: number, siz
   ctx.fill();
 }
 
-/** Steps and seconds are whole. */
+/** Ticks of steps and seconds are integers. */
 const WHOLE = [1, 2, 5]
   .flatMap((lead) => Array.from({ length: 9 }, (_, power) => lead * 10 ** power))
   .sort((a, b) => a - b);
 
-/** From zero to a little over the highest value, outliers included: nothing is cut off. */
+/** From zero to a little over the highest value, outliers included. */
 function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {
   if (min === null || max === null) return [0, 1];
   return [Math.min(0, min), max > 0 ? max * 1.05 : 1];

@@ -1,7 +1,4 @@
-/**
- * Loss and accuracy over steps or time; each also as a small table, for those who do not see
- * curves.
- */
+/** Loss and metrics over steps or time, with tables for screen readers. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../locales/format.ts';
@@ -27,8 +24,8 @@ interface Props {
 }
 
 /**
- * Both curves, and what they share: axis, stretch and crosshair. Of a run that looks for a rate,
- * the one that shows it.
+ * Both curves with a common axis, range and crosshair. A learning-rate range test shows loss by
+ * rate instead.
  */
 export function Curves({ run, pointed }: Props) {
   const { charts } = messages.value;
@@ -92,7 +89,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
-    // Axes need something to stand on before the first step.
+    // Axes need a range before the first step.
     if (points.length === 0) return { x: [0, 1], raw: [null, null], line: [null, null] };
     const raw = points.map((point) => point.value);
     return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
@@ -142,7 +139,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   );
 }
 
-/** How well held-out samples are answered: by the first metric, or another that is chosen. */
+/** Results on held-out samples: the first metric, or the chosen one. */
 function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const { charts } = messages.value;
   const { evaluations, losses } = run;
@@ -159,7 +156,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
   const data = useMemo(
-    // A place without a value at either end: the same stretch of x as the loss above.
+    // Empty values at both ends keep the range of x equal to that of the loss.
     () => ({
       x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
       line: [null, ...evaluations.map(valueOf), null],
@@ -193,7 +190,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         </span>
       </figcaption>
       <Chart
-        // A chart keeps the range that it began with.
+        // A chart keeps the range that it was created with.
         key={name}
         {...chartProps(axis, shown, pointed, losses.points)}
         data={data}
@@ -210,7 +207,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   );
 }
 
-/** What charts of one run have in common. */
+/** Settings that all charts of a run share. */
 function chartProps(
   axis: XAxis,
   shown: Signal<Range | null>,
@@ -227,7 +224,7 @@ function chartProps(
   };
 }
 
-/** Points at a place of the charts, or at none. */
+/** The points at a place of the charts. */
 function tell(pointed: Signal<Pointed | null>, place: Place | undefined): void {
   const now = pointed.peek();
   if (now?.by === 'timeline' || now?.step === place?.step) return;

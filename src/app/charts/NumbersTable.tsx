@@ -1,15 +1,15 @@
-/** A curve as a small table, for those who do not see curves. */
+/** A curve as a small table, for screen readers. */
 import { messages } from '../locales/index.ts';
 
-/** Rows of it. */
+/** Rows of the table. */
 const MOST = 12;
 
 interface Props<Row> {
-  /** What was measured, and over what. */
+  /** Quantity and axis. */
   name: string;
   over: string;
   rows: readonly Row[];
-  /** Where on the curve a row is, and its value. */
+  /** Place on the curve, and value. */
   say: (row: Row) => readonly [place: string, value: string];
 }
 

@@ -1,7 +1,4 @@
-/**
- * Loss over the learning rate, of a run that looks for one: flat, falling, exploding; with the rate
- * that was found.
- */
+/** Loss over the learning rate of a range test, with the suggested rate. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { rangeRate } from '../../optim/schedule.ts';
@@ -14,8 +11,8 @@ import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**
- * Losses above so many times the highest of the first quarter, whose rates teach nothing, are drawn
- * there: of an explosion one sees that it is one, and else nothing but it.
+ * Losses are cut at this multiple of the highest loss of the first quarter: an explosion is visible
+ * without flattening the rest.
  */
 const HIGHEST = 1.5;
 const IDLE_SHARE = 0.25;

@@ -1,8 +1,8 @@
-/** What the charts of a run share: their axis, and the step that is pointed at. */
+/** What the charts of a run share: the axis, and the step under the pointer. */
 
 export type XAxis = 'step' | 'time';
 
-/** A step that is pointed at, and where: who points moves its own crosshair. */
+/** The step under the pointer and its view, which moves its own crosshair. */
 export interface Pointed {
   step: number;
   by: 'charts' | 'timeline';

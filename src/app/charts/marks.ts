@@ -1,4 +1,4 @@
-/** What is marked on the curves of a run, in words; pure. */
+/** Marks on the curves of a run, in words; pure. */
 import type { Run, WorldChange } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import type { XAxis } from './axis.ts';
@@ -14,7 +14,7 @@ export function xOf(axis: XAxis, place: Place): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 
-/** More names in a line than this are counted. */
+/** More names than this are counted. */
 const MOST_NAMES = 2;
 
 /** `ada joined`, `ben left, ada is back`, `6 joined`. */
@@ -31,7 +31,7 @@ export function sayChange({ joined, returned, left, from, to }: WorldChange): st
   return parts.length > 0 ? parts.join(', ') : charts.ranks(from, to);
 }
 
-/** In the order of x. */
+/** Marks in the order of x. */
 export function marksOf({ changes, saves }: Pick<Run, 'changes' | 'saves'>, axis: XAxis): Mark[] {
   return [
     ...changes.map((one) => ({ x: xOf(axis, one), label: sayChange(one) })),

@@ -1,7 +1,4 @@
-/**
- * What went wrong and what to do about it, in the engine's own words: every error of ours says
- * both.
- */
+/** An error in the engine's words: what went wrong and what to do. */
 import type { ComponentChildren } from 'preact';
 import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';

@@ -1,13 +1,13 @@
-/** A button for what cannot be undone: it asks once more, in its own place. */
+/** A button for actions that cannot be undone: it asks for confirmation in its own place. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 
 interface Props {
   label: string;
-  /** What the button does, said where many are alike. */
+  /** Accessible name, where many buttons have the same label. */
   name?: string;
   question: string;
-  /** The answers. */
+  /** Labels of the answers. */
   yes: string;
   no: string;
   class?: string;
@@ -20,7 +20,7 @@ export function ConfirmButton({ label, name, question, yes, no, class: className
   const first = useRef<HTMLButtonElement>(null);
   const back = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    // The button that had the focus is gone.
+    // The focused button is gone.
     if (asking.value) back.current?.focus();
     else if (wasAsking.current) first.current?.focus();
     wasAsking.current = asking.value;

@@ -1,8 +1,8 @@
-/** Copies a text, and says so. */
+/** Copies a text and confirms it. */
 import { useSignal } from '@preact/signals';
 import { messages } from '../locales/index.ts';
 
-/** How long "Copied" stays, milliseconds. */
+/** Time that the confirmation is shown, milliseconds. */
 const SAID_MS = 2000;
 
 export function CopyButton({
@@ -10,7 +10,7 @@ export function CopyButton({
   class: className,
   children,
 }: {
-  /** Or what gives it when it is asked for. */
+  /** The text, or a function that returns it on a click. */
   text: string | (() => string);
   class?: string;
   children: string;
@@ -21,7 +21,7 @@ export function CopyButton({
       await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
       message.value = messages.peek().lobby.copied;
     } catch {
-      // No clipboard without a secure page, or without permission.
+      // The clipboard needs a secure page and permission.
       message.value = messages.peek().lobby.copyByHand;
     }
     setTimeout(() => (message.value = null), SAID_MS);

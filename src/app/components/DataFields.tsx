@@ -1,4 +1,4 @@
-/** Where a job's data are from, and what is taken from people's own. */
+/** Fields of a job's data. */
 import type { JobSpec } from '../../spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
@@ -7,13 +7,13 @@ import { messages } from '../locales/index.ts';
 import { Select } from './Fields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
 
-/** What to predict of a table: chosen among its columns where it was given, else named. */
+/** The column to predict: a select if the columns are known, else a text field. */
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
   const { job: labels } = messages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
-  // What another column holds may be measured by something else.
+  // Another column may need another loss and other metrics.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
-  // A name that is not there stays to be seen, beside what is wrong with it.
+  // A name that is not a column stays selectable, beside the error.
   const target = job.target ?? columns.at(-1) ?? '';
   return (
     <>
@@ -44,7 +44,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   );
 }
 
-/** What a table's amounts are learned by. */
+/** The loss for amounts. */
 export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: labels } = messages.value;
   const [usual] = AMOUNT_LOSSES;
@@ -58,7 +58,7 @@ export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** What pictures are brought to. */
+/** Size and colours that pictures are converted to. */
 export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: labels } = messages.value;
   return (
@@ -74,7 +74,7 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Only texts are built in, mnist is the same for all, and one tab's workers have no other tab. */
+/** Only texts are built in, mnist is the same for all, and workers of one tab have no other tab. */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const sources: Record<DataSourceName, string> = messages.value.job.sources;
   const options = Object.entries(sources) as [DataSourceName, string][];

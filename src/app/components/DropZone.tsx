@@ -1,21 +1,21 @@
-/** Takes files: by a button, or dropped. */
+/** Receives files from a button or a drop. */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { droppedFiles, withFolders } from './pickedFiles.ts';
 
 interface Props {
-  /** What the button says, and the hint below it. */
+  /** Label of the button, and the hint below it. */
   choose: string;
-  /** What a second button says, that takes a folder. */
+  /** Label of a second button, which picks a folder. */
   chooseFolder?: string | undefined;
   hint: string;
-  /** As of an `<input>`; without it, any. */
+  /** `accept` of the `<input>`; missing: all files. */
   accept?: string;
   /** Class of the button. */
   class?: string;
   onfiles: (files: File[]) => void;
-  /** Below the hint. */
+  /** Content below the hint. */
   children?: ComponentChildren;
 }
 
@@ -74,7 +74,7 @@ function Picker({ label, class: className, accept, isFolder = false, ontake }: P
         aria-label={label}
         onChange={({ currentTarget }) => {
           ontake(withFolders(currentTarget.files ?? []));
-          // The same file once more is a change, too.
+          // Picking the same file again is a change too.
           currentTarget.value = '';
         }}
       />

@@ -1,7 +1,4 @@
-/**
- * Labelled inputs. They report when a value is settled (`change`), and numbers are checked on every
- * key.
- */
+/** Labelled inputs. They report settled values (`change`); numbers are checked on every key. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../state/route.ts';
@@ -17,7 +14,7 @@ export function Select<Value extends string>({
   label: string;
   value: Value;
   options: Record<Value, string>;
-  /** Id of the text that says more about the value. */
+  /** Id of the text that describes the value. */
   about?: string;
   onpick: (value: Value) => void;
 }) {
@@ -41,8 +38,8 @@ export function Select<Value extends string>({
 }
 
 /**
- * A number; where `empty` is given, nothing typed means `null` and is shown as that word. What
- * cannot be stays as it was typed, is said beside the field, and keeps its form from being sent.
+ * A number. With `empty`, an empty field means `null` and shows that word. An invalid number stays
+ * in the field, with the error beside it, and blocks the form.
  */
 export function NumberField<Value extends number | null>({
   label,
@@ -54,8 +51,8 @@ export function NumberField<Value extends number | null>({
   value: Value;
   empty?: string;
   /**
-   * Returns what is wrong with the number, or `null`; takes it once it is settled, and not while it
-   * is typed.
+   * Returns the error of the number, or `null`. Stores the number if it is settled, not while it is
+   * typed.
    */
   onpick: (value: Value, isSettled: boolean) => string | null;
 }) {

@@ -1,7 +1,4 @@
-/**
- * Takes the files of jobs whose data every tab brings itself, or one for all, and shows what they
- * hold.
- */
+/** Receives data files, of every tab or shared by the host, and shows their content. */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { FilesJob } from '../../spec/job.ts';
@@ -12,16 +9,16 @@ import { messages } from '../locales/index.ts';
 import { DropZone } from './DropZone.tsx';
 import { FilesPreview } from './FilesPreview.tsx';
 
-/** Names told one by one: a folder may have thousands. */
+/** Files listed by name; a folder may have thousands. */
 const LISTED = 6;
-/** Images and labels are files of their own. */
+/** Images and labels are separate files. */
 const IDX = /idx|ubyte/i;
 
 interface Props {
   job: FilesJob;
   found: View['files'];
   onfiles: (files: File[]) => void;
-  /** What becomes of them. */
+  /** Content below the list. */
   children: ComponentChildren;
 }
 
@@ -29,8 +26,8 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
   const { files: labels } = messages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
-    // They may come in two goes, and the later of a name wins; anything else takes the place of
-    // what was there.
+    // Files may arrive in two drops: a file replaces the earlier one of its name. Files of another
+    // kind replace all.
     const isPair = (job === 'mnist' || job === 'images') && picked.every(({ name }) => IDX.test(name));
     const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
     files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];

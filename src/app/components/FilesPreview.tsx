@@ -1,7 +1,4 @@
-/**
- * What files hold, before anything is trained: rows and columns, classes, a dozen pictures; and
- * what is wrong with them.
- */
+/** The content of files before a run: rows and columns, classes, some pictures, or the error. */
 import { useEffect, useRef } from 'preact/hooks';
 import type {
   ColumnKind,
@@ -15,9 +12,9 @@ import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { Problem } from './Problem.tsx';
 
-/** Classes that are listed with their counts, and columns that are left out. */
+/** Classes with counts, and left-out columns, that are listed. */
 const LISTED = 12;
-/** Folders with left-out pictures that are named. */
+/** Folders with left-out pictures that are listed. */
 const NAMED = 4;
 
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
@@ -25,7 +22,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
   return (
     <div class="preview">
       <Problem of={problem} />
-      {/* Said aloud as it changes: a sentence, and not every row below it. */}
+      {/* Screen readers read this sentence on a change, not every row below it. */}
       <p class="small" aria-live="polite">
         {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
         {preview !== null && <Found preview={preview} />}
@@ -41,7 +38,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
   );
 }
 
-/** How much there is, and what of it counts. */
+/** The amount of data, and what is used. */
 function Found({ preview }: { preview: Preview }) {
   const { files: labels } = messages.value.lobby;
   switch (preview.kind) {
@@ -82,7 +79,7 @@ function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
   return <>{labels.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
-/** The target is not: where nothing can be predicted, that is the problem. */
+/** The target is never left out: a missing target is an error. */
 function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
   const { files: labels } = messages.value.lobby;
   const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);

@@ -1,4 +1,4 @@
-/** A titled section; on a phone folded away until asked for. */
+/** A titled section; folded on a phone. */
 import type { ComponentChildren } from 'preact';
 import { pageWidth } from '../browser/theme.ts';
 

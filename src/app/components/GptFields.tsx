@@ -1,4 +1,4 @@
-/** Of a job that learns to write: the size of its model. */
+/** Size of a language model. */
 import type { PresetName } from '../../spec/gpt.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { presetOf, withPreset } from '../state/jobForm.ts';
@@ -8,11 +8,11 @@ import type { Offer } from './JobFields.tsx';
 
 const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
 
-/** Of a language model: a size by its name, or what was set under "advanced". */
+/** A preset, or the sizes set under "Advanced". */
 export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: labels } = messages.value;
   const preset = presetOf(job);
-  // Chosen under "advanced" only.
+  // Only "Advanced" sets another size.
   const own = preset === null && { own: labels.ownSize };
   const options = { ...labels.presets, ...own } as Record<PresetName | 'own', string>;
   return (

@@ -1,4 +1,4 @@
-/** For hosts: which parts of the pages those see who come by the link. */
+/** For hosts: the parts of the page that people see who open the link. */
 import { PARTS, type Part } from '../state/route.ts';
 import { messages } from '../locales/index.ts';
 

@@ -1,4 +1,4 @@
-/** The line above and the line below every page. */
+/** Header and footer of every page. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { keepInAddress } from '../state/store.ts';
 import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../browser/theme.ts';
@@ -96,7 +96,7 @@ function LanguageChoice() {
   );
 }
 
-/** The ring: four marks on a circle. */
+/** The logo: a ring with four marks. */
 const LOGO = (
   <svg class="logo" width="20" height="20" viewBox="-12 -12 24 24" aria-hidden="true">
     <circle r="8" class="logo-ring" />

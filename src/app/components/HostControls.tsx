@@ -1,4 +1,4 @@
-/** What a host may do with the room at any time: lock it, and pause and stop its run. */
+/** Actions of a host: lock the room, pause and stop its run. */
 import { isOpen } from '../state/derive.ts';
 import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
 import type { Lobby } from '../state/room.ts';

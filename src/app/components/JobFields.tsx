@@ -1,16 +1,11 @@
-/**
- * What the parts of the job form share: fields offer the job that they make, which is taken if
- * nothing is wrong with it.
- */
+/** Types that the parts of the job form share. */
 import type { JobSpec } from '../../spec/job.ts';
 import { NumberField } from './Fields.tsx';
 
-/**
- * Takes a job, or while something is half typed only looks at it; what is wrong with it, or `null`.
- */
+/** Offers a changed job; stores it if it is settled and valid. Returns the error, or `null`. */
 export type Offer = (job: JobSpec, isSettled?: boolean) => string | null;
 
-/** Fields of a job that are numbers, or none. */
+/** Fields of a job that are numbers or `null`. */
 type NumberName = {
   [Name in keyof JobSpec]-?: JobSpec[Name] extends number | null ? Name : never;
 }[keyof JobSpec];
@@ -18,7 +13,7 @@ type NumberName = {
 interface Props {
   name: NumberName;
   label: string;
-  /** What no number means, where there may be none. */
+  /** The word for `null`. */
   empty?: string;
   job: JobSpec;
   offer: Offer;

@@ -1,4 +1,4 @@
-/** Takes a job from a file, and saves the one that is set up as one. */
+/** Reads a job from a file, and saves the current one. */
 import { useSignal } from '@preact/signals';
 import { nameOfJob, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
@@ -7,7 +7,7 @@ import { messages } from '../locales/index.ts';
 import { DropZone } from './DropZone.tsx';
 import { Problem } from './Problem.tsx';
 
-/** Fetched when there is a file: the first page need not wait for what reads them. */
+/** Loaded with the first file; the first page does not need it. */
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
@@ -18,7 +18,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
     opened.value = problem.value = null;
     try {
       const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
-      // More than that is refused, and need not be in memory.
+      // A longer file is rejected, so the rest is not read.
       const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;

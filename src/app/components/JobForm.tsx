@@ -1,6 +1,6 @@
 /**
- * What to train and how to share it: three choices in front, the rest under "advanced". Says what
- * is wrong instead of sending it.
+ * The form of a job: three choices in front, the rest under "Advanced". It shows errors instead of
+ * sending an invalid job.
  */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
@@ -31,10 +31,10 @@ export function JobForm({
   children,
 }: {
   job: JobSpec;
-  /** Of the table that was given, where one was. */
+  /** Columns of the table, if one was given. */
   columns?: readonly string[];
   onjob: (job: JobSpec) => void;
-  /** More rows under "advanced". */
+  /** Further rows under "Advanced". */
   children?: ComponentChildren;
 }) {
   const { job: labels } = messages.value;
@@ -134,21 +134,21 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Ours that are for the job's data, and the one that it brings. */
+/** Models for the job's data, and the job's own model. */
 function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string> {
   const { cnn, own, ...all } = messages.value.job.models;
   const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
   return fitting as Record<ModelName | 'own', string>;
 }
 
-/** Those that the job's strategy takes: only the ring looks for a rate. */
+/** Schedules of the strategy: only DDP has a range test. */
 function scheduleOptions({ strategy }: JobSpec): Record<JobSpec['schedule'], string> {
   const { 'range-test': search, ...all } = messages.value.job.schedules;
   const fitting = { ...all, ...(strategy === 'ddp' && { 'range-test': search }) };
   return fitting as Record<JobSpec['schedule'], string>;
 }
 
-/** The same of codecs. */
+/** Codecs of the strategy. */
 function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = messages.value.job;
   return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
@@ -179,7 +179,7 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
           {has('syncEvery') && (
             <JobNumber
-              // Another strategy's is another field: nothing half typed stays.
+              // A key per strategy resets half-typed values.
               key={strategy}
               name="syncEvery"
               label={has('staleness') ? labels.allWait : labels.exchange}

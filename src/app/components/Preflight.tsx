@@ -7,7 +7,7 @@ import { messages } from '../locales/index.ts';
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
 const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as const;
 
-/** @param blocked set to whether something stands in the way of joining. */
+/** @param blocked set to whether a check forbids joining. */
 export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
   const { checks } = messages.value.join;
   const secure = checkSecure();
@@ -23,7 +23,7 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
     return () => {
       gone = true;
     };
-    // The verdicts are in the language's words.
+    // The results are in the page's language.
   }, [gpu, reach, checks]);
   useEffect(() => {
     blocked.value = reach.value.kind === 'bad';

@@ -1,4 +1,4 @@
-/** What is wrong, in the words of what found it: those are English. */
+/** An error message, in English. */
 export function Problem({ of }: { of: string | null }) {
   if (of === null) return null;
   return (

@@ -1,9 +1,7 @@
-/**
- * A link as a QR code: one path, dark on light in every theme, because that is what cameras expect.
- */
+/** A link as a QR code: one path, dark on light in every theme, as cameras expect. */
 import { encode } from 'uqr';
 
-/** Cameras want four light modules around the code; two and the page's own margin do. */
+/** Cameras need four light modules around the code: two here, and the page's margin. */
 const BORDER = 2;
 
 export function QrCode({ text, label }: { text: string; label: string }) {

@@ -1,4 +1,4 @@
-/** A rank's mark: shape and colour, with its number beside it. */
+/** The mark of a rank: shape, colour and number. */
 import { identityOf, shapePath } from './rankIdentity.ts';
 
 export function RankMark({ rank, size = 14 }: { rank: number; size?: number }) {

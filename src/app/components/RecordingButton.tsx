@@ -1,7 +1,4 @@
-/**
- * Downloads what this rank's flight recorder holds: to see, file beside file, which rank waited for
- * which.
- */
+/** Downloads the flight recording of this rank. */
 import { downloadRecording } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
 

@@ -1,4 +1,4 @@
-/** For hosts: sends a member out of the room. */
+/** For hosts: removes a member from the room. */
 import { removeMember } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';

@@ -1,4 +1,4 @@
-/** Runs that can go on, and checkpoints that cannot be read; nothing where there are none. */
+/** Runs with checkpoints in this browser, and damaged checkpoints. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { nameOfJob } from '../../spec/job.ts';

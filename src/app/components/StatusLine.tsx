@@ -1,4 +1,4 @@
-/** This rank's state in words, with an icon. Spoken by screen readers when it changes. */
+/** This rank's state in words, with an icon. Screen readers read its changes. */
 import { describeState } from '../state/describeState.ts';
 import type { View } from '../state/view.ts';
 

@@ -1,4 +1,4 @@
-/** A word with a dotted underline that opens its one-sentence definition. */
+/** A term with a dotted underline that opens its definition. */
 import type { ComponentChildren, TargetedToggleEvent } from 'preact';
 import { useId, useRef } from 'preact/hooks';
 import type { Messages } from '../locales/en/index.ts';

@@ -1,6 +1,4 @@
-/**
- * Pages whose code comes when they are first shown, so that the first page of all is there at once.
- */
+/** Pages whose code is loaded when they are first shown. */
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
@@ -8,7 +6,7 @@ import { messages } from '../locales/index.ts';
 
 interface LazyPage<Props> {
   Page: ComponentType<Props>;
-  /** Fetches its code ahead of time. */
+  /** Loads the code ahead of time. */
   fetch(this: void): void;
 }
 

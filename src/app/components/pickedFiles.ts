@@ -1,13 +1,13 @@
-/** Files that somebody picked or dropped, with the folders that they are in: `cats/1.png`. */
+/** Picked or dropped files, with their folders: `cats/1.png`. */
 
-/** A folder's files know where in it they are, but lose it on the way to a worker. */
+/** A file of a folder knows its path, but loses it on the way to a worker. */
 export function withFolders(files: Iterable<File>): File[] {
   return [...files].map((file) => named(file, file.webkitRelativePath || file.name));
 }
 
 /**
- * What was dropped, folders with all that is in them. Must be called while the drop is told: later
- * its items are gone.
+ * All dropped files, with the content of folders. Must be called during the drop event: its items
+ * are gone later.
  */
 export async function droppedFiles({ items, files }: DataTransfer): Promise<File[]> {
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
@@ -24,7 +24,7 @@ async function collect(entry: FileSystemEntry, folder: string, into: File[]): Pr
     into.push(named(file, folder + file.name));
   } else if (entry instanceof FileSystemDirectoryEntry) {
     const reader = entry.createReader();
-    // It gives some at a time, and none when there are no more.
+    // The reader returns entries in batches, and an empty batch at the end.
     for (;;) {
       const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
       if (some.length === 0) return;
@@ -33,7 +33,7 @@ async function collect(entry: FileSystemEntry, folder: string, into: File[]): Pr
   }
 }
 
-/** The same file; nothing is copied. */
+/** The same file under another name; nothing is copied. */
 function named(file: File, path: string): File {
   return path === file.name ? file : new File([file], path, { type: file.type });
 }

@@ -1,7 +1,6 @@
 /**
- * Who is who: a rank is a number, a shape and a colour (Okabe and Ito's palette, which colour-blind
- * people can tell apart), never a colour alone. Eight of each; ranks 8 to 15 are the same,
- * outlined, then it repeats.
+ * A rank has a number, a shape and a colour of the Okabe-Ito palette, which colour-blind people can
+ * distinguish. There are eight of each; ranks 8 to 15 are outlined, then the marks repeat.
  */
 
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
@@ -9,7 +8,7 @@ type Shape = (typeof SHAPES)[number];
 
 interface RankIdentity {
   shape: Shape;
-  /** 0 .. 7: custom properties `--rank-N` (fill) and `--on-rank-N` (a number on it). */
+  /** 0 .. 7: custom properties `--rank-N` (fill) and `--on-rank-N` (number on it). */
   colour: number;
   outlined: boolean;
 }
@@ -19,7 +18,7 @@ export function identityOf(rank: number): RankIdentity {
   return { shape: SHAPES[colour]!, colour, outlined: Math.floor(rank / SHAPES.length) % 2 === 1 };
 }
 
-/** An SVG path of about the same area for every shape, around 0,0; `r` is the circle's radius. */
+/** An SVG path around 0,0 of about the same area for every shape; `r` is the circle's radius. */
 export function shapePath(shape: Shape, r: number): string {
   switch (shape) {
     case 'circle':

@@ -1,4 +1,4 @@
-/** An element's size in CSS pixels, followed. */
+/** The size of an element in CSS pixels, as it changes. */
 import { useLayoutEffect, useState } from 'preact/hooks';
 
 interface Size {

@@ -1,6 +1,5 @@
 /**
- * See it learn to write: what it wrote after ever more steps, how well it foretells a text that it
- * has not read, and a prompt to continue.
+ * Text generation: samples of the model during training, its test loss, and a prompt to continue.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -13,16 +12,17 @@ import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { useGeneration, type WritingState } from './useGeneration.ts';
 
-/** Of the temperature: 0 takes the likeliest character each time, 1 draws as the model has it. */
+/** Temperatures: 0 takes the most likely character, 1 samples by probability. */
 const HOTTEST = 1.5;
 const TEMPERATURE_STEP = 0.05;
 const USUAL_TEMPERATURE = 0.8;
 
 /**
- * Of one run: another's model is another model. @param asks whether this tab has a model to ask.
+ * State of one run, as another run has another model.
+ * @param asks whether this tab has a model.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
-  // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
+  // Kept outside of the panel, which is created again when a phone is turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
   const writing = useGeneration();
@@ -40,7 +40,7 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   );
 }
 
-/** The newest test beside what is to be beaten. */
+/** The newest test beside the bigram model. */
 function Comparison({ run }: { run: Run }) {
   const labels = messages.value.written;
   const loss = run.evaluations.at(-1)?.loss;
@@ -49,7 +49,7 @@ function Comparison({ run }: { run: Run }) {
   return <p>{labels.tested(formatLoss(loss), formatLoss(bigram), loss < bigram)}</p>;
 }
 
-/** The newest first: what is read is what it can do now. */
+/** Newest sample first. */
 function Samples({ run }: { run: Run }) {
   const labels = messages.value.written;
   const { samples } = run;
@@ -57,7 +57,7 @@ function Samples({ run }: { run: Run }) {
     <div>
       <Subtitle>{labels.samples}</Subtitle>
       {samples.length === 0 && <p class="dim">{labels.noSamples}</p>}
-      {/* It scrolls: by keys, too. */}
+      {/* The list scrolls; keys must reach it. */}
       <ol class="plain sample-list" tabIndex={0} aria-label={labels.samples}>
         {samples.toReversed().map(({ steps, loss, prompt, text }) => (
           <li key={steps}>
@@ -134,7 +134,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
   );
 }
 
-/** Of a text in whatever language it learns. */
+/** Text in the language of the data. */
 function Passage({ prompt, text }: { prompt: string; text: string }) {
   return (
     <p class="passage" lang="">

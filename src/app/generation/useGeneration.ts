@@ -1,4 +1,4 @@
-/** Asking the model to continue a prompt, one at a time. */
+/** Asks the model to continue a prompt, one request at a time. */
 import { useRef, useState } from 'preact/hooks';
 import { writing, type Writing } from '../inspection/modelAnswers.ts';
 import { ask } from '../state/store.ts';
@@ -8,11 +8,11 @@ interface Request {
   temperature: number;
 }
 
-/** Of all requests of this page, so that an answer to an earlier one is known as such. */
+/** Counts the requests of this page, to ignore earlier answers. */
 let lastId = 0;
 
 export interface WritingState {
-  /** The last answer, with what it continues. */
+  /** The last answer with its prompt. */
   last: (Writing & { prompt: string }) | null;
   isPending: boolean;
   write: (request: Request) => void;

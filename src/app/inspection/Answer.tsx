@@ -1,16 +1,16 @@
-/** How likely each digit is, as the model has it. */
+/** Probabilities of the digits. */
 import { formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { Subtitle } from './Subtitle.tsx';
 
-/** @param probabilities by digit; `null` where nothing is asked. */
+/** @param probabilities by digit; `null` if nothing is asked. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
   const labels = messages.value.learned;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">
       <Subtitle>{labels.answer}</Subtitle>
-      {/* Told when the digit changes, and not with each hundredth. */}
+      {/* Screen readers read a change of the digit, not of its probability. */}
       <p role="status">
         {likeliest < 0 ? <span class="dim">{labels.nothing}</span> : <strong>{labels.reads(likeliest)}</strong>}
       </p>

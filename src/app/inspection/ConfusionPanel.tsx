@@ -1,6 +1,6 @@
 /**
- * Which class is taken for which: a row for each class, a column for each answer, and the worst of
- * it in words.
+ * Confusion matrix: a row for each class, a column for each prediction, and the most frequent
+ * mistake in words.
  */
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
@@ -8,7 +8,7 @@ import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { sampleCount, mostConfused } from './confusionMatrix.ts';
 
-/** A name of the data's, in whatever language it is. */
+/** A class name, in the language of the data. */
 const named = (name: string): ComponentChildren => (
   <strong class="class-name" lang="und">
     {name}
@@ -22,7 +22,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
   return (
     <Fold title={labels.title} class="confusion-panel">
       <p>{worst === null ? labels.none : labels.most(named(worst.truth), named(worst.answer), worst.times)}</p>
-      {/* It scrolls where there are many classes: by keys, too. */}
+      {/* Many classes scroll; keys must reach them. */}
       <div class="confusion-box" tabIndex={0} role="group" aria-label={labels.title}>
         <table class="confusion" aria-label={labels.title}>
           <thead>
@@ -69,8 +69,8 @@ function kindOf(count: number, isRight: boolean): string {
 }
 
 /**
- * Between none of a row and all of it. By its root, as mistakes are a few in a hundred, and are
- * what one looks for.
+ * Strength of a cell by its share of the row. The square root makes mistakes of a few per cent
+ * visible.
  */
 function shade(count: number, row: readonly number[]): number {
   return count === 0 ? 0 : Math.sqrt(count / sampleCount(row));

@@ -1,6 +1,5 @@
 /**
- * Paper to draw on: by pointer, or by keys that move a pen. Shows a held-out image instead where
- * that is asked about.
+ * A canvas to draw on, by pointer or by keys that move a pen. It can show a held-out image instead.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -13,7 +12,7 @@ import { Picture } from './Picture.tsx';
 
 interface Props {
   drawing: Drawing;
-  /** Lies on the paper, until something is drawn. */
+  /** Image under the drawing, until a stroke is drawn. */
   image: LabelledImage | null;
   ondraw: (change: (drawing: Drawing) => Drawing) => void;
   onclear: () => void;
@@ -21,7 +20,7 @@ interface Props {
 
 /** Width of the pen, and of its mark when keys move it, in sides of the pad. */
 const PEN = 1 / 14;
-/** What an arrow key moves the pen by: fine enough for a 3, with the key held down not too slow. */
+/** Step of an arrow key: fine enough for a 3, fast enough with the key held down. */
 const KEY_STEP = 1 / 24;
 
 const ARROWS: Readonly<Record<string, readonly [dx: number, dy: number]>> = {
@@ -31,7 +30,7 @@ const ARROWS: Readonly<Record<string, readonly [dx: number, dy: number]>> = {
   ArrowDown: [0, KEY_STEP],
 };
 
-/** Where keys have moved the pen. */
+/** Position of the pen, where keys have moved it. */
 interface Pen {
   x: number;
   y: number;
@@ -62,7 +61,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   };
   const onmove = (event: PointerEvent): void => {
     if (!canvas.current!.hasPointerCapture(event.pointerId)) return;
-    // Between two frames a quick hand goes round a corner.
+    // A fast movement has several places between two frames.
     const all = event.getCoalescedEvents();
     const places = (all.length > 0 ? all : [event]).map(placeOf);
     ondraw((so) => places.reduce((drawn, place) => extendStroke(drawn, ...place), so));
@@ -83,7 +82,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
       onclear();
     } else return;
     event.preventDefault();
-    // The ring's player has these keys, too.
+    // The ring's player uses these keys too.
     event.stopPropagation();
   };
   const label = image === null ? labels.pad(drawing.length) : labels.padImage(image.label);

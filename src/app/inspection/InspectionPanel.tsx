@@ -1,6 +1,6 @@
 /**
- * See what it learned: draw a digit and watch the model answer, some of its mistakes, its first
- * layer while it forms.
+ * Inspection of the model: its answer to a drawn digit, its mistakes, the weights of its first
+ * layer.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -20,9 +20,9 @@ import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
 
-/** Of one run: another's model is another model. */
+/** State of one run, as another run has another model. */
 export function InspectionPanel({ run }: { run: Run }) {
-  // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
+  // Kept outside of the panel, which is created again when a phone is turned.
   const drawing = useSignal<Drawing>([]);
   const image = useSignal<LabelledImage | null>(null);
   useEffect(() => clearAnswers, []);
@@ -36,7 +36,7 @@ export function InspectionPanel({ run }: { run: Run }) {
 interface InsideProps {
   run: Run;
   drawing: Signal<Drawing>;
-  /** What is asked about instead. */
+  /** A held-out image, asked about instead of the drawing. */
   image: Signal<LabelledImage | null>;
 }
 
@@ -152,7 +152,7 @@ function Who({ run, learned }: { run: Run; learned: Learned }) {
       <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(learned.stateHash)}</span>
     </>
   );
-  // At the end all agree.
+  // All ranks agree at the end.
   const isOwn = tellsOwnOnly(run.job, run.worldSize) && run.result === null;
   return isOwn ? labels.own(run.rank, learned.steps, state) : labels.all(run.worldSize, learned.steps, state);
 }

@@ -1,4 +1,4 @@
-/** A small picture of bytes: ink on paper, or weights from orange over nothing to blue. */
+/** A small picture of bytes: ink on paper, or weights from orange to blue. */
 import { computed } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { theme } from '../browser/theme.ts';
@@ -10,9 +10,9 @@ interface Palette {
   above: readonly number[];
 }
 
-/** The style sheet's colours, read once for all pictures. */
+/** Colours of the style sheet, read once for all pictures. */
 const palette = computed<Palette>(() => {
-  // They are other ones then.
+  // Another theme has other colours.
   void theme.value;
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string): number[] => style.getPropertyValue(name).match(/\d+/g)!.slice(0, 3).map(Number);
@@ -20,13 +20,13 @@ const palette = computed<Palette>(() => {
 });
 
 interface Props {
-  /** Row by row. Bytes are ink, 0 .. 255; signed bytes are weights, -127 .. 127. */
+  /** Row by row. Unsigned bytes are ink, 0 .. 255; signed bytes are weights, -127 .. 127. */
   pixels: Uint8Array | Int8Array;
   /** Pixels per side. */
   side: number;
 }
 
-/** Says nothing of itself: what is around it does. */
+/** Hidden from screen readers: the content around it describes it. */
 export function Picture({ pixels, side }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = palette.value;
@@ -36,7 +36,7 @@ export function Picture({ pixels, side }: Props) {
   return <canvas ref={canvas} class="picture" width={side} height={side} aria-hidden="true" />;
 }
 
-/** How much of a colour there is at a pixel is its alpha, so that nothing is paper. */
+/** The value of a pixel is its alpha, so zero shows the paper. */
 function paint(
   canvas: HTMLCanvasElement,
   pixels: Uint8Array | Int8Array,

@@ -1,4 +1,4 @@
-/** The first layer's weights, a picture for each unit, and what their colours mean. */
+/** The weights of the first layer, a picture per unit, with a legend of the colours. */
 import { IMAGE_SIDE, type WeightPictures } from '../../spec/inspection.ts';
 import { formatLoss } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';

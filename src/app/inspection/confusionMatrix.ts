@@ -1,14 +1,14 @@
-/** What a table of counts says at a glance. */
+/** Figures of a confusion matrix. */
 import type { Confusion } from '../../protocol/confusion.ts';
 
 interface Worst {
   truth: string;
   answer: string;
-  /** Samples of the one that were taken for the other. */
+  /** Samples of the class `truth` that were predicted as `answer`. */
   times: number;
 }
 
-/** What is most often taken for another, of equals the first; `null` where nothing is. */
+/** The most frequent mistake, the first of equals; `null` if there is none. */
 export function mostConfused({ classes, counts }: Confusion): Worst | null {
   let worst: Worst | null = null;
   for (const [i, row] of counts.entries()) {
@@ -19,7 +19,7 @@ export function mostConfused({ classes, counts }: Confusion): Worst | null {
   return worst;
 }
 
-/** Samples that were counted: of a row, or of all. */
+/** The number of samples in a row. */
 export function sampleCount(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }

@@ -1,41 +1,39 @@
 /**
- * A drawing by hand, and the image that the model is asked about, which is made as those were that
- * the model has seen: fitted into a box of 20 x 20 pixels with its shape kept, and placed in the
- * middle of 28 x 28. A stroke is a line and not pixels, so that the pen is as wide however large
- * one draws.
+ * A drawing, and the image that the model receives. The image is made like training images: the
+ * drawing is scaled into a box of 20 x 20 pixels and centred in 28 x 28. Strokes are lines, so the
+ * pen has the same width for drawings of all sizes.
  */
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 
-/** The way of the pen, x, y, x, y, … in sides of the pad; y runs down. */
+/** Path of the pen, x, y, x, y, … in sides of the pad; y points down. */
 export type Stroke = readonly number[];
 export type Drawing = readonly Stroke[];
 
 /**
- * What is placed in the middle: the ink's centre of mass, as in MNIST (LeCun et al.,
- * http://yann.lecun.com/exdb/mnist/), or the middle of its box, as in our drawn digits. A model
- * that learned from the one takes a 9 of the other for a 4.
+ * The centre of the image: the ink's centre of mass, as in MNIST (LeCun et al.,
+ * http://yann.lecun.com/exdb/mnist/), or the middle of its box, as in generated digits. A model
+ * trained on one kind takes a 9 of the other for a 4.
  */
 type Centre = 'mass' | 'box';
 
-/** Side of the box that the ink is fitted into, pixels. */
+/** Side of the box that the ink is scaled into, pixels. */
 const BOX = 20;
 /** Radius of the pen, pixels: MNIST's strokes are two to three wide. */
 const RADIUS = 1.2;
 /**
- * What is drawn smaller than this share of the pad is enlarged no further: a dot is a dot, and not
- * a scribble.
+ * Smaller drawings, as a share of the pad, are scaled as if they had this size: a dot stays a dot.
  */
 const LEAST_EXTENT = 0.1;
-/** Points that a drawing keeps: minutes of scribbling, and drawn in a millisecond. */
+/** Points that a drawing keeps: minutes of drawing, painted in a millisecond. */
 export const MAX_POINTS = 4096;
 
-/** Begins a stroke where the pen comes down. */
+/** Begins a stroke. */
 export function beginStroke(drawing: Drawing, x: number, y: number): Drawing {
   return isFull(drawing) ? drawing : [...drawing, [inside(x), inside(y)]];
 }
 
-/** The pen goes on in a line. */
+/** Continues a stroke in a line. */
 export function extendStroke(drawing: Drawing, x: number, y: number): Drawing {
   const stroke = drawing.at(-1);
   if (stroke === undefined || isFull(drawing)) return drawing;
@@ -50,7 +48,7 @@ function inside(place: number): number {
   return Math.min(1, Math.max(0, place));
 }
 
-/** float32 [IMAGE_SIDE, IMAGE_SIDE], 0 (paper) .. 1 (ink); `null` where nothing is drawn. */
+/** float32 [IMAGE_SIDE, IMAGE_SIDE], 0 (paper) .. 1 (ink); `null` for an empty drawing. */
 export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
   const xs = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 0));
   const ys = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 1));
@@ -73,7 +71,7 @@ export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
   const boxed = at(0, 0);
   if (centre === 'box') return boxed;
   const mass = centreOfMass(boxed);
-  // However one-sided it is, no ink leaves the image.
+  // No ink leaves the image, however uneven it is.
   const shift = (mean: number, extent: number): number => {
     const room = (IMAGE_SIDE - extent * scale) / 2 - RADIUS;
     return Math.min(room, Math.max(-room, IMAGE_SIDE / 2 - mean));

@@ -1,7 +1,4 @@
-/**
- * What the model last answered: signals of their own, for the panel that asked; the rest of the
- * page need not be drawn again.
- */
+/** The model's last answers, as separate signals: only the panel that asked is drawn again. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
 
@@ -23,7 +20,7 @@ export function setAnswer(event: Prediction | Learning | Writing): void {
   else lastLearning.value = event;
 }
 
-/** Of another run, they are no answers. */
+/** Clears the answers of another run. */
 export function clearAnswers(): void {
   lastPrediction.value = null;
   lastLearning.value = null;

@@ -1,21 +1,19 @@
 /**
- * When the model is asked: never twice at once, what it has learned about once a second, and
- * nothing while nobody can see it.
+ * Questions to the model: one at a time, inspection about once a second, and none while nobody can
+ * see the answer.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
 import { learning, prediction, type Learning, type Prediction } from './modelAnswers.ts';
 
-/**
- * Milliseconds from an answer to the next question: weights that change faster cannot be followed.
- */
+/** Milliseconds from an answer to the next question: faster changes are not readable. */
 const PERIOD_MS = 1000;
 
-/** Of all questions of this page, so that an answer to an earlier one is known as such. */
+/** Counts the questions of this page, to ignore earlier answers. */
 let lastId = 0;
 
-/** Whether an element can be seen: on the screen, not folded away, in a page that is not hidden. */
+/** Whether an element is on the screen, unfolded, in a visible page. */
 export function useVisible(ref: { readonly current: Element | null }): boolean {
   const [isOnScreen, setOnScreen] = useState(false);
   useEffect(() => {
@@ -28,8 +26,8 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 }
 
 /**
- * What the model has learned, asked anew while it learns. @param steps that it has taken, as far as
- * the page knows.
+ * What the model has learned, asked again while it trains.
+ * @param steps of the model, as far as the page knows.
  */
 export function useLearning(isVisible: boolean, steps: number): Learning | null {
   const last = learning.value;
@@ -43,8 +41,8 @@ export function useLearning(isVisible: boolean, steps: number): Learning | null 
 }
 
 /**
- * What the model says of an image, asked anew when it has learned more; the last answer while
- * another is on its way.
+ * The model's answer to an image, asked again after more steps. The last answer stays until the
+ * next one arrives.
  */
 export function usePrediction(pixels: Float32Array | null, steps: number): Prediction | null {
   const last = prediction.value;

@@ -1,7 +1,4 @@
-/**
- * What each rank's line has carried in the round: how evenly the ring shares the work, and how a
- * server does not.
- */
+/** Bytes on each rank's link in the round: equal on the ring, unequal with a server. */
 import { lineBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';

@@ -1,4 +1,4 @@
-/** Who has gone and who has come, and what that means for the round. */
+/** Ranks that left and joined, and the effect on the round. */
 import type { LessonState } from '../../protocol/lesson.ts';
 import { messages } from '../locales/index.ts';
 

@@ -1,7 +1,4 @@
-/**
- * The busiest line's bytes by the formulas, for any number of tabs; and what was measured with as
- * many as there are.
- */
+/** Bytes on the busiest link by the formulas, for any number of tabs, and the measured ones. */
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
@@ -10,8 +7,8 @@ import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 /**
- * Bytes over the busiest line in a whole round of `n` ranks with `k` float32 each: 2K(N-1)/N on the
- * ring, 2K(N-1) at a server.
+ * Bytes on the busiest link in a round of `n` ranks with `k` float32 each: 2K(N-1)/N on the ring,
+ * 2K(N-1) at a server.
  */
 export function busiestBytes(mode: LessonMode, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;

@@ -1,4 +1,4 @@
-/** Lets a rank go: a click alone, in a room a tab that is sent out or closed. */
+/** Removes a rank: by a click in a lesson alone; in a room, a tab is removed or closed. */
 import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';
 import { RemoveButton } from '../components/RemoveButton.tsx';

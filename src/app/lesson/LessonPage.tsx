@@ -1,7 +1,4 @@
-/**
- * The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is
- * about.
- */
+/** The lesson: the text on one side, the ranks and their numbers on the other. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
@@ -21,12 +18,12 @@ import { Text } from './Text.tsx';
 
 interface Props {
   controls: LessonControls;
-  /** Index of the page that is read. */
+  /** Index of the current page. */
   page: number;
   onpage: (page: number) => void;
-  /** Said above all else. */
+  /** Content above the lesson. */
   news?: ComponentChildren;
-  /** Further controls, and what comes at the end of the text. */
+  /** Further controls, and the end of the text. */
   besideSteps?: ComponentChildren;
   besideOwn?: ComponentChildren;
   ending?: ComponentChildren;
@@ -35,7 +32,7 @@ interface Props {
 export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = messages.value;
   const { round } = controls.state;
-  // The keys may be quicker than effects.
+  // Keys may be faster than effects.
   const shown = useRef({ page, onpage });
   shown.current = { page, onpage };
   useEffect(() => {
@@ -43,7 +40,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
       const { key, target } = event;
       const turns = key === 'ArrowRight' ? 1 : key === 'ArrowLeft' ? -1 : 0;
       if (turns === 0 || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      // Fields and the grid have their own use for arrows.
+      // Fields and the grid use the arrow keys themselves.
       if (target instanceof Element && target.closest('input, select, textarea, dialog, [role="grid"]') !== null)
         return;
       const next = shown.current.page + turns;

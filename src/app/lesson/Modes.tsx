@@ -1,4 +1,4 @@
-/** Round the ring, or by way of rank 0. */
+/** The choice between ring and parameter server. */
 import { LESSON_MODES } from '../../protocol/lesson.ts';
 import { messages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';

@@ -1,7 +1,6 @@
 /**
- * What every rank holds, as the ranks have told it: a row per rank, a column per number, under each
- * number a mark for every rank whose numbers are in it. A finished sum stands out, and so does what
- * has just come.
+ * The numbers of every rank: a row per rank, a column per number, and under each number a mark for
+ * every rank in its sum. Finished sums and new numbers are highlighted.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -39,9 +38,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   const at = useSignal<Cell>({ row: 0, place: 0 });
   const picked = useSignal<Cell | null>(null);
   const cursor = { row: Math.min(at.value.row, ranks.length - 1), place: Math.min(at.value.place, places - 1) };
-  /**
-   * What each number is made of, in words: as many as there are cells, and new with a step only.
-   */
+  /** The terms of each number in words, computed once a step. */
   const texts = useMemo(() => {
     const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
     return ranks.map((rank) =>
@@ -139,7 +136,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   );
 }
 
-/** Apart from the grid, which need not be drawn anew for a pointer that moves. */
+/** Separate from the grid, which is not drawn again when the pointer moves. */
 function Note({ texts, picked, idle }: { texts: readonly string[][]; picked: Signal<Cell | null>; idle: string }) {
   const at = picked.value;
   return <>{(at === null ? null : texts[at.row]?.[at.place]) ?? idle}</>;
@@ -155,7 +152,7 @@ function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
   );
 }
 
-/** On the ring a column is a chunk; otherwise every number goes with all others. */
+/** On the ring a column is a chunk; otherwise all numbers travel together. */
 function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string; start: number; end: number }[] {
   const { grid } = messages.value.lesson;
   const places = own[0]!.length;
@@ -170,7 +167,7 @@ function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string
   });
 }
 
-/** Whether a rank got a number in the last step. */
+/** Whether a rank received a number in the last step. */
 function freshOf({ mode, n, steps }: LessonRound): (rank: number, place: number) => boolean {
   if (steps.length === 0) return () => false;
   const moves = movesAt(mode, n, steps.length - 1);

@@ -1,6 +1,4 @@
-/**
- * This tab's own numbers: fields before a round, and for the next one while this tab is in none.
- */
+/** This tab's own numbers: editable before a round, and for the next one while this tab waits. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
@@ -40,8 +38,8 @@ interface InputProps {
 
 function NumberInput({ label, value, disabled, onnumber }: InputProps) {
   /**
-   * What was typed there, be it no number yet; what stands there may be older, as it has gone round
-   * by the one who leads.
+   * The typed text, valid or not. The numbers of the state may be older, as they travel by the
+   * leader.
    */
   const typed = useSignal<string | null>(null);
   const input = useRef<HTMLInputElement>(null);

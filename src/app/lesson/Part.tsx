@@ -1,4 +1,4 @@
-/** A part of the lesson's screen, lit while the text speaks of it. */
+/** A part of the lesson's screen, highlighted while the text is about it. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { reducedMotion } from '../browser/env.ts';
@@ -6,11 +6,11 @@ import { pageWidth } from '../browser/theme.ts';
 import { isShown, LESSON_PAGES, type LessonPart } from './pages.ts';
 
 interface Props {
-  /** More than one where the text speaks of a part of it. */
+  /** Several where the text is about a part of it. */
   names: readonly LessonPart[];
   page: number;
   title: string;
-  /** For the eye too, not only for screen readers. */
+  /** Visible to all, not only to screen readers. */
   titled?: boolean;
   children: ComponentChildren;
 }
@@ -23,7 +23,7 @@ export function Part({ names, page, title, titled = false, children }: Props) {
   useEffect(() => {
     const isTurned = shown.current !== page;
     shown.current = page;
-    // In one column what is lit comes right behind the text.
+    // In one column, the highlighted part follows the text.
     if (!isLit || !isTurned || pageWidth.peek() === 'narrow') return;
     section.current?.scrollIntoView({ block: 'nearest', behavior: reducedMotion.peek() ? 'auto' : 'smooth' });
   }, [isLit, page]);

@@ -1,4 +1,4 @@
-/** The lesson in a room: its ranks are the tabs, the host's page leads. */
+/** The lesson in a room: its ranks are the tabs, and the host's page leads. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { isHost, isUnderWay } from '../state/derive.ts';
@@ -20,13 +20,13 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const led = pageWithin(state?.page ?? 0);
   const page = useSignal(led);
   const at = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
-  /** Who only watches has no rank. */
+  /** A spectator has no rank. */
   const you = at < 0 ? null : at;
   const isOn = isUnderWay(view) && state?.isOver === false;
   const leads = isOn && you === state.leader;
   useEffect(() => {
-    // Who reads ahead comes back when the class turns the page; what the leader hears of it is its
-    // own word, and old.
+    // A reader who is ahead returns when the class turns the page. The leader only receives its own
+    // page, late.
     if (!leads) page.value = led;
   }, [page, led, leads]);
   if (run.lesson === null || state === null) {

@@ -1,7 +1,4 @@
-/**
- * The ring of a round: its chunks travel from the last step that was shown to the last that was
- * taken.
- */
+/** The ring of a round: chunks travel from the last step shown to the last step taken. */
 import { useEffect, useMemo } from 'preact/hooks';
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import { stepCount } from '../../engine/lesson/lessonRound.ts';
@@ -49,7 +46,7 @@ export function RoundRing({ controls }: { controls: LessonControls }) {
   );
 }
 
-/** The round as the ring's player takes it: by the times of one rank. */
+/** The round as a trace for the ring's player, on the clock of one rank. */
 function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
   const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => {
     return {

@@ -1,4 +1,4 @@
-/** The lesson alone: all ranks are imagined, and how it is set up is in the address. */
+/** The lesson alone: all ranks are simulated, and the settings are in the address. */
 import { useEffect, useMemo } from 'preact/hooks';
 import { keepInAddress, route } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
@@ -80,7 +80,7 @@ export function SoloLesson() {
   );
 }
 
-/** A whole number of the address; `null`: there is none that may be. */
+/** An integer of the address; `null` if it is missing or not allowed. */
 function numberIn(query: URLSearchParams, name: string, min: number, max: number): number | null {
   const text = query.get(name);
   const value = text !== null && /^\d+$/.test(text) ? Number(text) : Number.NaN;

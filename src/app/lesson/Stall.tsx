@@ -1,4 +1,4 @@
-/** Slows a line down, and shows who waited for whom: a lane per rank, a block per step. */
+/** Slows a link down, and shows who waited for whom: a lane per rank, a block per step. */
 import { useSignal } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { elapsed } from '../../engine/lesson/lessonRound.ts';
@@ -11,9 +11,7 @@ import { rowsOf } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8] as const;
 const USUAL_SECONDS = 4;
-/**
- * What takes longer, milliseconds, has waited for a slow line: those take twice as much at least.
- */
+/** Milliseconds from which a step counts as delayed: a slow link takes at least twice as long. */
 const STALL_MS = 1000;
 
 export function Stall({ controls }: { controls: LessonControls }) {
@@ -117,7 +115,7 @@ function Timeline({ controls }: { controls: LessonControls }) {
   );
 }
 
-/** What a rank's steps took: from having what it sends, to having what it gets. */
+/** Duration of a rank's steps, from having the data to send to having received. */
 export function blocksOf({ steps }: LessonRound, rank: number): { from: number; to: number; isStalled: boolean }[] {
   return steps.map(({ startedAt, endedAt }) => {
     const [from, to] = [startedAt[rank]!, endedAt[rank]!];

@@ -1,4 +1,4 @@
-/** Where the round is, what this rank has just done, and the buttons that take the next steps. */
+/** The state of the round, this rank's last step, and the buttons for the next steps. */
 import type { ComponentChildren } from 'preact';
 import { isDone, isUnderWay, stepCount } from '../../engine/lesson/lessonRound.ts';
 import { chunkName } from '../ring/frameAt.ts';
@@ -52,7 +52,7 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
   );
 }
 
-/** What this rank did last, in a sentence. */
+/** This rank's last step in a sentence. */
 function lastStepText(lesson: Messages['lesson'], { state: { round }, you }: LessonControls): string {
   const { lastStep } = lesson;
   if (you === null) return '';

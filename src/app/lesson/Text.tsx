@@ -1,4 +1,4 @@
-/** The lesson's text: one thought a page, and the way on. */
+/** The text of the lesson, a page at a time, and its navigation. */
 import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
@@ -7,7 +7,7 @@ import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
 import { numberText, sumText } from './describeStep.ts';
 
-/** Terms of a sum that are written out; beyond, dots stand for some. */
+/** Terms of a sum that are written out; dots replace the rest. */
 const MOST_TERMS = 6;
 
 interface Props {

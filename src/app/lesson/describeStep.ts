@@ -1,11 +1,11 @@
-/** What a rank has done in the last step, with its numbers: what the page says of it. Pure. */
+/** The last step of a rank with its numbers, to be put into words; pure. */
 import { transferFrom, modulo } from '../../collectives/plans/ringPlan.ts';
 import { movesAt, stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
 type StepDescription =
   | { kind: 'ready' | 'alone' | 'waiting' }
-  /** On the ring: what went right, and what came from the left. */
+  /** On the ring: sent to the right, received from the left. */
   | {
       kind: 'added' | 'copied';
       sent: { chunk: number; numbers: number[]; to: number };
@@ -46,7 +46,7 @@ export function describeStep(round: LessonRound, you: number): StepDescription {
 
 type RoundPhase = 'before' | 'reduceScatter' | 'allGather' | 'gathering' | 'returning' | 'done';
 
-/** What the next step belongs to. */
+/** The phase of the next step. */
 export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
   if (steps.length >= stepCount(mode, n)) return n === 1 ? 'before' : 'done';
   if (mode === 'parameter-server') return steps.length === 0 ? 'gathering' : 'returning';
@@ -59,7 +59,7 @@ export function sumText(terms: readonly number[]): string {
   return terms.map((term, i) => (i > 0 && term < 0 ? `(${numberText(term)})` : numberText(term))).join(' + ');
 }
 
-/** With a minus sign that can be told from a dash. */
+/** With a minus sign that differs from a dash. */
 export function numberText(value: number): string {
   return String(value).replace('-', '−');
 }

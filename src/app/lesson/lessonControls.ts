@@ -1,28 +1,25 @@
-/**
- * What a page of the lesson shows and may do, whether its ranks are tabs of a room or only
- * imagined.
- */
+/** State and actions of the lesson's page, the same for tabs of a room and for simulated ranks. */
 import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
 export interface LessonControls {
   state: LessonState;
   /** This tab's rank; `null`: it only watches. */
   you: number | null;
-  /** All ranks are in this tab, and nothing is sent. */
+  /** All ranks are simulated in this tab. */
   isSolo: boolean;
-  /** Whether this page gives the orders. */
+  /** Whether this page leads. */
   leads: boolean;
-  /** Whether this page may send members of its room away. */
+  /** Whether this page may remove members of its room. */
   mayDrop: boolean;
   isMoving: boolean;
-  /** The rank whose numbers this one waits for. */
+  /** The rank that this one waits for. */
   waitsFor: number | null;
   order: (order: LessonOrder) => void;
-  /** Lets an imagined rank go; `null` in a room. */
+  /** Removes a simulated rank; `null` in a room. */
   drop: ((rank: number) => void) | null;
 }
 
-/** The rank of the round by whose times and neighbours it is shown. */
+/** The rank whose times and neighbours are shown. */
 export function viewpoint({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);
 }

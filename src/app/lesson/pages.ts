@@ -1,11 +1,10 @@
 /**
- * The lesson's pages: one thought each, the part of the screen that it is about, and what is on the
- * screen from then on.
+ * The pages of the lesson: for each the part of the screen that it explains, and the parts shown
+ * from then on.
  */
 
 /**
- * In their order; the words of each are in `words/`. `shows`: what is not on every page, for it
- * would be a riddle there.
+ * The pages in order; `locales/` has their texts. `shows`: parts that are hidden before this page.
  */
 export const LESSON_PAGES = [
   { name: 'numbers', lights: 'own', shows: [] },
@@ -30,7 +29,7 @@ export function isShown(part: LessonPart, page: number): boolean {
   return ALWAYS.includes(part) || shows.includes(part);
 }
 
-/** A page's index, whatever an address or a message says. */
+/** A valid page index. */
 export function pageWithin(page: number): number {
   return Number.isInteger(page) ? Math.min(LESSON_PAGES.length - 1, Math.max(0, page)) : 0;
 }

@@ -1,9 +1,9 @@
-/** Ranks whose rows a page has room for. */
+/** Ranks whose rows are shown. */
 
-/** More rows than this nobody reads. */
+/** More rows are not readable. */
 const MOST_ROWS = 16;
 
-/** All ranks, or of many this one and its neighbours. */
+/** All ranks, or this one and its neighbours. */
 export function rowsOf(n: number, you: number): number[] {
   if (n <= MOST_ROWS) return Array.from({ length: n }, (_, rank) => rank);
   return [you + n - 1, you, you + 1].map((rank) => rank % n);

@@ -1,16 +1,16 @@
 /**
- * The lesson with ranks that are only imagined: the same rules as in a room
- * (`engine/lessonRound.ts`), and times that nobody measured, under the word "simulated".
+ * The lesson with simulated ranks: the rules of a room (`engine/lesson/lessonRound.ts`) with
+ * simulated times.
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lesson/lessonRound.ts';
 import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
-/** Ranks of a lesson alone. */
+/** Numbers of ranks in a lesson alone. */
 export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
 
-/** How long an imagined message takes, milliseconds: as long as the ring shows it travelling. */
+/** Duration of a simulated message, milliseconds: as long as the ring animates it. */
 export const HOP_MS = 750;
 
 export interface SoloLesson {
@@ -18,7 +18,7 @@ export interface SoloLesson {
   readonly isMoving: ReadonlySignal<boolean>;
   order(order: LessonOrder): void;
   drop(rank: number): void;
-  /** A new round with so many ranks. */
+  /** Starts a new round with this number of ranks. */
   resize(n: number): void;
   dispose(): void;
 }
@@ -87,13 +87,13 @@ function membersOf(count: number): LessonState['members'] {
 
 /**
  * The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a
- * slow line.
+ * slow link.
  */
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;
   const begin = elapsed(round);
-  /** When each rank has what it needs for its next step, and when its line is free. */
+  /** Times at which each rank has the data of its next step, and its link is free. */
   let ready = Array<number>(n).fill(begin);
   const free = Array<number>(n).fill(begin);
   const states: LessonState[] = [];

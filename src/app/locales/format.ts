@@ -1,4 +1,4 @@
-/** Numbers as people read them: few digits, a unit, tabular figures. */
+/** Numbers for display: few digits, a unit, tabular figures. */
 import type { MetricName } from '../../spec/measures.ts';
 
 /** `812`, `3.1 k`, `2.4 M`. */
@@ -9,7 +9,7 @@ export function formatCount(value: number): string {
   return `${trim(value / 1e6)} M`;
 }
 
-/** Decimal units, as networks count: `213 kB`. */
+/** Decimal units, as used for networks: `213 kB`. */
 export function formatBytes(bytes: number): string {
   if (!Number.isFinite(bytes)) return '–';
   if (bytes < 1000) return `${Math.round(bytes)} B`;
@@ -34,7 +34,7 @@ export function formatClock(ms: number): string {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
 }
 
-/** How long ago, in the words of a language: `now`, `1 minute ago`, `3 days ago`. */
+/** Time since an event in a language: `now`, `1 minute ago`, `3 days ago`. */
 export function formatAgo(ms: number, language: string): string {
   const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
   const minutes = Math.floor(ms / 60_000);
@@ -61,12 +61,12 @@ export function formatLoss(loss: number): string {
   return loss >= 0.01 || loss === 0 ? loss.toFixed(3) : loss.toPrecision(2);
 }
 
-/** An amount in a unit of its own, with four figures: `1234000`, `12.34`, `0.001234`. */
+/** An amount in its own unit, with four figures: `1234000`, `12.34`, `0.001234`. */
 export function formatAmount(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
 }
 
-/** As the metric of that name is read: a share, an amount in its own unit, `0.931`. */
+/** A value in the format of its metric: a share, an amount, `0.931`. */
 export function formatMetric(name: MetricName, value: number): string {
   switch (name) {
     case 'accuracy':
@@ -108,7 +108,7 @@ export function shortHash(hash: string): string {
   return hash.slice(0, 7);
 }
 
-/** Three figures at most, no trailing noise. */
+/** Three figures at most, without trailing zeros. */
 function trim(value: number): string {
   if (value >= 100) return String(Math.round(value));
   if (value >= 10) return value.toFixed(value >= 99.95 ? 0 : 1).replace(/\.0$/, '');

@@ -1,7 +1,4 @@
-/**
- * What a new room's first run begins with: nothing, or a file that the model or the whole run was
- * kept in.
- */
+/** The file that a new room's first run starts from, if any. */
 import { useSignal } from '@preact/signals';
 import { looksLikeCheckpoint, readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
 import { nameOfJob } from '../../spec/job.ts';
@@ -13,11 +10,11 @@ import { Problem } from '../components/Problem.tsx';
 
 export interface ChosenOrigin {
   file: File;
-  /** What it goes on with; `null`: the file holds weights, for the job that is set up. */
+  /** The saved run; `null`: the file holds weights only. */
   checkpoint: CheckpointMeta | null;
 }
 
-/** Bytes that tell a checkpoint from weights. */
+/** First bytes, which distinguish a checkpoint from weights. */
 const HEAD_BYTES = 32;
 const ACCEPTED = '.peergrad,.safetensors,.zip,.h5';
 

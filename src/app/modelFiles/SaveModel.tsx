@@ -1,7 +1,4 @@
-/**
- * Takes the model along: as weights in one of the formats, or, while the run is on, as a checkpoint
- * to go on from.
- */
+/** Saves the model as weights or, during a run, as a checkpoint. */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
@@ -18,7 +15,7 @@ import { messages } from '../locales/index.ts';
 import { expectModelFile, modelExport } from './modelExport.ts';
 import { Problem } from '../components/Problem.tsx';
 
-/** The user's choices: they stay when a run's end moves it to another place of the page. */
+/** The user's choices; kept when the end of a run moves the panel. */
 const chosen = signal<WeightsFormat>('safetensors');
 const which = signal<ModelVersion>('best');
 
@@ -26,8 +23,8 @@ const keep = (format: ModelFormat): void =>
   ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
 /**
- * @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested
- *   best, where it has ended and asked.
+ * @param isOn whether the run can be continued; `bestStep`: the step of its best test, once it has
+ *   ended.
  */
 export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
   const { keep: labels } = messages.value.run;

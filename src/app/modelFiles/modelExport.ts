@@ -1,17 +1,15 @@
-/** The model as a file, one at a time: what is asked for, and why the last one did not come. */
+/** Export of the model as a file, one at a time, and the error of the last one. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
 import { saveFile } from '../browser/download.ts';
 
 interface ModelExport {
-  /** On its way; `null`: nothing is. */
+  /** Format of the pending export. */
   format: ModelFormat | null;
-  /** In the engine's words. */
+  /** Message of the engine. */
   problem: string | null;
-  /**
-   * After how many steps the weights were that came last, where the best seen here were asked for.
-   */
+  /** Steps of the exported weights, if the best ones were asked for. */
   bestStep: number | null;
 }
 
@@ -20,11 +18,14 @@ const NOTHING: ModelExport = { format: null, problem: null, bestStep: null };
 const current = signal<ModelExport>(NOTHING);
 export const modelExport: ReadonlySignal<ModelExport> = current;
 
-/** Of the latest question: an answer to a launcher's is not this page's. */
+/** Id of the latest request; a launcher's exports have other ids. */
 let lastId = 0;
 let wantsBest = false;
 
-/** A file is asked for, and downloaded when it comes. @returns the question's id. */
+/**
+ * Expects a file and downloads it when it arrives.
+ * @returns the id of the request.
+ */
 export function expectModelFile(format: ModelFormat, which: ModelVersion): number {
   current.value = { ...NOTHING, format };
   wantsBest = which === 'best' && format !== 'checkpoint';
@@ -37,7 +38,7 @@ export function setModelFile({ id, file, problem }: Extract<EngineEvent, { type:
   if (file) saveFile(file.name, file.bytes, 'application/octet-stream');
 }
 
-/** Whoever was asked is gone. */
+/** Cancels a pending export: its engine has stopped. */
 export function clearModelFile(): void {
   current.value = NOTHING;
 }

@@ -1,4 +1,4 @@
-/** English: what the other languages are measured by. */
+/** English: the type of all languages. */
 import { charts } from './charts.tsx';
 import { home } from './home.tsx';
 import { job } from './job.tsx';
