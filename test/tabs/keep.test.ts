@@ -29,7 +29,7 @@ async function begin(file: { name: string; bytes: Buffer }, query = '', startAt:
   const tab = await world.open(`#new?name=ann&${query}`);
   if (startAt !== null) {
     await tab.page.getByText('Advanced', { exact: true }).click();
-    await tab.page.getByLabel('Start automatically at').fill(String(startAt));
+    await tab.page.getByLabel('Start at').fill(String(startAt));
     await tab.page.keyboard.press('Tab');
   }
   await tab.page.getByText('Continue from a file').click();

@@ -37,7 +37,7 @@ test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by
   await status(ann).getByText('It reads a 1.').waitFor();
   await ann.page.getByText(`Both ranks hold this same model: after 30 steps`).waitFor();
   await ann.page.getByText(`${learned!.wrong} of 256 held-out images`).waitFor();
-  expect(await ann.page.getByRole('button', { name: /^\d, predicted as \d \(\d+ %\)$/ }).count()).toBe(
+  expect(await ann.page.getByRole('button', { name: /^\d, read as \d \(\d+ %\)$/ }).count()).toBe(
     learned!.mistakes.length,
   );
   // All held-out digits, each once, and the same for both.

@@ -1,8 +1,8 @@
 /**
- * The chunks on their way. Where there is room, a chunk is a capsule with its letter, its numbers
- * if they are known, and one slot per rank, filled for each rank whose numbers are in its sum; in a
- * crowd it is a bar that fills, and in a throng a dot. One per sending rank, moved by hand on every
- * frame.
+ * The chunks that travel on the ring. With enough room, a chunk is a capsule with its letter, its
+ * numbers if they are known, and one slot per rank, filled if that rank's numbers are in its sum.
+ * With less room it is a bar that fills, then a dot. There is one per sending rank, moved without
+ * rendering on every frame.
  */
 import { effect } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -100,7 +100,7 @@ export function Chunks({ layout, n, player, textSize }: Props) {
   );
 }
 
-/** Once a ring step: what is in the chunk that this capsule stands for now. */
+/** Updates the content of a capsule, once a ring step. */
 function fill(element: Element, { chunk, parts }: Flight, n: number, numbers: Numbers | undefined): void {
   const letter = element.querySelector('.chunk-name');
   if (letter !== null) letter.textContent = chunkName(chunk);

@@ -1,6 +1,5 @@
 /**
- * The chunk that somebody looks at, in full: whose copy, how many bytes, its numbers, and the way
- * that it goes, with times.
+ * Details of the picked chunk: whose copy it is, its bytes, its numbers, and its way with times.
  */
 import { useComputed } from '@preact/signals';
 import { chunkRange, ringStepCount, type Transfer } from '../../collectives/plans/ringPlan.ts';
@@ -20,12 +19,12 @@ const MOST_SUMS = 4;
 
 interface Props {
   player: Player;
-  /** The rank whose clock timed what is played; `null`: nobody did, it is simulated. */
+  /** The rank that measured the times; `null`: simulated. */
   clock: number | null;
 }
 
 export function Detail({ player, clock }: Props) {
-  // What is said changes with the ring step, and when its chunks leave; not with every frame.
+  // The text changes with the ring step and when its chunks leave, not with every frame.
   const moment = useComputed(() => {
     const now = player.frame.value;
     return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);
@@ -71,7 +70,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
   );
 }
 
-/** When it left and arrived, as far as the rank that timed the round can know. */
+/** Times at which the chunk left and arrived, as far as the measuring rank knows them. */
 function timesOf(trace: RecordedTrace, { ringStep, from, to }: Transfer, clock: number): string {
   const { ring } = messages.value;
   const hop = trace.hops.find((one) => one.ringStep === ringStep);

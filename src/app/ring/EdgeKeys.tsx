@@ -1,7 +1,4 @@
-/**
- * The way round the ring for the pointer and the keys: on which edge they are, and so which chunk
- * somebody looks at.
- */
+/** Pointer and keys on the ring: the edge that they are on picks its chunk. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -18,13 +15,13 @@ interface Props {
   player: Player;
 }
 
-/** Lies over the ring; invisible but for its focus. */
+/** Lies over the ring; only its focus is visible. */
 export function EdgeKeys({ layout, n, player }: Props) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
-  /** Where the keys are. */
+  /** Edge that the keys are on. */
   const cursor = useSignal(0);
-  /** The edge that the pointer is on: its chunk is followed for as long as the pointer stays. */
+  /** Edge that the pointer is on; its chunk is picked while the pointer stays. */
   const pointed = useRef<number | null>(null);
   const rank = Math.min(n - 1, cursor.value);
   const pick = (edge: number): void => {
@@ -64,7 +61,7 @@ export function EdgeKeys({ layout, n, player }: Props) {
       onPointerDown={point}
       onPointerLeave={(event) => {
         pointed.current = null;
-        // A finger that is lifted leaves too: what it tapped stays.
+        // A lifted finger leaves too: the tapped chunk stays picked.
         if (event.pointerType === 'mouse' && document.activeElement !== box.current) player.picked.value = null;
       }}
     >
@@ -87,9 +84,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
   return <>{text}</>;
 }
 
-/**
- * Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is.
- */
+/** Under the marks: the way of the picked chunk, and the rank whose copy it is. */
 export function EdgeLight({ layout, n, player }: Props) {
   const lit = useHighlight(player, n);
   if (lit === null) return null;

@@ -1,6 +1,6 @@
 /**
- * The front page's ring. It plays by itself; who wants to know more steps through it, sees who
- * holds what, and tries other world sizes. What was chosen is in the address, so that
+ * The front page's ring. It plays by itself; a reader can step through it, see the chunks of every
+ * rank and choose the world size. The choices are in the address, so that
  * `#?ranks=32&step=7&speed=0.5` is a picture to share.
  */
 import { useComputed, useSignal } from '@preact/signals';
@@ -13,10 +13,7 @@ import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
 import { useInAddress } from './useInAddress.ts';
 import { positionOf } from './pacing.ts';
 
-/**
- * As many ranks as a demonstration takes to be understood, at least, and as many as a room takes,
- * at most.
- */
+/** From the fewest ranks that explain the ring to the most of a room. */
 const USUAL_RANKS = 4;
 const LEAST_RANKS = 2;
 const MOST_RANKS = 64;

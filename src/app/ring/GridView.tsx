@@ -1,8 +1,8 @@
 /**
- * Who holds what (after Gibiansky's figures, "Bringing HPC techniques to deep learning", 2017): a
- * row per rank, a column per chunk, and in each cell whose numbers are in the sum. Reads like a
- * loom: at first each row has only its own colour, at the end all rows are the same. The rows'
- * labels and the columns' letters are text; the cells, up to 64 x 64 of them, are a canvas.
+ * Chunks of every rank, after Gibiansky's figures ("Bringing HPC techniques to deep learning",
+ * 2017): a row per rank, a column per chunk, and in each cell the ranks in its sum. Each row starts
+ * in its own colour; at the end all rows are equal. Labels are text; the cells, up to 64 x 64, are
+ * a canvas.
  */
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
@@ -21,7 +21,7 @@ import { useHighlight, type Highlight } from './useHighlight.ts';
 interface Props {
   names: readonly string[];
   player: Player;
-  /** The rank whose clock timed what is played; `null`: nobody did, it is simulated. */
+  /** The rank that measured the times; `null`: simulated. */
   clock: number | null;
 }
 
@@ -50,19 +50,19 @@ export function GridView({ names, player, clock }: Props) {
   );
 }
 
-/** Pixels: as high as cells can be with all of them on one screen. */
+/** Height of the cells, pixels, if all fit on one screen. */
 function rowHeightOf(n: number, hasNumbers: boolean): number {
   if (n <= 8) return hasNumbers ? 40 : n <= 4 ? 32 : 24;
   if (n <= 16) return hasNumbers ? 24 : 16;
   return n <= 32 ? 10 : 6;
 }
 
-/** Every which rank or chunk has its name beside it. */
+/** Distance between labelled ranks or chunks. */
 function tickOf(n: number): number {
   return n <= 16 ? 1 : n <= 32 ? 4 : 8;
 }
 
-/** Whether there is room for the name of rank or chunk `i`, where `lit` needs some for its own. */
+/** Whether rank or chunk `i` has a label; the picked ones have priority. */
 function isNamed(i: number, n: number, lit: number | null): boolean {
   const every = tickOf(n);
   return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
@@ -89,14 +89,14 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
   );
 }
 
-/** The canvas, what lies over it, and one cell that the keys go from. */
+/** The canvas, its overlay, and the cell that the keys start from. */
 function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(box);
   usePainted(canvas, player, { n, width, height });
-  /** Where the keys are. */
+  /** Cell that the keys are on. */
   const cursor = useSignal({ rank: 0, chunk: 0 });
   const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
   const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
@@ -140,13 +140,13 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={(event) => {
-        // A finger that is lifted leaves too: what it tapped stays.
+        // A lifted finger leaves too: the tapped cell stays picked.
         if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
       }}
     >
       <canvas ref={canvas} aria-hidden="true" />
       {lit !== null && <Lights n={n} lit={lit} />}
-      {/* Of as many as 4096 cells, a screen reader needs the one that the keys are on. */}
+      {/* Of up to 4096 cells, a screen reader needs the one that the keys are on. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
           <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />
@@ -166,8 +166,7 @@ function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank:
 }
 
 /**
- * Over the canvas: the column of the chunk that somebody looks at, where it comes from and goes to,
- * and the cell itself.
+ * Over the canvas: the column of the picked chunk, the cells that it travels between, and its cell.
  */
 function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlight }) {
   const share = (i: number): string => `${(100 * i) / n}%`;
@@ -183,10 +182,7 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
   );
 }
 
-/**
- * Paints the canvas whenever what it shows changes; from one ring step to the next that is a cell
- * per rank.
- */
+/** Paints the canvas on every change; between two ring steps only one cell per rank changes. */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
   player: Player,
@@ -209,7 +205,7 @@ function usePainted(
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
-      // Of another world, until its first trace: nothing to show.
+      // The frame belongs to another world until its first trace.
       const frame = now === null || now.cells.length !== n ? null : now;
       const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];

@@ -1,5 +1,6 @@
 /**
- * Restart, step, play, pause, scrub; how fast it is played, and how much slower than life that is.
+ * Controls of the player: restart, step, play, pause, scrub, speed; and how much slower than the
+ * run it plays.
  */
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
@@ -14,15 +15,15 @@ const SCRUB = 1000;
 const MOST_TICKS = 40;
 
 /**
- * Of the speed's slider, in doublings: fine enough to drag, and a little pull towards powers of
- * two.
+ * Resolution of the speed's slider, in doublings: fine enough to drag, with a pull towards powers
+ * of two.
  */
 const SPEED_STEP = 0.05;
 const SPEED_PULL = 0.12;
 
 interface Props {
   player: Player;
-  /** Whether anybody measured what is played. */
+  /** Whether the times are measured. */
   simulated?: boolean;
 }
 
@@ -61,7 +62,7 @@ const ON = 'M12,3v10M3,3l7,5l-7,5z';
 
 interface PressProps {
   name: string;
-  /** The key that does the same. */
+  /** The key with the same action. */
   hint: string;
   disabled: boolean;
   onpress: () => void;
@@ -89,7 +90,7 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const ends = player.pacing.value?.ends ?? [];
-  // Ticks closer than a few pixels are noise: then only the border between the phases.
+  // Ticks closer than a few pixels are noise: then only the border between the phases is shown.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
   return (
@@ -137,7 +138,7 @@ function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
   );
 }
 
-/** Logarithmic: every step of the scale is a doubling, and so is every press of a key. */
+/** Logarithmic: a step of the scale, like a press of a key, is a doubling. */
 function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const speed = player.speed.value;

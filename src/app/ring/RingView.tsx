@@ -1,6 +1,6 @@
 /**
- * The ring: ranks on a circle, and the chunks on their way between them. The circle is drawn when
- * the members change; the chunks move without re-rendering anything.
+ * The ring: ranks on a circle, and the chunks between them. The circle is rendered when the members
+ * change; the chunks move without rendering.
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../components/useSize.ts';
@@ -21,14 +21,14 @@ import {
 import type { Player } from './player.ts';
 
 export interface RingMember {
-  /** `null`: a place that nobody has taken yet. */
+  /** `null`: a free place. */
   name: string | null;
-  /** Drawn pale: here, but not ready. */
+  /** Drawn pale: present, but not ready. */
   pale?: boolean;
 }
 
 export interface RingEdge {
-  /** `false`: drawn dashed, not connected yet. */
+  /** `false`: not connected yet, drawn dashed. */
   up: boolean;
   label: string;
 }
@@ -36,17 +36,14 @@ export interface RingEdge {
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /**
-   * Who sends to whom: each rank to its right neighbour, all to rank 0 and back, or now these, now
-   * those.
-   */
+  /** Links that are drawn: to the right neighbour, to rank 0 and back, or none. */
   lines?: 'ring' | 'star' | 'none';
-  /** Of a ring: edge i leads from rank i to its right neighbour. */
+  /** Edges of a ring: edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];
   /** `null`: nothing travels. */
   player: Player | null;
   centre: { top: string; title: string; bottom: string };
-  /** The picture in words. */
+  /** Description for screen readers. */
   label: string;
 }
 
@@ -56,7 +53,7 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   const n = members.length;
   const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
-  // The same object while nothing changes: the moving chunks hang on it.
+  // Stable while nothing changes, as the moving chunks depend on it.
   const layout = useMemo(() => layoutRing(width, height, n, textSize, named), [width, height, n, textSize, named]);
   return (
     <div class={lines === 'star' ? 'ring star' : 'ring'} ref={box}>
@@ -93,7 +90,7 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   );
 }
 
-/** A line is as thin as nothing; a little air before the marks. */
+/** Space between the end of a line and a mark. */
 const EDGE = { width: 2, height: 2 };
 
 interface PlaceProps {
@@ -108,7 +105,7 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   const to = angleAlong(layout, n, rank, 1, EDGE);
   const middle = (from + to) / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
-  // Beyond what passes on the edge, whichever way it leans here.
+  // Beyond the chunks on the edge, on the outer side.
   const { width, height } = capsuleFor(layout, n, textSize, 0);
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
@@ -125,7 +122,7 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   );
 }
 
-/** Between rank 0 and another, both ways. */
+/** Between rank 0 and another rank, both ways. */
 function Spoke({ layout, n, rank }: Pick<PlaceProps, 'layout' | 'n' | 'rank'>) {
   const from = pointAt(layout, angleOf(0, n));
   const to = pointAt(layout, angleOf(rank, n));
@@ -189,15 +186,15 @@ function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member:
   );
 }
 
-/** Width of a letter of the title, to the size of small text. */
+/** Width of a letter of the title, relative to the size of small text. */
 const LETTER = 0.95;
 
 function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { centre: Props['centre'] }) {
   const { cx } = layout;
-  // A long title may not run into the marks on both sides.
+  // A long title must not overlap the marks on both sides.
   const width = centre.title.length * LETTER * textSize;
   const isLong = n > 1 && width > 2 * (layout.radius - 1.5 * layout.mark);
-  // Alone, the one rank has the middle.
+  // A single rank is in the centre.
   const cy = n === 1 ? layout.cy + layout.mark * 1.4 + textSize * 1.6 : layout.cy;
   return (
     <g text-anchor="middle">

@@ -1,7 +1,4 @@
-/**
- * The ring of a run: its members, its edges as far as this rank knows them, and the replay in its
- * centre.
- */
+/** The ring of a run: its members, its edges as far as this rank knows them, and the replay. */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates, goneRanks, neighbours, ownRank } from '../state/derive.ts';
@@ -19,7 +16,7 @@ interface Props {
   view: View;
   run: Run;
   player: Player;
-  /** What ranks do if not a ring. */
+  /** What ranks do instead of a ring. */
   instead: Instead | null;
 }
 
@@ -63,7 +60,7 @@ export function RunRing({ view, run, player, instead }: Props) {
   );
 }
 
-/** This rank knows its own two links; of the others it knows how fast they were. */
+/** This rank knows its own two links, and the speed of the others. */
 function edgesOf(run: Run): RingEdge[] {
   const rates = edgeRates(run);
   const ours = neighbours(run.rank, run.worldSize);

@@ -1,6 +1,4 @@
-/**
- * The ring by itself, before anything runs: the same plan and player on times that nobody measured.
- */
+/** The ring before a run: the same plan and player with simulated times. */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { Term } from '../components/Term.tsx';
@@ -14,7 +12,7 @@ import { usePlayer } from './usePlayer.ts';
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** What it is, below the middle of the ring. */
+  /** Label below the centre of the ring. */
   kind: string;
 }
 
@@ -32,7 +30,7 @@ export function SimulatedRing({ members, you, kind }: Props) {
   );
 }
 
-/** A player of a round of `n` ranks that nobody timed, and its keys. */
+/** A player of a simulated round of `n` ranks, and its keys. */
 export function useSimulated(n: number): Player {
   const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n), n }), [n]);
   return usePlayer(stage, { autoplay: true, keys: true });
@@ -67,10 +65,7 @@ export function Legend() {
   );
 }
 
-/**
- * The frame in words, or the chunk on the ring that somebody looks at. Not a live region on
- * purpose: it changes all the time.
- */
+/** The frame, or the picked chunk, in words. Not a live region, as it changes all the time. */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;

@@ -1,38 +1,29 @@
-/** Paints the grid of cells; knows colours and rectangles, not the page. */
+/** Paints the grid of cells on a canvas. */
 import { ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { includes, type Frame, type Parts } from './frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from './numbers.ts';
 
-/**
- * Beyond this many ranks the slots of single ranks are too thin for colours: one bar tells from
- * where to where on the ring.
- */
+/** With more ranks, slots of single ranks are too thin for colours: one bar shows their range. */
 const MOST_SLOTS = 16;
-/**
- * Where columns are narrower than this, pixels, no bar can tell that either: a shade says how many
- * are in.
- */
+/** In narrower columns, pixels, a shade shows the number of ranks. */
 const LEAST_BAR = 9;
 /** A receiving cell fills over this last part of its chunk's way. */
 const FILLING = 0.25;
-/**
- * How much of a cell's colour is that of its number, at the largest: what is left keeps the digits
- * readable.
- */
+/** Strongest colour of a number, as a share: the digits stay readable. */
 const MOST_TINT = 0.5;
 
 export interface Palette {
   ink: string;
   dim: string;
   cell: string;
-  /** Of numbers below and above zero. */
+  /** Colours of numbers below and above zero. */
   less: string;
   more: string;
   ranks: string[];
 }
 
-/** The style sheet's colours, resolved for the theme that is on. */
+/** The style sheet's colours for the current theme. */
 export function readPalette(element: Element): Palette {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -52,16 +43,16 @@ export interface Picture {
   height: number;
   /** Device pixels to a pixel. */
   scale: number;
-  /** `null`: nobody knows yet, the cells are empty. */
+  /** `null`: not known yet, the cells are empty. */
   frame: Frame | null;
   numbers: { own: Numbers; extent: Extent } | null;
   palette: Palette;
-  /** A font's size and family, for `font`. */
+  /** Size and family of the font, for `font`. */
   textSize: number;
   family: string;
 }
 
-/** All cells. */
+/** Paints all cells. */
 export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
   context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {
@@ -70,7 +61,7 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
   if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
 }
 
-/** The cells that chunks go to in a ring step: from one picture to the next, all that changes. */
+/** Paints the cells that receive chunks in a ring step: all that changes between two frames. */
 export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
   const { n, frame } = picture;
   if (frame === null || ringStep >= ringStepCount(n)) return;
@@ -82,7 +73,7 @@ export function drawReceiving(context: CanvasRenderingContext2D, picture: Pictur
   }
 }
 
-/** 0 .. 1: how far the cell that a chunk goes to has filled. */
+/** 0 .. 1: how far the receiving cell has filled. */
 export function filledBy(progress: number): number {
   return Math.max(0, (progress - 1 + FILLING) / FILLING);
 }
@@ -108,7 +99,7 @@ function drawCell(
   arrival: Arrival | null,
 ): void {
   const { n, frame, palette, scale } = picture;
-  // All on whole device pixels: what is painted twice must look like what is painted once.
+  // On whole device pixels, so that painting twice gives the same picture.
   const whole = (length: number): number => Math.round(length * scale) / scale;
   const gap = whole(n <= 8 ? 4 : n <= 16 ? 3 : 1);
   const left = whole((picture.width * chunk) / n);
@@ -126,14 +117,14 @@ function drawCell(
   else if (n <= MOST_SLOTS) drawSlots(context, picture, box, parts, arrival);
   else drawBar(context, picture, box, parts, arrival);
   if (arrival === null) return;
-  // A chunk is on its way here.
+  // A chunk is on its way to this cell.
   const line = n <= MOST_SLOTS ? 1.5 : 1;
   context.strokeStyle = palette.ink;
   context.lineWidth = line;
   context.strokeRect(box.x + line / 2, box.y + line / 2, box.width - line, box.height - line);
 }
 
-/** A slot per rank, at its place and in its colour if its numbers are in. */
+/** A slot per rank, coloured if its numbers are in the sum. */
 function drawSlots(
   context: CanvasRenderingContext2D,
   picture: Picture,
@@ -167,10 +158,7 @@ function drawSlots(
   context.fillText(count, box.x + box.width - 6, box.y + box.height / 2 + 1);
 }
 
-/**
- * One bar, from the first rank whose numbers are in to the last; it may go over the end, and on at
- * the beginning. What is finished is darker.
- */
+/** One bar over the ranks in the sum; it may wrap round at the end. A finished sum is darker. */
 function drawBar(
   context: CanvasRenderingContext2D,
   { n, width, palette }: Picture,
@@ -196,10 +184,7 @@ function drawBar(
   if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
 }
 
-/**
- * The numbers by now, on a colour between those of less and more than zero; whose they are in a
- * line of slots below.
- */
+/** The numbers, on a colour by sign and size; the ranks in the sum are a line of slots below. */
 function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
   const { n, palette, textSize } = picture;
   const { own, extent } = picture.numbers!;

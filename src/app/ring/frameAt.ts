@@ -1,13 +1,12 @@
 /**
- * One picture of a ring all-reduce as a pure function of (trace, n, t): who is sending which chunk,
- * how far it has come, and what every rank's copy of every chunk holds by then. The plan says what
- * moves, the trace says when: one rank knows only its own times, so all ranks are drawn at this
- * rank's.
+ * One picture of a ring all-reduce as a pure function of (trace, n, t): the chunks on their way,
+ * and every rank's copy of every chunk. The plan gives the moves, the trace the times. One rank
+ * knows its own times only, so all ranks are drawn at them.
  */
 import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
-/** What a cell holds: the sum over ranks `first`, `first + 1`, … (`count` of them, modulo n). */
+/** Content of a cell: the sum over ranks `first`, `first + 1`, … (`count` of them, modulo n). */
 export interface Parts {
   first: number;
   count: number;
@@ -16,24 +15,24 @@ export interface Parts {
 export interface Flight extends Transfer {
   /** 0 at the sender .. 1 at the receiver. */
   progress: number;
-  /** What the chunk holds on its way. */
+  /** Content of the travelling chunk. */
   parts: Parts;
 }
 
 export interface Frame {
   /** Ring steps whose chunks have arrived, 0 .. 2(n-1). */
   completed: number;
-  /** The phase that is under way; `done` when every rank holds every sum. */
+  /** The current phase; `done` when every rank has every sum. */
   phase: RingPhase | 'done';
-  /** Chunks on their way now, by their senders' ranks: none between two ring steps. */
+  /** Chunks on their way, by sender; empty between two ring steps. */
   flights: Flight[];
   /** `cells[rank][chunk]`. */
   cells: Parts[][];
 }
 
 /**
- * When each ring step's chunk left and arrived, milliseconds since the bucket's all-reduce began;
- * never going back.
+ * Times at which each ring step's chunk left and arrived, milliseconds since the all-reduce began;
+ * never decreasing.
  */
 export interface Timeline {
   leaves: number[];
@@ -42,15 +41,14 @@ export interface Timeline {
 }
 
 /**
- * Least share of a ring step that its chunk is drawn as travelling. `sentAt` is when the last byte
- * was handed over, and the first bytes left long before: a chunk that arrived right then was not
- * teleported.
+ * Least share of a ring step in which its chunk travels. `sentAt` is the time of the last byte, and
+ * the first bytes left long before.
  */
 const LEAST_TRAVEL = 0.4;
 
 /**
- * Least length of a ring step, as a share of an even one: clocks have steps too, and arrivals may
- * seem to coincide.
+ * Least length of a ring step, as a share of an even one: clocks have a resolution, and arrivals
+ * may seem to coincide.
  */
 const LEAST_STEP = 0.02;
 
@@ -60,7 +58,7 @@ export function timelineOf(trace: RecordedTrace, n: number): Timeline {
   const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
   const end = Math.max(0, ...times.filter((time) => time !== null));
   const least = (LEAST_STEP * end) / Math.max(1, steps);
-  // A ring step that nobody timed (yet) lasts as long as those before it on average.
+  // A ring step without a time lasts as long as the average before it.
   const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
   const usual = end > 0 ? end / timed : 1;
   const leaves: number[] = [];
@@ -91,7 +89,7 @@ export function frameAt(trace: RecordedTrace, n: number, t: number): Frame {
   return frameOf(timeline, n, t, cellsAfter(n, completedAt(timeline, t)));
 }
 
-/** The same, where the times and the cells at `t` are known. */
+/** The same, with known times and cells. */
 export function frameOf(timeline: Timeline, n: number, t: number, cells: Parts[][]): Frame {
   const completed = completedAt(timeline, t);
   if (completed === ringStepCount(n)) return { completed, phase: 'done', flights: [], cells };
@@ -103,10 +101,7 @@ export function frameOf(timeline: Timeline, n: number, t: number, cells: Parts[]
   return { completed, phase: transfers[0]!.phase, flights, cells };
 }
 
-/**
- * What every rank holds after `completed` ring steps: the plan, played on which ranks' parts are in
- * each sum.
- */
+/** The content of every cell after `completed` ring steps, by the plan. */
 export function cellsAfter(n: number, completed: number): Parts[][] {
   const cells = Array.from({ length: n }, (_, rank) =>
     Array.from({ length: n }, (): Parts => ({ first: rank, count: 1 })),
@@ -126,7 +121,7 @@ export function includes(parts: Parts, n: number, rank: number): boolean {
   return (rank - parts.first + n) % n < parts.count;
 }
 
-/** A chunk's name: letters, so that nobody takes it for a rank. A .. Z, then AA .. */
+/** The name of a chunk: letters, to differ from ranks. A .. Z, then AA .. */
 export function chunkName(chunk: number): string {
   const letter = String.fromCharCode(65 + (chunk % 26));
   return chunk < 26 ? letter : chunkName(Math.floor(chunk / 26) - 1) + letter;

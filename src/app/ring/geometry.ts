@@ -1,38 +1,37 @@
-/** Where things are on the ring, in pixels. */
+/** Positions on the ring, in pixels. */
 
 export interface RingLayout {
   width: number;
   height: number;
   cx: number;
   cy: number;
-  /** Radius of the ring itself. */
+  /** Radius of the ring. */
   radius: number;
   /** Radius of a rank's mark. */
   mark: number;
-  /** Whether names, and words on edges, fit beside the marks. */
+  /** Whether names, and labels on edges, fit beside the marks. */
   named: boolean;
 }
 
-/** Ranks whose marks are large enough for their numbers. */
+/** Most ranks whose marks are large enough for numbers. */
 export const MOST_INSIDE = 16;
 
-/** Rank 0 on top, then clockwise: to the right neighbour is to the right. */
+/** Rank 0 is on top, the others follow clockwise. */
 export function angleOf(rank: number, n: number): number {
   return -Math.PI / 2 + (2 * Math.PI * rank) / n;
 }
 
 export function layoutRing(width: number, height: number, n: number, textSize: number, named: boolean): RingLayout {
   const mark = ((n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * textSize) / 13;
-  // A name stands above, below or beside its mark: it needs a line's height there and a word's
-  // width here.
+  // A name stands above, below or beside its mark: it needs the height of a line and the width of a
+  // word.
   const radiusWith = (lines: number, letters: number): number =>
     Math.min(height / 2 - mark * 1.4 - textSize * lines, width / 2 - mark * 1.4 - textSize * letters);
   const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
-  // Names may not press the ring so small that its own middle has no room: then marks and numbers
-  // must do.
+  // Names must leave room for the ring's centre: otherwise only marks and numbers are shown.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
-  // Alone, the one rank is its own centre. Numbers stand inside large marks, and beside small ones;
-  // a halo round a mark needs a little too.
+  // A single rank is the centre. Numbers stand inside large marks and beside small ones; a halo
+  // needs space too.
   const beside = n <= MOST_INSIDE ? 0.7 : 1.6;
   const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(beside, beside));
   return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
@@ -43,8 +42,8 @@ export function pointAt(layout: RingLayout, angle: number, radius: number = layo
 }
 
 /**
- * The angle of a box that has gone `progress` of the way from `rank` to its right neighbour; it
- * starts and stops where it just touches their marks.
+ * The angle of a box after `progress` of the way from `rank` to its right neighbour. It starts and
+ * stops where it touches their marks.
  *
  * @param half half the box's width and height.
  */
@@ -58,7 +57,7 @@ export function angleAlong(
   const whole = (2 * Math.PI) / n;
   const from = angleOf(rank, n);
   const gapAt = (angle: number): number => {
-    // On its way along the circle here, the box reaches this far ahead of its middle.
+    // At this place on the circle, the box reaches this far ahead of its centre.
     const reach = half.width * Math.abs(Math.sin(angle)) + half.height * Math.abs(Math.cos(angle));
     return Math.min((layout.mark * 1.45 + reach) / layout.radius, whole * 0.42);
   };
@@ -76,13 +75,10 @@ export function arcPath(layout: RingLayout, a: number, b: number): string {
   return `M${from.x.toFixed(1)},${from.y.toFixed(1)}A${r},${r} 0 ${large} 1 ${to.x.toFixed(1)},${to.y.toFixed(1)}`;
 }
 
-/**
- * Least distance from the ring, pixels, at which a pointer is still on it: as far as a finger is
- * wide.
- */
+/** Least distance from the ring, pixels, at which a pointer is on it: the width of a finger. */
 const REACH = 28;
 
-/** The rank at the beginning of the edge that a pointer is on; `null` away from the ring. */
+/** The rank at the start of the edge that a pointer is on; `null` away from the ring. */
 export function edgeAt(layout: RingLayout, n: number, x: number, y: number): number | null {
   const dx = x - layout.cx;
   const dy = y - layout.cy;
@@ -91,28 +87,25 @@ export function edgeAt(layout: RingLayout, n: number, x: number, y: number): num
   return Math.floor((turn - Math.floor(turn)) * n) % n;
 }
 
-/** How a chunk on its way is drawn, pixels from its middle. */
+/** Shape of a travelling chunk, pixels from its centre. */
 interface Capsule {
   kind: 'slots' | 'bar' | 'dot';
   width: number;
   height: number;
-  /**
-   * Where the letter begins, and what it and the number behind it are as wide as; in a capsule with
-   * slots.
-   */
+  /** Start of the letter, and widths of it and the number after it, in a capsule with slots. */
   letter: number;
   figure: number;
-  /** One slot per rank: beside the letter, or in a line below it where there is a number. */
+  /** One slot per rank: beside the letter, or in a line below it if there is a number. */
   slots: { x: number; y: number; width: number; height: number };
 }
 
-/** Slots of more ranks than there are colours could not be told apart. */
+/** Most ranks with slots: there are no more colours. */
 const MOST_SLOTS = 8;
-/** Width of a digit, to its height. */
+/** Width of a digit, relative to its height. */
 const DIGIT = 0.64;
 
 /**
- * The most telling capsule that can still be seen to move between two marks.
+ * The most detailed capsule that fits between two marks.
  *
  * @param letters of the longest number to show in it; 0: none.
  */
@@ -128,7 +121,7 @@ export function capsuleFor(layout: RingLayout, n: number, textSize: number, lett
   return { kind: 'dot', width: 5, height: 5, ...none };
 }
 
-/** A letter, and slots beside it, as wide as there is room for. */
+/** A letter, with slots beside it as wide as the room allows. */
 function slotted(n: number, textSize: number, free: number): Capsule {
   const letter = textSize * 1.25;
   const widthWith = (slot: number): number => letter + slot * n + 6;

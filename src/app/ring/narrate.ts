@@ -1,7 +1,4 @@
-/**
- * What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads,
- * and a screen reader's.
- */
+/** A frame of the ring as a sentence, for the caption and for screen readers. */
 import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import { messages } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
@@ -14,10 +11,10 @@ interface Narration {
   text: string;
 }
 
-/** Beyond this many ranks a list of them is no sentence. */
+/** Longer lists of ranks are not readable. */
 const MOST_LISTED = 6;
 
-/** @param you this page's rank, if it is one of the ring's. */
+/** @param you this page's rank in the ring, if any. */
 export function narrate(frame: Frame, n: number, you: number | null): Narration {
   const { ring } = messages.value;
   const half = n - 1;
@@ -36,8 +33,7 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
 }
 
 /**
- * The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far,
- * 5 + 2 = 7.`
+ * The picked chunk as a sentence: `Rank 2, chunk B: the partial sum of ranks 1 and 2, 5 + 2 = 7.`
  */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
   const { ring } = messages.value;
@@ -61,21 +57,19 @@ function holds({ first, count }: Parts, n: number): string {
   return ring.holdsSome(Array.from({ length: count }, (_, i) => (first + i) % n).sort((a, b) => a - b));
 }
 
-/**
- * The rank whose copy of a chunk somebody looks at; of the one that travels, the sender's is alike.
- */
+/** The rank whose copy of a chunk is picked; a travelling chunk equals its sender's copy. */
 export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
   if (rank !== null) return rank;
   const { from, to } = moveOf(frame, chunk);
   return frame.flights.length > 0 || frame.completed === 0 ? from : to;
 }
 
-/** The way that `chunk` goes in the ring step that the frame shows. */
+/** The transfer of `chunk` in the ring step that the frame shows. */
 export function moveOf(frame: Frame, chunk: number): Transfer {
   return transfersAt(frame.cells.length, shownStep(frame)).find((one) => one.chunk === chunk)!;
 }
 
-/** The ring step that a frame shows, 0 .. 2(n-1)-1: between two, the one that is done. */
+/** The ring step that a frame shows, 0 .. 2(n-1)-1; between two steps, the earlier one. */
 function shownStep({ completed, flights }: Frame): number {
   return flights.length > 0 ? completed : Math.max(0, completed - 1);
 }

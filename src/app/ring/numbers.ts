@@ -1,6 +1,6 @@
 /**
- * The numbers of an all-reduce that is small enough to show them: what a chunk holds, and how its
- * sum came about. Pure.
+ * Numbers of an all-reduce that is small enough to show them: content of a chunk, and its sum;
+ * pure.
  */
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
 import type { Parts } from './frameAt.ts';
@@ -9,23 +9,23 @@ import type { Parts } from './frameAt.ts';
 export type Numbers = readonly (readonly number[])[];
 
 interface ChunkValues {
-  /** Whose numbers are in, in the order in which they are added. */
+  /** Ranks in the sum, in the order of addition. */
   ranks: number[];
   /**
-   * Of each element of the chunk, as the executor cuts the vector; none, where the vector has fewer
+   * Terms by element of the chunk, as the executor cuts the vector; empty if the vector has fewer
    * elements than ranks.
    */
   elements: ElementValues[];
 }
 
 interface ElementValues {
-  /** What each of `ranks` put in. */
+  /** Each rank's own number. */
   terms: number[];
-  /** After the first term, after the second …; the last is what the chunk holds. */
+  /** Partial sums; the last is the content of the chunk. */
   sums: number[];
 }
 
-/** What a copy of `chunk` holds that has `parts`. */
+/** The content of a copy of `chunk` with `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);
@@ -38,19 +38,19 @@ export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkVa
   return { ranks, elements };
 }
 
-/** What each element of the chunk is by now. */
+/** The present value of each element of the chunk. */
 export function currentValues(parts: Parts, numbers: Numbers, chunk: number): number[] {
   return valuesOf(parts, numbers, chunk).elements.map(({ sums }) => sums.at(-1)!);
 }
 
-/** Each element's sum written out: `3 + 5 + 2 = 10`; a single term is itself. */
+/** The sum of each element: `3 + 5 + 2 = 10`; a single term is itself. */
 export function sumsOf(parts: Parts, numbers: Numbers, chunk: number): string[] {
   return valuesOf(parts, numbers, chunk).elements.map(({ terms, sums }) =>
     terms.length === 1 ? formatValue(terms[0]!) : `${terms.map(asTerm).join(' + ')} = ${formatValue(sums.at(-1)!)}`,
   );
 }
 
-/** `3`, `-0.25`, `17.1`: at most two digits behind the point, which is what fits in a cell. */
+/** `3`, `-0.25`, `17.1`: at most two decimals, which fit in a cell. */
 export function formatValue(value: number): string {
   return String(Number(value.toFixed(2))).replace('-', '−');
 }
@@ -59,11 +59,11 @@ function asTerm(value: number): string {
   return value < 0 ? `(${formatValue(value)})` : formatValue(value);
 }
 
-/** How much room numbers and colours need, at the start, at the end and on the way. */
+/** Largest numbers and longest texts during the whole all-reduce. */
 export interface Extent {
-  /** The largest of all numbers, without its sign: what colours are measured by. */
+  /** The largest absolute value, which scales the colours. */
   largest: number;
-  /** Letters of the longest chunk, its elements one after another. */
+  /** Letters of the longest chunk, its elements in a row. */
   letters: number;
 }
 
@@ -77,8 +77,7 @@ export function extentOf(numbers: Numbers): Extent {
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
-    // What a chunk is at some time: somebody's own, or a part of the sum that begins behind its
-    // owner.
+    // A chunk is a rank's own, or a partial sum that starts after its owner.
     for (let i = 1; i <= n; i++) {
       meet({ first: i - 1, count: 1 }, chunk);
       meet({ first: (chunk + 1) % n, count: i }, chunk);

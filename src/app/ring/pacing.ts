@@ -1,31 +1,28 @@
 /**
- * How long each ring step of a trace is shown: in proportion to how long it took, but never so
- * short that eyes miss it (one hop of a round may take a tenth of a millisecond and the next,
- * behind a straggler, fifty). Pure.
+ * The displayed length of each ring step of a trace: proportional to its duration, but long enough
+ * to be seen (one hop may take a tenth of a millisecond and the next, behind a straggler, fifty);
+ * pure.
  */
 import type { Timeline } from './frameAt.ts';
 
 export interface Pacing {
-  /** Milliseconds to watch the whole round at speed 1. */
+  /** Milliseconds to play the whole round at speed 1. */
   duration: number;
-  /**
-   * How many times slower than it happened the longest hops are shown; shorter ones are shown
-   * slower still.
-   */
+  /** Slowdown of the longest hops; shorter ones are shown slower still. */
   slowdown: number;
   /** Whether some hops are shown slower than that. */
   stretched: boolean;
-  /** Where each ring step ends, 0 .. 1 of the time watched. */
+  /** End of each ring step, 0 .. 1 of the time played. */
   ends: number[];
   timeline: Timeline;
 }
 
-/** A ring step takes about this long to watch, milliseconds … */
+/** Usual time to play a ring step, milliseconds. */
 const STEP_MS = 750;
-/** … and a round of evenly long steps between these. */
+/** Limits of the time to play a round of even steps, milliseconds. */
 const SHORTEST_ROUND_MS = 4000;
 const LONGEST_ROUND_MS = 20_000;
-/** Least time for one ring step, as a share of what it would have in an even round. */
+/** Least time for one ring step, as a share of that in an even round. */
 const LEAST_SHARE = 0.5;
 
 export function planPacing(timeline: Timeline): Pacing {
@@ -46,9 +43,7 @@ export function planPacing(timeline: Timeline): Pacing {
   };
 }
 
-/**
- * The trace's time, milliseconds since the all-reduce began, at `position` (0 .. 1) of watching it.
- */
+/** Time of the trace, milliseconds since the all-reduce began, at `position` (0 .. 1). */
 export function timeAt({ ends, timeline }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return timeline.duration;
@@ -58,14 +53,14 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
   return from + (timeline.arrives[step]! - from) * share;
 }
 
-/** Where `steps` ring steps are done, 0 .. 1; a part of one is so far into it. */
+/** Position after `steps` ring steps, 0 .. 1; a fraction is the part of the next one. */
 export function positionOf({ ends }: Pacing, steps: number): number {
   const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
   const start = ends[whole - 1] ?? 0;
   return start + ((ends[whole] ?? start) - start) * (steps - whole);
 }
 
-/** How many ring steps are done at `position`: the inverse. */
+/** Ring steps done at `position`: the inverse. */
 export function stepsAt({ ends }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return ends.length;
@@ -73,9 +68,7 @@ export function stepsAt({ ends }: Pacing, position: number): number {
   return step + Math.max(0, position - start) / (ends[step]! - start);
 }
 
-/**
- * The places worth stopping at: the start, the middle of each flight (something to see), the end.
- */
+/** Positions to stop at: the start, the middle of each flight, the end. */
 function stops({ ends, timeline: { leaves, arrives } }: Pacing): number[] {
   const middles = ends.map((end, step) => {
     const start = ends[step - 1] ?? 0;
@@ -94,7 +87,7 @@ export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): n
   return all.findLast((stop) => stop < position - far) ?? 0;
 }
 
-/** The still picture for `position`: discrete steps for those who asked for less motion. */
+/** Position with less motion: discrete steps. */
 export function snap(pacing: Pacing, position: number): number {
   if (position >= 1) return 1;
   const step = pacing.ends.findIndex((end) => end > position);

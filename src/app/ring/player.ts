@@ -1,28 +1,28 @@
 /**
- * Plays traces of ring all-reduces, slowed down until eyes can follow; the ring, the grid and the
- * caption are all drawn from its one frame. At the end of a round it takes the newest trace there
- * is. Every frame derives from (trace, n, t), so scrubbing and stepping are exact.
+ * Plays traces of ring all-reduces in slow motion; the ring, the grid and the caption are drawn
+ * from its one frame. At the end of a round it plays the newest trace. Every frame derives from
+ * (trace, n, t), so scrubbing and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing } from './pacing.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
-/** What is being played. */
+/** What is played. */
 export interface Stage {
   trace: RecordedTrace;
   n: number;
   /**
-   * Where they are few enough to show: `numbers[rank]` is that rank's own vector before the
-   * all-reduce, all of one length.
+   * The numbers, if there are few enough to show: `numbers[rank]` is that rank's own vector before
+   * the all-reduce, all of one length.
    */
   numbers?: readonly (readonly number[])[];
 }
 
-/** The chunk that somebody looks at, in the ring and in the grid. */
+/** The chunk that is picked in the ring and in the grid. */
 export interface Picked {
   chunk: number;
-  /** Whose copy of it; `null`: the one that travels. */
+  /** The rank whose copy is picked; `null`: the travelling one. */
   rank: number | null;
 }
 
@@ -31,59 +31,56 @@ export interface Player {
   readonly timeline: ReadonlySignal<Timeline | null>;
   readonly pacing: ReadonlySignal<Pacing | null>;
   readonly frame: ReadonlySignal<Frame | null>;
-  /** 0 .. 1 through the round, as it is watched. */
+  /** 0 .. 1 through the round, in played time. */
   readonly position: ReadonlySignal<number>;
   readonly playing: ReadonlySignal<boolean>;
-  /** How many rounds in the usual round's time. */
+  /** Speed, relative to the usual one. */
   readonly speed: Signal<number>;
-  /** What the pointer or the keys are on; whoever shows the player sets it. */
+  /** The chunk under the pointer or the keys; set by the views. */
   readonly picked: Signal<Picked | null>;
   play(): void;
   pause(): void;
   toggle(): void;
-  /** To the beginning of the newest trace; goes on playing if it played. */
+  /** Restarts with the newest trace; keeps playing if it played. */
   restart(): void;
   /** Pauses at a place, 0 .. 1. */
   seek(position: number): void;
   /** Pauses at the end of the next (+1) or the last (-1) ring step. */
   stepBy(direction: 1 | -1): void;
   /**
-   * Plays from where it is until `completed` ring steps are done, and rests there; jumps if it is
-   * beyond, or with less motion.
+   * Plays until `completed` ring steps are done, and rests there. Jumps if it is beyond, or with
+   * less motion.
    */
   showStep(completed: number): void;
   dispose(): void;
 }
 
-/**
- * The picture stands still before and after a round, milliseconds: where things start, and where
- * they end.
- */
+/** Time of the still picture before and after a round, milliseconds. */
 const HOLD_BEFORE_MS = 700;
 const HOLD_AFTER_MS = 1400;
 /**
- * Between two pictures, milliseconds: thirty a second are smooth enough, and leave the processor to
+ * Time between two pictures, milliseconds: thirty a second are smooth and leave the processor to
  * the training.
  */
 const FRAME_MS = 33;
-/** The same where the processor itself computes, and paints: enough to follow. */
+/** The same where the processor also trains. */
 const THRIFTY_FRAME_MS = 100;
-/** Longest time one picture may count for: a tab that was hidden goes on where it was. */
+/** Longest time that one picture counts for: a tab that was hidden continues where it was. */
 const LONGEST_FRAME_MS = 250;
 
 export interface PlayerOptions {
   /** Whether the first trace plays by itself. */
   autoplay: boolean;
-  /** Whether to jump from ring step to ring step. */
+  /** Whether to jump between ring steps. */
   reducedMotion: ReadonlySignal<boolean>;
-  /** Whether to paint less often, because what paints also trains. */
+  /** Whether to paint less often, as the processor also trains. */
   thrifty: ReadonlySignal<boolean>;
 }
 
 /**
- * @param newest the newest trace, read whenever a round ends, and followed while nothing plays.
- *   Where it is the round that is on stage (same step, bucket and world size) told anew, with more
- *   times or other numbers, it takes that one's place at once.
+ * @param newest the newest trace, read at the end of each round, and followed while nothing plays.
+ *   A newer version of the round that is played (same step, bucket and world size) replaces it at
+ *   once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
@@ -91,8 +88,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const speed = signal(1);
   const picked = signal<Picked | null>(null);
   /**
-   * The one moving part: `position`, but below 0 and beyond 1 while the picture stands still before
-   * and after the round.
+   * The only moving value: `position`, but below 0 and beyond 1 while the picture stands still
+   * before and after the round.
    */
   const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
@@ -104,7 +101,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   });
   const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
-  // Apart from the rest of the frame: n x n cells change with the ring step only.
+  // Separate from the frame: n x n cells change with the ring step only.
   const cells = computed(() => (stage.value === null ? [] : cellsAfter(stage.value.n, completed.value)));
   const frame = computed(() =>
     timeline.value === null || stage.value === null
@@ -112,7 +109,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       : frameOf(timeline.value, stage.value.n, time.value, cells.value),
   );
 
-  /** What the user last asked for; nothing to play is no reason to forget it. */
+  /** The user's last choice, kept while nothing can play. */
   let wanted = options.autoplay;
   /** Ring steps after which to rest, instead of playing on. */
   let goal: number | null = null;
@@ -120,7 +117,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   let last = 0;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    // A little less, or a picture that comes a hair early would cost a whole one.
+    // A little less, or a picture that comes slightly early would cost a whole one.
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
@@ -137,7 +134,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       stage.value = next;
       place.value = pacing.peek() === null ? 0 : -HOLD_BEFORE_MS / pacing.peek()!.duration;
     });
-  /** The same round, told anew: as far into it as before. */
+  /** A newer version of the round keeps its position. */
   const replace = (next: Stage): void =>
     batch(() => {
       const done = stepsAt(pacing.peek()!, place.peek());
@@ -154,7 +151,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   };
   const halt = (): void =>
     batch(() => {
-      // What is seen is what stays.
+      // The shown picture stays.
       if (playing.peek() && options.reducedMotion.peek()) place.value = position.peek();
       playing.value = false;
       goal = null;
@@ -181,9 +178,9 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       replace(next);
       return;
     }
-    // Another world (or none): what is on stage is of ranks that are not there any more.
+    // Another world, or none: the played round belongs to ranks that are gone.
     const stale = next === null || on === null || next.n !== on.n;
-    // Untouched, a player at rest shows the newest beginning.
+    // A player at rest that nobody used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;
     if (next === null || (stale && goal !== null)) halt();
     if (stale) picked.value = null;

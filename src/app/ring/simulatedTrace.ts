@@ -1,14 +1,8 @@
-/**
- * A trace that nobody measured, for pages where nothing runs yet: even ring steps, drawn under the
- * word "simulated".
- */
+/** A simulated trace with even ring steps, for pages without a run. */
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
-/**
- * As long as a ring step on a home network might take, milliseconds; the player slows it down as it
- * does real ones.
- */
+/** Duration of a ring step on a home network, milliseconds; the player slows it down. */
 const STEP_MS = 4;
 
 export function simulatedTrace(n: number): RecordedTrace {

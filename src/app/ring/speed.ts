@@ -1,19 +1,17 @@
-/** How fast a round is played: a multiplier, on a scale where every step is a doubling. Pure. */
+/** Speed of the player: a multiplier on a scale of doublings; pure. */
 
-/**
- * Doublings below and above the usual speed: an eighth for explaining, eight times for the rest.
- */
+/** Doublings below and above the usual speed. */
 export const DOUBLINGS = 3;
 
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };
 
-/** What an address asks for; 1 where it asks for nothing, or nothing sensible. */
+/** The speed of an address; 1 if it is missing or not valid. */
 export function speedIn(query: URLSearchParams): number {
   const speed = Number(query.get('speed') ?? 1);
   return speed > 0 ? within(speed) : 1;
 }
 
-/** What asks for it; `null`: the usual speed need not be asked for. */
+/** The speed for an address; `null`: the usual one. */
 export function speedForAddress(speed: number): string | null {
   return speed === 1 ? null : String(Number(speed.toPrecision(3)));
 }
@@ -21,7 +19,7 @@ export function speedForAddress(speed: number): string | null {
 /** The next power of two. */
 export function nextSpeed(speed: number, direction: 1 | -1): number {
   const doublings = Math.log2(speed);
-  // A hair off a power of two is that power.
+  // Almost a power of two counts as one.
   const next = direction > 0 ? Math.floor(doublings + 1e-6) + 1 : Math.ceil(doublings - 1e-6) - 1;
   return within(2 ** next);
 }

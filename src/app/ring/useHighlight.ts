@@ -1,16 +1,16 @@
-/** What lights up, in the ring and in the grid alike, while somebody looks at a chunk. */
+/** The highlight of the picked chunk in the ring and in the grid. */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { moveOf } from './narrate.ts';
 import type { Picked, Player } from './player.ts';
 
 export interface Highlight extends Picked {
-  /** The ranks that it goes from and to. */
+  /** Ranks that the chunk travels between. */
   from: number;
   to: number;
 }
 
-/** The same object until it changes; `null` while nobody looks at one, or at another world's. */
+/** The same object until it changes; `null` if no chunk of this world is picked. */
 export function useHighlight(player: Player, n: number): Highlight | null {
   const text = useComputed(() => {
     const picked = player.picked.value;

@@ -1,11 +1,11 @@
-/** Keeps how a picture is set up in the page's address. */
+/** Stores settings of a picture in the page's address. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { keepInAddress, route } from '../state/store.ts';
 
 /**
- * Milliseconds without a change before it is kept: browsers refuse an address that changes more
- * than some three times a second.
+ * Milliseconds without a change before it is stored: browsers refuse an address that changes more
+ * than about three times a second.
  */
 const SETTLED_MS = 400;
 

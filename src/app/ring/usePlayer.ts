@@ -1,6 +1,4 @@
-/**
- * A player for as long as a page shows it, at the speed that the address asks for, with its keys.
- */
+/** The player of a page, with its keys and the speed of the address. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../browser/env.ts';
@@ -9,7 +7,7 @@ import { createPlayer, type Player, type Stage } from './player.ts';
 import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';
 
-/** @param newest what to play; a new object only when it is new. */
+/** @param newest the newest trace; a new object only for a new trace. */
 export function usePlayer(newest: Stage | null, options: { autoplay: boolean; keys: boolean }): Player {
   const source = useSignal<Stage | null>(newest);
   const { autoplay, keys } = options;
@@ -25,7 +23,7 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
     player.speed.value = asked;
   }, [player, asked]);
   useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
-  // With the picture, not after it has been painted: who is quick has pressed a key by then.
+  // Before the picture is painted: a fast user has pressed a key by then.
   useLayoutEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -41,7 +39,7 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
   return player;
 }
 
-/** Whether the player has a use for this key. */
+/** Whether the player uses this key. */
 function press(player: Player, key: string): boolean {
   switch (key) {
     case ' ':
@@ -72,7 +70,7 @@ function press(player: Player, key: string): boolean {
   }
 }
 
-/** Controls have their own use for these keys. */
+/** Controls use these keys themselves. */
 function isForSomethingElse(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('input, select, textarea, button, summary, a, dialog') !== null;
 }

@@ -13,7 +13,7 @@ export const home = {
   code: 'or type a code',
   join: 'Join',
   lesson: 'or take the lesson alone',
-  lessonAbout: 'learn what an all-reduce is by adding up a few numbers',
+  lessonAbout: 'to learn what an all-reduce is',
   codeLength: (letters: number) => `A code has ${letters} letters and digits, like K7F-3QX.`,
   codeLetters: 'A code never contains 0, O, 1, I or L. Check it again.',
   saved: {

@@ -13,7 +13,7 @@ export const join = {
   openToWatch: 'Open and only watch',
   openToWatchAbout: 'You are the host; this tab computes nothing',
   newTitle: 'Start a room',
-  startAt: 'Start automatically at … tabs',
+  startAt: 'Start at … tabs',
   startAtNone: 'when you start it',
   startAtWrong: (max: number) => `From 1 to ${max} tabs.`,
   open: 'Open the room',

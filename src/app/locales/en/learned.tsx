@@ -45,7 +45,7 @@ export const learned = {
       : `${wrong} of ${asked} held-out images. The most confident mistakes are shown.`,
   mistake: (label: number, guess: number, share: ComponentChildren) => (
     <>
-      {label}, predicted as {guess} ({share})
+      {label}, read as {guess} ({share})
     </>
   ),
 

@@ -74,7 +74,7 @@ export const job: Messages['job'] = {
   epochs: '轮数（epochs）',
   maxSteps: '最多几步',
   maxMinutes: '最多几分钟',
-  patience: '连续几次测试没有改善就停止',
+  patience: '早停耐心（测试次数）',
   noLimit: '不限',
   seed: '随机种子',
   schedule: '学习率调度',
