@@ -8,7 +8,7 @@ interface Worst {
   times: number;
 }
 
-/** The most frequent mistake, the first of equals; `null` if there is none. */
+/** The most frequent mistake, the first of equals; `null` if all predictions are correct. */
 export function mostConfused({ classes, counts }: Confusion): Worst | null {
   let worst: Worst | null = null;
   for (const [i, row] of counts.entries()) {

@@ -1,4 +1,4 @@
-/** The collectives of recordings: what went wrong, in sentences, and all of them in a table. */
+/** The collectives of recordings: problems in sentences, and a table of all. */
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { formatMs } from '../locales/format.ts';
@@ -6,7 +6,7 @@ import { RankMark } from '../components/RankMark.tsx';
 import { messages } from '../locales/index.ts';
 import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
 
-/** Rows shown: a page of a thousand would be slow, and what went wrong is among the newest. */
+/** Rows shown: a thousand would be slow, and problems are among the newest. */
 const MOST_ROWS = 100;
 
 const ICONS: Record<Presence, string> = {
@@ -69,7 +69,7 @@ export function CollectivesTable({ recordings }: { recordings: readonly FlightRe
   return (
     <section class="panel" aria-label={labels.collectives}>
       <h2 class="panel-title">{labels.collectives}</h2>
-      {/* A box that scrolls is to be reached by keys. */}
+      {/* The table scrolls; keys must reach it. */}
       <div class="table-box" tabIndex={0} role="group" aria-label={labels.collectives}>
         <table class="ranks collectives">
           <thead>

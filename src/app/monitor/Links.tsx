@@ -1,4 +1,4 @@
-/** The links of the ring: from each rank to its right neighbour, as that rank told of it. */
+/** The links of the ring, from each rank to its right neighbour, as reported by that rank. */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates } from '../state/derive.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
@@ -18,7 +18,7 @@ export function Links({ run }: { run: Run }) {
           {labels.parted(who(a), who(b))}
         </p>
       ))}
-      {/* Where it scrolls, it is to be reached by keys. */}
+      {/* The table may scroll; keys must reach it. */}
       <div class="table-box" tabIndex={0} role="group" aria-label={labels.links}>
         <table class="ranks links">
           <thead>

@@ -1,6 +1,6 @@
 /**
- * Opens flight recordings again: the rounds they hold in the player, the last steps, and who was
- * missing from which collective.
+ * Opens flight recordings: their rounds in the player, the last steps, and ranks missing from
+ * collectives.
  */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';

@@ -1,7 +1,4 @@
-/**
- * Any recorded round, in the same player as a run's: the ring, the grid, and which of the rounds it
- * is.
- */
+/** Plays a recorded round, with a choice of the round and of the rank that measured it. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

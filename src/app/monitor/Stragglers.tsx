@@ -1,4 +1,4 @@
-/** Who slows the ring, and why, in a sentence each. */
+/** Stragglers and slow links with their causes, in a sentence each. */
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
 import { formatMs } from '../locales/format.ts';
 import type { Run } from '../state/run.ts';
@@ -32,7 +32,10 @@ export function Stragglers({ run }: { run: Run }) {
   );
 }
 
-/** `rank 2 (ben) slows the ring: its computing takes 2.1 times the others’, its tab is hidden`. */
+/**
+ * `rank 2 (ben) slows the ring: its computation takes 2.1 times as long as the others’, its tab is
+ * hidden`.
+ */
 function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
   const { run: labels } = messages.value;
   const who = (rank: number): string => labels.who(rank, members[rank]?.name ?? '');

@@ -1,6 +1,6 @@
 /**
- * The timeline: a lane per rank, what it does alone above what it does with others. One canvas,
- * drawn when something changes.
+ * The timeline: a lane per rank, its computation above its communication. One canvas, drawn on
+ * changes.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -26,21 +26,21 @@ import {
 } from './timeline.ts';
 import { type GestureOptions, useGestures, ZOOM } from './useGestures.ts';
 
-/** Rows of more ranks than this are too low for a mark. */
+/** With more ranks, rows are too low for a mark. */
 const MOST_MARKS = 16;
 
 interface Props {
   timeline: Timeline;
   you: number | null;
-  /** Shared with the charts, where there are any. */
+  /** Shared with the charts of the page. */
   pointed: Signal<Pointed | null>;
-  /** Before there is anything to show. */
+  /** Shown before there are steps. */
   empty: string;
 }
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
   const { charts, run: labels } = messages.value;
-  /** `null`: the newest steps, whatever comes. */
+  /** `null`: the newest steps, as they arrive. */
   const chosen = useSignal<Window | null>(null);
   const picked = useSignal<Pick | null>(null);
   const extent = useMemo(() => extentOf(timeline), [timeline]);
@@ -193,7 +193,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
   );
 }
 
-/** What the picture says of the newest step, for those who do not see it. */
+/** The newest step as a table, for screen readers. */
 function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }) {
   const { run: labels } = messages.value;
   return (

@@ -1,6 +1,6 @@
 /**
- * Recordings of several ranks, laid together: which rank is missing from which collective, and
- * which do not agree what they are in. After torch's flight recorder analyzer
+ * Problems in the recordings of several ranks: ranks missing from a collective, and ranks that
+ * called another one. After torch's flight recorder analyzer
  * (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). Pure.
  */
 import type { FlightRecord, FlightRecording } from '../../protocol/flightRecording.ts';
@@ -13,11 +13,11 @@ interface Collective {
   seq: number;
   call: string;
   algorithm: string;
-  /** Of the ranks that are recorded; `null` where it has not ended. */
+  /** Duration by recorded rank; `null` if it has not ended. */
   tookMs: number | null;
-  /** By rank of the world: `unknown` where no recording says anything of it. */
+  /** State by rank of the world; `unknown` if no recording has it. */
   states: readonly Presence[];
-  /** What its ranks call it, where they do not agree. */
+  /** Different calls of the ranks, if they disagree. */
   calls: readonly string[];
 }
 
@@ -48,10 +48,10 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const key = `${group}/${seq}`;
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
-        // Older ones were overwritten; where others have ended more than a rank knows of, its
-        // recording was taken earlier.
+        // Older collectives were overwritten. If others have ended more than a rank knows, its
+        // recording is older.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
-        // A group that a rank has no part in is none of its; the world is everyone's.
+        // A rank may have no part in a group; every rank is in the world.
         const isIts = group === 0 || oldest.has(group);
         states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
       }
@@ -78,7 +78,7 @@ function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
   return oldest;
 }
 
-/** What went wrong, the first of each kind in each group: what comes after follows from it. */
+/** The first problem of each kind in each group: later ones follow from it. */
 export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   const found: Trouble[] = [];
   const seen = new Set<string>();
@@ -94,8 +94,8 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');
     if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
-    // What one rank has ended all have entered: who has not in its recording, had not when it was
-    // taken.
+    // All ranks have entered a collective that one rank has ended. A rank without it in its
+    // recording entered it after the recording.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
     if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
     else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });
@@ -103,13 +103,13 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   return found;
 }
 
-/** Ranks of which nothing is recorded. */
+/** Ranks without a recording. */
 export function unrecorded(recordings: readonly FlightRecording[]): number[] {
   const there = new Set(recordings.map(({ rank }) => rank));
   return Array.from({ length: recordings[0]?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !there.has(rank));
 }
 
-/** Whether a recording goes with the others: the same world, and a rank that is not there yet. */
+/** Whether a recording belongs to the others: the same world, and another rank. */
 export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(
     ({ rank, worldSize, generation }) =>

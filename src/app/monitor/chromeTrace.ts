@@ -1,8 +1,7 @@
 /**
- * A timeline in Chrome's trace-event format ("Trace Event Format", JSON object form), which
- * https://ui.perfetto.dev opens: a process per rank, a thread for what it does alone and one for
- * what it does with others, and an arrow for each chunk whose both ends are known. Pure. Times
- * there are microseconds.
+ * A timeline in Chrome's trace-event format ("Trace Event Format", JSON object form), for
+ * https://ui.perfetto.dev: a process per rank with a thread for computation and one for
+ * communication, and an arrow for each chunk with two known ends. Times are microseconds. Pure.
  */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
@@ -10,7 +9,7 @@ import { rowOf, type Timeline } from './timeline.ts';
 
 export interface TraceEvent {
   name: string;
-  /** `X` a stretch, `M` a name, `s` and `f` the ends of an arrow. */
+  /** `X` a segment, `M` a name, `s` and `f` the ends of an arrow. */
   ph: 'X' | 'M' | 's' | 'f';
   pid: number;
   tid: number;
@@ -31,9 +30,7 @@ export interface ChromeTrace {
 const ALONE = 1;
 const TOGETHER = 2;
 
-/**
- * @param traces by rank, times on the timeline's clock, as far as they are known.
- */
+/** @param traces by rank, times on the timeline's clock, as far as they are known. */
 export function chromeTrace(
   timeline: Timeline,
   traces: ReadonlyMap<number, readonly RecordedTrace[]> = new Map(),
@@ -66,7 +63,7 @@ function meta(name: string, pid: number, tid: number, args: Record<string, unkno
   return { name, ph: 'M', pid, tid, ts: 0, args };
 }
 
-/** From where a chunk was sent to where it was received. */
+/** From the sending of a chunk to its receipt. */
 function arrows(
   traces: ReadonlyMap<number, readonly RecordedTrace[]>,
   n: number,

@@ -1,12 +1,12 @@
-/** A run's curves as a table for other programs: CSV by RFC 4180. Pure. */
+/** A run's curves as CSV by RFC 4180; pure. */
 import { METRIC_NAMES, type Metrics } from '../../spec/measures.ts';
 import type { Point, Series } from '../state/series.ts';
 import type { Run, WorldChange } from '../state/run.ts';
 
 /**
- * A line per step, or per point of the curve where a long run has fewer (the mean of so many steps,
- * at the last of them), and where something was measured or changed, with a column for each metric.
- * Steps count from 1; the world size is that after the step.
+ * A line per step, or per point of the curve in a long run (a mean, at its last step), and per
+ * evaluation or change; a column per metric. Steps count from 1; the world size is that after the
+ * step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
@@ -21,7 +21,7 @@ export function curvesCsv(
   for (const point of wholePoints(run.losses)) rowAt(point).loss = point.value;
   for (const one of run.evaluations) rowAt(one).metrics = one.metrics;
   const names = METRIC_NAMES.filter((name) => run.evaluations.some(({ metrics }) => metrics[name] !== undefined));
-  // A table of one shape, before anything was measured too.
+  // The columns are the same before any evaluation.
   if (names.length === 0) names.push('accuracy');
   for (const one of run.changes) rowAt(one).events.push(describe(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
@@ -35,7 +35,7 @@ export function curvesCsv(
   return [header, ...lines].map((line) => `${line.map(field).join(',')}\r\n`).join('');
 }
 
-/** Those of the curve, and the mean of what is left over. */
+/** The points of the curve, and the mean of the pending samples. */
 function wholePoints({ points, pending }: Series): readonly Point[] {
   const last = pending.at(-1);
   if (last === undefined) return points;
@@ -50,7 +50,7 @@ function numberOf(value: number | undefined): string {
   return value === undefined ? '' : String(value);
 }
 
-/** In quotes where a comma, a quote or a line's end is in it. */
+/** Quotes a text with a comma, a quote or a line break. */
 function field(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

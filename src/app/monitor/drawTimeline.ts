@@ -1,4 +1,4 @@
-/** Paints the lanes of ranks; knows rectangles and colours, not the page. */
+/** Paints the lanes of ranks on a canvas. */
 import type { SegmentKind } from '../../protocol/stepTrace.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
@@ -16,7 +16,7 @@ interface Palette {
   hatch: CanvasPattern | string;
 }
 
-/** The style sheet's colours, resolved for the theme that is on. */
+/** The style sheet's colours for the current theme. */
 export function readPalette(element: Element, context: CanvasRenderingContext2D): Palette {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -54,23 +54,21 @@ interface Picture {
   timeline: Timeline;
   window: Window;
   width: number;
-  /** Of one rank's lane. */
+  /** Height of a lane. */
   rowHeight: number;
-  /** Above the lanes, for the axis. */
+  /** Height of the axis above the lanes. */
   top: number;
   textSize: number;
   font: string;
   palette: Palette;
   picked: Pick | null;
-  /** Step to be marked, where somebody points at one. */
+  /** Highlighted step, under a pointer. */
   pointed: number | null;
   sayStep: (step: number) => string;
   sayMs: (ms: number) => string;
 }
 
-/**
- * Narrower segments are left out, pixels: thousands of them would draw a grey that says nothing.
- */
+/** Narrower segments are left out, pixels: thousands of them would look grey. */
 const LEAST_WIDTH = 0.2;
 
 export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {
@@ -111,7 +109,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
   }
 }
 
-/** Told apart by how full they are: solid, half, outlined; hatched for waiting. */
+/** Kinds differ by fill: solid, half, outlined; hatched for waiting. */
 function fill(
   context: CanvasRenderingContext2D,
   kind: SegmentKind,
@@ -152,7 +150,7 @@ function fill(
   }
 }
 
-/** Where steps begin, and times since the first of them that is in sight. */
+/** Starts of steps, and times since the first visible one. */
 function drawAxis(
   context: CanvasRenderingContext2D,
   { timeline, window, width, top, textSize, font, palette, sayStep, sayMs }: Picture,
@@ -167,7 +165,7 @@ function drawAxis(
     starts.set(step, Math.min(startedAt, starts.get(step) ?? Infinity));
   }
   const seen = [...starts].sort((a, b) => a[0] - b[0]);
-  // Times are since the first step that begins in sight, or since the one that all of it lies in.
+  // Times count from the first step that starts in the window, or from the one that fills it.
   const inSight = seen.find(([, at]) => x(at) >= 0 && x(at) <= width);
   const base = inSight ?? seen.findLast(([, at]) => x(at) < 0) ?? seen[0];
   let free = 0;
@@ -201,7 +199,7 @@ function drawAxis(
   }
 }
 
-/** A round number of milliseconds, so that there are `most` ticks or fewer. */
+/** A round number of milliseconds that gives at most `most` ticks. */
 export function tickOf(ms: number, most: number): number {
   const least = ms / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(least));

@@ -1,9 +1,9 @@
-/** Recordings of several ranks on the first one's clock; pure. */
+/** Recordings of several ranks on the clock of the first one; pure. */
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { shifted, type Timeline } from './timeline.ts';
 
-/** How far a recording's clock is ahead of `first`'s; `null` where neither has compared them. */
+/** Offset of a recording's clock to that of `first`; `null` if neither rank has compared them. */
 function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetMs: number; errorMs: number } | null {
   if (recording === first) return { offsetMs: 0, errorMs: 0 };
   const theirs = first.clocks[recording.rank] ?? null;
@@ -12,10 +12,7 @@ function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetM
   return back && { offsetMs: -back.offsetMs, errorMs: back.errorMs };
 }
 
-/**
- * A row for every rank of the world; one that is not recorded, or whose clock is not known, is
- * empty.
- */
+/** A row for every rank of the world, empty without a recording or a clock offset. */
 export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
   const [first] = recordings;
   if (first === undefined) return { rows: [], errorMs: 0 };
@@ -30,7 +27,7 @@ export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
   return { rows, errorMs };
 }
 
-/** By rank, on the same clock as {@link layTogether}. */
+/** By rank, on the same clock as {@link mergeLanes}. */
 export function mergeTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
   const [first] = recordings;
   const traces = new Map<number, RecordedTrace[]>();

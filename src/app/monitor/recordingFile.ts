@@ -1,4 +1,4 @@
-/** Reads a flight recording's file, and says what is wrong with one that is none. Pure. */
+/** Reads the file of a flight recording, or returns its error; pure. */
 import * as v from 'valibot';
 import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flightRecording.ts';
 import { messageOf } from '../../util/errors.ts';
@@ -17,7 +17,7 @@ const Recording = v.object({ ...FlightRecordingSchema.entries, clocks: v.array(C
 
 type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; problem: string };
 
-/** @param text a file's whole content. */
+/** @param text the whole content of a file. */
 export function readRecording(text: string): ReadRecording {
   const { recording: labels } = messages.value.run;
   let value: unknown;

@@ -1,4 +1,4 @@
-/** The steps of all ranks on one clock, and what of them is looked at; pure. */
+/** The steps of all ranks on one clock, and the visible window; pure. */
 import type { Segment, SegmentKind, StepLane } from '../../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../../spec/names.ts';
 import type { Run } from '../state/run.ts';
@@ -6,17 +6,17 @@ import type { Run } from '../state/run.ts';
 export interface TimelineRow {
   rank: number;
   name: string;
-  /** `startedAt` on the clock that all rows share. */
+  /** `startedAt` is on the clock of all rows. */
   steps: readonly StepLane[];
 }
 
 export interface Timeline {
   rows: readonly TimelineRow[];
-  /** By so much rows may be shifted against each other, milliseconds. */
+  /** Largest error of the alignment of rows, milliseconds. */
   errorMs: number;
 }
 
-/** A stretch of the shared clock, milliseconds. */
+/** A range of the common clock, milliseconds. */
 export interface Window {
   from: number;
   to: number;
@@ -28,13 +28,13 @@ export interface Pick {
   segment: Segment;
 }
 
-/** Steps shown until somebody looks closer: enough to compare one with the next. */
+/** Steps shown by default: enough to compare one with the next. */
 const FIRST_LOOK = 2;
-/** Shortest and longest stretch worth looking at, milliseconds and multiples of all there is. */
+/** Shortest window, milliseconds, and longest, as a multiple of all steps. */
 const LEAST_MS = 0.2;
 const MOST_SPANS = 1.25;
 
-/** The last steps that ranks have told of; who is not on this rank's clock yet has none. */
+/** The last steps that ranks have reported; empty for ranks without a clock offset. */
 export function timelineOf({
   members,
   lanes,
@@ -49,12 +49,12 @@ export function timelineOf({
   return { rows, errorMs: Math.max(0, ...clocks.map((one) => one?.errorMs ?? 0)) };
 }
 
-/** On the clock that this one is ahead of. */
+/** On this rank's clock, for a clock that is ahead of it by the offset. */
 export function shifted(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
   return lanes.map((lane) => ({ ...lane, startedAt: lane.startedAt - offsetMs }));
 }
 
-/** From the first step to the last; `null` where there is none. */
+/** From the first step to the last; `null` without steps. */
 export function extentOf({ rows }: Timeline): Window | null {
   const steps = rows.flatMap((row) => row.steps);
   if (steps.length === 0) return null;
@@ -66,7 +66,7 @@ function hull(steps: readonly StepLane[]): Window {
   return { from, to: Math.max(from + LEAST_MS, ...steps.map((one) => one.startedAt + one.duration)) };
 }
 
-/** What one step of all ranks takes; `null` where none of them tells of it. */
+/** The range of one step of all ranks; `null` if no rank has reported it. */
 export function windowOf({ rows }: Timeline, step: number): Window | null {
   const steps = rows.flatMap((row) => row.steps.filter((one) => one.step === step));
   if (steps.length === 0) return null;
@@ -93,7 +93,7 @@ export function slowestStep({ rows }: Timeline): number | null {
   return slowest?.step ?? null;
 }
 
-/** Closer by `factor` above 1, or further, around `at`; within what there is. */
+/** Zooms by `factor` around `at`, within the range of all steps. */
 export function zoomed(window: Window, factor: number, at: number, extent: Window): Window {
   const all = (extent.to - extent.from) * MOST_SPANS;
   const length = Math.min(all, Math.max(LEAST_MS, (window.to - window.from) / factor));
@@ -101,7 +101,7 @@ export function zoomed(window: Window, factor: number, at: number, extent: Windo
   return within({ from: at - share * length, to: at + (1 - share) * length }, extent);
 }
 
-/** Later by `ms`, or earlier; something stays in sight. */
+/** Moves by `ms`; some steps stay visible. */
 export function panned(window: Window, ms: number, extent: Window): Window {
   return within({ from: window.from + ms, to: window.to + ms }, extent);
 }
@@ -114,15 +114,12 @@ function within({ from, to }: Window, extent: Window): Window {
   return { from: start, to: start + length };
 }
 
-/**
- * What a rank does by itself is in the upper half of its row, what it does with others in the
- * lower.
- */
+/** Computation is in the upper half of a row, communication in the lower half. */
 export function rowOf(kind: SegmentKind): 'alone' | 'together' {
   return kind === 'compute' || kind === 'readback' || kind === 'update' ? 'alone' : 'together';
 }
 
-/** The segment of a rank at `at`, in that half; within `slack` milliseconds where it is not hit. */
+/** The segment of a rank at `at`, in that half; within `slack` milliseconds of a miss. */
 export function pickAt(
   { rows }: Timeline,
   rank: number,
@@ -145,9 +142,7 @@ export function pickAt(
   return nearest?.pick ?? null;
 }
 
-/**
- * The next segment of the same rank, or the one before, by when it starts; none beyond the ends.
- */
+/** The next or previous segment of the same rank by start; `null` beyond the ends. */
 export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
   const all = (rows[rank]?.steps ?? []).flatMap((one) =>
     one.segments.map((part) => ({ rank, step: one, segment: part })),
@@ -156,7 +151,7 @@ export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, d
   return all[at + direction] ?? null;
 }
 
-/** Milliseconds of a step by what it was spent on. */
+/** Milliseconds of a step by kind. */
 export function totalsOf({ segments }: StepLane): Record<SegmentKind, number> {
   const totals = Object.fromEntries(SEGMENT_KINDS.map((kind) => [kind, 0])) as Record<SegmentKind, number>;
   for (const { kind, start, end } of segments) totals[kind] += end - start;

@@ -1,16 +1,16 @@
 /**
- * The timeline's pointers, wheel and keys: wheel with Ctrl, pinch, + and - zoom; drag and Shift
- * with arrows pan; arrows go from segment to segment and from rank to rank; Home and End go to the
- * ends, Escape back to the newest.
+ * Pointers, wheel and keys of the timeline: wheel with Ctrl, pinch, + and - zoom; drag and Shift
+ * with arrows pan; arrows move between segments and ranks; Home and End go to the ends, Escape to
+ * the newest steps.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Pointed } from '../charts/axis.ts';
 import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, type Window } from './timeline.ts';
 
-/** Closer or further by one press or one notch of a wheel. */
+/** Factor of one press or one notch of a wheel. */
 export const ZOOM = 1.5;
-/** By one press, a share of what is in sight. */
+/** Share of the window by one press. */
 const PAN = 0.2;
 /** Pixels beside a segment that still hit it. */
 const SLACK = 4;
@@ -22,7 +22,7 @@ export interface GestureOptions {
   picked: Signal<Pick | null>;
   pointed: Signal<Pointed | null>;
   look: (next: Window | null) => void;
-  /** Pixels: of the canvas, above the lanes, of one. */
+  /** Pixels: width of the canvas, height above the lanes, height of a lane. */
   width: number;
   top: number;
   rowHeight: number;
@@ -32,7 +32,7 @@ export interface GestureOptions {
 export function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, options: GestureOptions) {
   const now = useRef(options);
   now.current = options;
-  /** Pointers that are down, by id: their place on x. */
+  /** Places on x of the pointers that are down, by id. */
   const down = useRef(new Map<number, number>());
   const timeAt = (x: number): number => {
     const { window, width } = now.current;
@@ -44,7 +44,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     const onwheel = (event: WheelEvent): void => {
       const { window, extent, width, look } = now.current;
       const isFocused = document.activeElement === element;
-      // Without Ctrl, and not asked for, the wheel scrolls the page.
+      // Without Ctrl, the wheel scrolls the page.
       const zooms = event.ctrlKey || event.metaKey || (isFocused && Math.abs(event.deltaY) > Math.abs(event.deltaX));
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
       if (zooms && !event.shiftKey) {
@@ -54,7 +54,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
       } else return;
       event.preventDefault();
     };
-    // Preact's own handlers are passive here, and could not keep the page from scrolling.
+    // Preact's handlers are passive here and could not prevent scrolling.
     element.addEventListener('wheel', onwheel, { passive: false });
     return () => element.removeEventListener('wheel', onwheel);
   }, [canvas]);
@@ -88,7 +88,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
   };
   const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
 
-  /** To another rank's segment at the same time and in the same half, or the nearest there is. */
+  /** Picks another rank's segment at the same time and in the same half, or the nearest one. */
   const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
     const { timeline } = now.current;
     const at = pick.step.startedAt + (pick.segment.start + pick.segment.end) / 2;
@@ -140,7 +140,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
         return;
     }
     event.preventDefault();
-    // The arrows of the player are not meant.
+    // The player must not receive these arrows.
     event.stopPropagation();
   };
   return {
@@ -157,7 +157,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
   };
 }
 
-/** Between two fingers; none are nearer than a fingertip, pixels. */
+/** Least distance between two fingers, pixels. */
 function spread([a = 0, b = 0]: number[]): number {
   return Math.max(8, Math.abs(a - b));
 }
@@ -166,7 +166,7 @@ function middleOf({ step, segment }: Pick): number {
   return step.startedAt + (segment.start + segment.end) / 2;
 }
 
-/** The first segment in sight. */
+/** The first visible segment. */
 function firstIn({ rows }: Timeline, window: Window): Pick | null {
   for (const { rank, steps } of rows) {
     const step = steps.find((one) => one.startedAt >= window.from && one.startedAt <= window.to) ?? steps.at(-1);

@@ -1,4 +1,4 @@
-/** The job's files on their way from tab to tab: how much of them each rank has. */
+/** Progress of the distribution of the job's files, by rank. */
 import { ownRank } from '../state/derive.ts';
 import { formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';

@@ -1,4 +1,4 @@
-/** The front page: what this is, in one look, and the two ways in. */
+/** The front page: the idea, and the ways into a room. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';

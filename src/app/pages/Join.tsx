@@ -1,4 +1,4 @@
-/** Joining, on a phone first: the code, your name, what this tab can do, one button. */
+/** Joining a room: the code, a name, the checks, one button. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';
@@ -36,7 +36,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
                   ? labels.join
                   : labels.again}
           </button>
-          {/* Whatever this device lacks, its user can look on. */}
+          {/* Any device can watch. */}
           {!blocked.value && (
             <button
               type="button"

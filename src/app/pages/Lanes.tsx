@@ -1,6 +1,6 @@
 /**
- * Where each rank's step goes: computing, talking, the rest. A bar per rank, on one scale, so a
- * straggler sticks out.
+ * Time of a step by rank: computation, communication, other. The bars share one scale, which shows
+ * stragglers.
  */
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
@@ -9,7 +9,7 @@ import { identityOf } from '../components/rankIdentity.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
-/** More ranks than this scroll, and are to be reached by keys. */
+/** More ranks scroll, and need focus for keys. */
 const UNSCROLLED = 8;
 
 export function Lanes({ run }: { run: Run }) {

@@ -1,7 +1,4 @@
-/**
- * Before a run: the code to join by, who is here, what will be trained, and the one button that
- * starts it.
- */
+/** The lobby: the code, the members, the job, and the button to start. */
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { seats } from '../../protocol/seating.ts';
@@ -33,7 +30,7 @@ import { messages } from '../locales/index.ts';
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
   const hiding = useSignal(hidden.peek());
-  // Colours and letters are this screen's own.
+  // A theme and size set for guests are those of this screen.
   const { lang = null } = viewSettings(route.value.query);
   const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
   const labels = messages.value.lobby;
@@ -103,12 +100,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   );
 }
 
-/** Of the table that this tab's files hold. */
+/** Columns of the table in this tab's files. */
 function columnsOf({ files }: View): string[] {
   return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
 }
 
-/** What will run, for who does not choose it. */
+/** The job, for members who cannot change it. */
 function JobToCome({ job }: { job: JobSpec }) {
   return (
     <>
@@ -171,7 +168,7 @@ function roles(you: boolean, host: boolean): string {
 }
 
 /**
- * The ring that will be, or what will be instead: who is here, and pale places for those whom an
+ * A preview of the ring, or of what replaces it: members, and pale places for the tabs that an
  * automatic start waits for.
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {

@@ -1,4 +1,4 @@
-/** Opening a room: who you are, what to train, and whether this tab can take part. */
+/** Opening a room: a name, the job, and the checks. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
@@ -20,7 +20,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { join: labels } = messages.value;
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
-  /** Files that were opened: with each the form begins anew, without what was half typed. */
+  /** Counts opened files: the form is created again for each, without half-typed values. */
   const opened = useSignal(0);
   const startAt = useSignal<number | null>(null);
   const origin = useSignal<ChosenOrigin | null>(null);
@@ -36,7 +36,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
     const goesOn = chosen?.checkpoint?.job;
-    // What was typed in the form is not to be seen any more, and counts no more.
+    // The form is replaced, and with it its typed values and errors.
     createRoom(goesOn ?? job.value, goesOn === undefined ? startAt.value : null, options);
   };
   return (
@@ -62,7 +62,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
-        {/* A checkpoint says what is trained. */}
+        {/* A checkpoint brings its own job. */}
         {checkpoint === null && (
           <JobForm key={opened.value} job={job.value} onjob={take}>
             <NumberField
@@ -94,7 +94,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
           <button type="submit" class="primary grow" disabled={nameless || entering.value}>
             {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
-          {/* A projector that leads, and leaves the training to others. A lesson needs nothing of it, and is led from within. */}
+          {/* A projector can host without training. The host of a lesson takes part. */}
           {!blocked.value && job.value.job !== 'lesson' && origin.value === null && (
             <button
               type="button"

@@ -1,7 +1,4 @@
-/**
- * One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint
- * of its state.
- */
+/** A row per rank: device, times, bytes sent, state hash. */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
@@ -126,7 +123,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   );
 }
 
-/** To its right neighbour: of this rank's own links as they are now, of others as those told. */
+/** The link to the right neighbour: now, for this rank's own links; as reported, for others. */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
   const { run: labels } = messages.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;

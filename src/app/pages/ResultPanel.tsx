@@ -1,7 +1,4 @@
-/**
- * The end of a run: what came out, whether all ranks have it, and what it cost in bytes against
- * theory.
- */
+/** The end of a run: the result, agreement of ranks, and bytes sent against theory. */
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -27,10 +24,10 @@ import { messages } from '../locales/index.ts';
 interface Props {
   job: JobSpec;
   result: RunResult;
-  /** Whether this tab took every step in one world: then theory says what it sent. */
+  /** Whether this tab took every step in one generation: then theory gives the bytes sent. */
   isWhole: boolean;
   host: boolean;
-  /** What can be done with the model. */
+  /** Actions on the model. */
   children: ComponentChildren;
 }
 
@@ -39,7 +36,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { worldSize } = result;
   const told = metricEntries(metricsTold(result));
   const [value, meaning] = outcome(result, told);
-  // Of a text the loss stands above.
+  // A language model shows its loss as the main result.
   const others = result.bigramLoss === undefined ? told.slice(1) : told;
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
@@ -128,7 +125,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             <button type="button" class={rate === null ? 'primary' : ''} onClick={start}>
               {labels.startAgain}
             </button>
-            {/* A room that begins with weights offers no other job. */}
+            {/* A room that begins with weights cannot change its job. */}
             {result.rateTest !== undefined && rate === null && (
               <button type="button" onClick={() => useRate(job, job.learningRate)}>
                 {labels.useRate(String(job.learningRate))}
@@ -152,8 +149,8 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 }
 
 /**
- * How well held-out samples are answered, and what that says: of a text the loss, else what is told
- * first.
+ * The main result on held-out samples and its sentence: the loss of a language model, else the
+ * first metric.
  */
 function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
@@ -169,14 +166,14 @@ function outcome(
   return [formatMetric(name, value), labels.measured[name](steps, time)];
 }
 
-/** The rate that a range test suggests, or why there is none. */
+/** The rate that a range test suggests, or the reason for no suggestion. */
 function foundRate({ suggested, reason }: RateTest, steps: number, time: string): [string, string] {
   const { rateTest: labels } = messages.value.run;
   if (suggested !== null) return [formatRate(suggested), labels.found(steps, time)];
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
-/** The next start trains with it. */
+/** Sets the rate for the next start. */
 function useRate(job: JobSpec, rate: number): void {
   configure(withRate(job, rate));
   closeRun();

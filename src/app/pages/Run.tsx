@@ -1,6 +1,6 @@
 /**
- * Training: the strip, the ring, the curves, one player for ring and grid, the timeline, the ranks
- * and their links.
+ * The page of a run: figures, ring, curves, one player for ring and grid, timeline, ranks and
+ * links.
  */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -43,9 +43,7 @@ import { ResultPanel } from './ResultPanel.tsx';
 import { FileDistribution } from './FileDistribution.tsx';
 import { Strip } from './Strip.tsx';
 
-/**
- * Nobody watches a page that a launcher drives: it does not animate until somebody presses play.
- */
+/** A page that a launcher drives does not animate until somebody presses play. */
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
@@ -56,15 +54,14 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
-  // What has gone round the ring needs no guess.
+  // A trace shows that there is a ring.
   const instead =
     trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
   const hides = hidden.value;
   const hasRing = !alone && instead === null;
   const spoken = describeState(view);
   const narrow = pageWidth.value === 'narrow';
-  // Drawn anew when what they show is told anew, not at every step: with many ranks, rows are what
-  // costs.
+  // Rendered when their data changes, not at every step: rows are expensive with many ranks.
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
@@ -74,7 +71,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
   );
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
-  // Of a run that has failed the weights of its last step are there, and nothing to go on with.
+  // A failed run keeps the weights of its last step, but cannot be continued.
   const keepModel =
     keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
       <SaveModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
@@ -150,7 +147,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {!hides.has('learned') && confusionNow}
-      {/* Where nobody trains, nothing is learned. */}
+      {/* Without training there is nothing to inspect. */}
       {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
         <InspectionPanel key={run.number} run={run} />
       )}
@@ -179,7 +176,7 @@ function Failed({ view, failure }: { view: View; failure: Failure }) {
       <button type="button" onClick={closeRun}>
         {failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
-      {/* An engine that died without a word has told none. */}
+      {/* An engine that died has sent no recording. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}
     </Banner>
   );

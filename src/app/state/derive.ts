@@ -1,4 +1,4 @@
-/** Numbers and facts that follow from the view; pure. */
+/** Figures and facts computed from the view; pure. */
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { Device } from '../../protocol/control.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
@@ -11,7 +11,7 @@ import type { View } from './view.ts';
 const MINUTE_MS = 60_000;
 const ENDLESS_EPOCHS = 1000;
 
-/** Samples a second of those that the last steps tell of; `null` before there are two. */
+/** Samples per second over the last steps; `null` before there are any. */
 export function samplesPerSecond(run: Run): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
@@ -19,12 +19,12 @@ export function samplesPerSecond(run: Run): number | null {
   if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
   const later = run.recent.slice(1);
   const samples = later.reduce((sum, step) => sum + step.samples, 0);
-  // Who watches is not told of every step.
+  // Spectators do not receive every step.
   const perTold = (last.step - first.step) / later.length;
   return (samples * perTold * 1000) / (last.at - first.at);
 }
 
-/** Milliseconds until the last step at the present pace; `null` when unknown. */
+/** Milliseconds until the last step at the present pace; `null` if unknown. */
 export function timeLeft(run: Run, totalSteps: number | null): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
@@ -35,10 +35,7 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   return Math.max(0, Math.min(untilTime, (totalSteps - last.step - 1) * stepMs));
 }
 
-/**
- * Whether nothing but its time is meant to end a run: its passes are as many as a job may have,
- * which is more than anybody waits for.
- */
+/** Whether only time ends a run: it has the largest number of epochs that a job may have. */
 export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
 }
@@ -59,9 +56,7 @@ export function communication(run: Run): { share: number; overlapped: number } |
 
 export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
 
-/**
- * Whether all ranks hold the same state, and which do not: those apart from the most common hash.
- */
+/** Whether all ranks hold the same state, and the ranks that differ from the most common hash. */
 export function agreement(hashes: Run['hashes']): Agreement {
   if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
   const ranks = dissenters(hashes.hashes);
@@ -70,8 +65,8 @@ export function agreement(hashes: Run['hashes']): Agreement {
 }
 
 /**
- * Megabytes a second from each rank to its right neighbour while it talks, from the last two
- * exchanges.
+ * Megabytes per second from each rank to its right neighbour during communication, from the last
+ * two exchanges.
  */
 export function edgeRates(run: Run): (number | null)[] {
   const { statistics: now, earlierStatistics: before } = run;
@@ -85,13 +80,14 @@ export function edgeRates(run: Run): (number | null)[] {
 }
 
 /**
- * What theory says each rank sends for `steps` all-reduces of `gradientBytes`: 2(n-1)/n of each.
+ * Bytes that each rank sends in theory for `steps` all-reduces of `gradientBytes`: 2(n-1)/n of
+ * each.
  */
 export function theoreticalBytes(worldSize: number, gradientBytes: number, steps: number): number {
   return (2 * (worldSize - 1) * gradientBytes * steps) / worldSize;
 }
 
-/** The ranks on both sides; one in a world of two, none alone. */
+/** The ranks on both sides; one in a world of two, none in a world of one. */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];
   const left = leftOf(rank, worldSize);
@@ -99,36 +95,34 @@ export function neighbours(rank: number, worldSize: number): number[] {
   return left === right ? [right] : [left, right].sort((a, b) => a - b);
 }
 
-/** Whether the job's files go round, and have not come to all. */
+/** Whether the job's files are being distributed, and some rank lacks a part. */
 export function isDistributing(run: Run | null): boolean {
   const distribution = run?.fileDistribution ?? null;
   return distribution !== null && distribution.held.some((bytes) => bytes < distribution.total);
 }
 
-/** Whether this tab takes no part in what its room trains. */
+/** Whether this tab only watches. */
 export function isSpectating({ member, lobby }: View): boolean {
   return lobby?.spectators.some((one) => one.member === member) ?? false;
 }
 
-/** The rank that this tab is in a run; `null`: it watches, and is shown what that of `run` sees. */
+/** This tab's rank in a run; `null`: it watches and sees the view of the rank of `run`. */
 export function ownRank(view: View, run: Run): number | null {
   return isSpectating(view) ? null : run.rank;
 }
 
-/** Whether steps are being taken, for all this tab knows. */
+/** Whether steps are taken, as far as this tab knows. */
 export function isTraining(view: View): boolean {
   return view.state === 'RUNNING' || (isSpectating(view) && view.lobby?.phase === 'RUNNING');
 }
 
-/**
- * Whether this tab is in a run that has neither ended nor failed, be it that it waits for somebody.
- */
+/** Whether this tab is in a run that has neither ended nor failed; it may be waiting. */
 export function isUnderWay({ run, failure, state, lobby }: View): boolean {
   const isOn = run !== null && run.result === null && failure === null && state !== 'OFFLINE';
   return isOn && lobby !== null && lobby.phase !== 'FORMING';
 }
 
-/** Ranks of the run's latest generation that are not in the room any more, while it is on. */
+/** Ranks of the latest generation that have left the room during the run. */
 export function goneRanks(run: Run, lobby: Lobby | null): number[] {
   if (lobby === null || run.result !== null) return [];
   const here = new Set(lobby.members.map((one) => one.member));
@@ -139,12 +133,12 @@ export function isReady({ member, lobby }: View): boolean {
   return (lobby?.members.find((one) => one.member === member)?.device ?? null) !== null;
 }
 
-/** Whether ranks may come and go while the room trains. */
+/** Whether ranks may join and leave during a run. */
 export function isOpen({ nodes, job }: Lobby): boolean {
   return nodes !== null && isElastic(job);
 }
 
-/** Whether as many are ready as a run may have. */
+/** Whether a run has its largest number of ranks. */
 export function isFull({ nodes, members }: Lobby): boolean {
   return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
 }
@@ -153,13 +147,13 @@ export function isHost(view: View): boolean {
   return view.member !== null && (view.lobby?.hosts.includes(view.member) ?? false);
 }
 
-/** How many more must be ready before the room starts by itself; `null` when the host starts it. */
+/** Tabs missing for an automatic start; `null` if the host starts the run. */
 export function missingToStart(lobby: Lobby): number | null {
   if (lobby.startAt === null) return null;
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }
 
-/** Whether a device is this machine's processor, whatever its backend is called. */
+/** Whether a device is the processor, whatever the name of its backend. */
 export function isSoftware(device: Device | null): boolean {
   return device !== null && (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter));
 }

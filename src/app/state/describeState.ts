@@ -17,13 +17,13 @@ import type { View } from './view.ts';
 
 interface StateText {
   word: string;
-  /** The word and what there is to say about it: `connecting to rank 3`. */
+  /** The word with its reason: `connecting to rank 3`. */
   text: string;
-  /** `busy` for what passes by itself, `wait` for what somebody must do. */
+  /** `busy` for a state that ends by itself, `wait` for one that needs an action. */
   mood: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
-/** This rank's state in plain words. */
+/** The state of this rank. */
 export function describeState(view: View): StateText {
   const { state, run, lobby } = view;
   const { state: labels } = messages.value;
@@ -46,7 +46,7 @@ export function describeState(view: View): StateText {
       return stateText(labels.syncing, isDistributing(run) ? labels.syncingFiles : labels.syncingAbout, 'busy');
     case 'RUNNING':
       if (view.isServerAway) return stateText(labels.training, labels.trainingServerAway, 'good');
-      // It trains on in the ring that is, while the one to come is linked.
+      // Training goes on in the present ring while the next one is linked.
       return stateText(labels.training, view.connecting.length > 0 ? labels.trainingOthersJoin : '', 'good');
     default:
       return state satisfies never;

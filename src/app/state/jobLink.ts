@@ -1,7 +1,6 @@
 /**
- * A job as settings behind a link's question mark, by the names that a job's fields have:
- * `#new?job=mnist&seed=7`. Only what differs from the usual job is there, so that links stay short.
- * Pure.
+ * A job as settings of a link, by the names of its fields: `#new?job=mnist&seed=7`. A link has the
+ * values that differ from the defaults, so that it stays short. Pure.
  */
 import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
 import { notationOf, type Field, type Notation } from '../../spec/fields.ts';
@@ -9,29 +8,27 @@ import { GPT_FIELDS } from '../../spec/gpt.ts';
 import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 
-/** Fields that stand in a link as text; the others have their own ways. */
+/** Fields that are written as text; the others have encodings of their own. */
 const WRITTEN = writtenOf(FIELDS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
-/** What a usual job has, and this one has not. */
+/** `null`, where the default is not null. */
 const NONE = 'none';
 /**
- * As a link's `source`: the host hands files on, which it has yet to choose; every tab picks them,
- * of a job that has data without, too.
+ * Values of `source`. The host shares files, which it has not chosen yet; every tab picks the same
+ * files, for a job that also has built-in data.
  */
 const HOST = 'host';
 const TABS = 'tabs';
-/** Every tab has its own. */
+/** Every tab has its own files. */
 const OWN = 'own';
 
-/** In front of layers, deflated. */
+/** Prefix of deflated layers. */
 const PACKED = 'layers:';
 /** Characters: mail programs and chats cut addresses of more than two thousand. */
 const MAX_PACKED_LENGTH = 1500;
 
-/**
- * The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong.
- */
+/** The job of a link; the default job and the error, if it is not valid. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
   const fields = readFrom(query, WRITTEN);
   const model = query.get('model');
@@ -56,7 +53,7 @@ function writtenOf(fields: Record<string, Field>): Written {
   return Object.fromEntries(notations.filter(([, notation]) => notation !== null));
 }
 
-/** By name, the text of each field that is not as in `usual`; `null`: it need not be said. */
+/** The text of each field that differs from `usual`, by name; `null` for the others. */
 function differing<Fields extends object>(written: Written, fields: Fields, usual: Fields) {
   return Object.keys(written).map((name) => {
     const [value, other] = [fields, usual].map((one) => one[name as keyof Fields]);
@@ -75,12 +72,12 @@ function valueOf(text: string, notation: Notation): unknown {
   return notation === 'list' ? text.split(',') : text;
 }
 
-/** Whether a link can say all of `job`: one with many layers cannot. */
+/** Whether `job` fits a link: one with many layers does not. */
 export function fitsLink({ model }: JobSpec): boolean {
   return modelInLink(model).length <= MAX_PACKED_LENGTH;
 }
 
-/** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
+/** Settings of the address for `job`; `null` for defaults. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };
   const settings = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];
@@ -96,7 +93,7 @@ export function linkOfJob(job: JobSpec): Record<string, string | null> {
 function modelInLink(model: JobSpec['model']): string {
   if (typeof model === 'string') return model;
   const bytes = deflateSync(strToU8(JSON.stringify(model)));
-  // As of base64url: characters that an address leaves as they are.
+  // As in base64url, with characters that an address does not escape.
   return (
     PACKED +
     btoa(String.fromCharCode(...bytes))
@@ -106,7 +103,7 @@ function modelInLink(model: JobSpec['model']): string {
   );
 }
 
-/** What was packed; a text that was not is no model, either. */
+/** The unpacked model; a text that was not packed stays a text, which is not valid. */
 function unpacked(text: string): unknown {
   try {
     const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (one) => one.charCodeAt(0));
@@ -122,17 +119,17 @@ function sourceOf({ job, data }: JobSpec): string | null {
   return data.kind === 'files' && !readsFiles(job) ? TABS : null;
 }
 
-/** Whether `job` is one that files need not be said of. */
+/** Whether `job` reads files without a `source`. */
 function isOfFiles(job: unknown): boolean {
   return JOB_NAMES.some((name) => name === job && readsFiles(name));
 }
 
-/** A text that is neither is no field's value, either. */
+/** A boolean; any other text is returned and is not valid. */
 function switchOf(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }
 
-/** NaN for an empty text, which no field takes. */
+/** NaN for an empty text, which is not valid in any field. */
 function numberOf(text: string): number | null {
   if (text === NONE) return null;
   return text.trim() === '' ? Number.NaN : Number(text);

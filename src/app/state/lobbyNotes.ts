@@ -5,7 +5,7 @@ import { isFull, isOpen, isReady, isSpectating } from './derive.ts';
 import type { Lobby } from './room.ts';
 import type { View } from './view.ts';
 
-/** What a run that is on means for a tab in its room's lobby, in a sentence. */
+/** What a present run means for a tab in its lobby, in a sentence. */
 export function runFromOutside(view: View, lobby: Lobby): string {
   const { outside } = messages.value.lobby;
   if (isSpectating(view)) return outside.watching;
@@ -17,8 +17,9 @@ export function runFromOutside(view: View, lobby: Lobby): string {
 }
 
 /**
- * Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. `files`:
- * what is known of its own.
+ * Why this host cannot start yet, in a sentence; `null` if it can.
+ *
+ * @param files state of the host's own files.
  */
 export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
   const { obstacle } = messages.value.lobby;
@@ -37,7 +38,7 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
   return null;
 }
 
-/** What the host should know before starting, in a sentence or two. */
+/** Notes for the host before a start. */
 export function startNote(lobby: Lobby): string {
   const { note } = messages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);

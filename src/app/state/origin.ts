@@ -5,7 +5,7 @@ import type { EventOf } from './events.ts';
 export interface OriginView {
   /** Progress of reading the files that this tab shares with all. */
   reading: { bytes: number; total: number } | null;
-  /** Content of this tab's data files, or the problem with them; both `null` while they are read. */
+  /** Content or problem of this tab's data files; both `null` while they are read. */
   files: { preview: Preview | null; problem: string | null } | null;
   /** Steps of this tab's checkpoint that the room's first run continues. */
   goesOnAfter: number | null;

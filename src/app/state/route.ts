@@ -1,9 +1,8 @@
 /**
- * What the address bar asks for. Hash routing, so that one static file serves every page and a code
- * never reaches a server's log: `#` home, `#new` start a room, `#lesson` the lesson alone,
- * `#recording` look at one, `#simulated?ranks=32` a run that is not there,
- * `#K7F-3QX?name=Ada&auto&rank=2` join a room. What follows the question mark is how a page is set
- * up, so that a prepared page is a link; each page reads its own.
+ * The address. Hash routing: one static file serves every page, and a code never reaches a server's
+ * log. `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` recordings,
+ * `#simulated?ranks=32` a simulated run, `#K7F-3QX?name=Ada&auto&rank=2` join a room. Each page
+ * reads its settings after the question mark, so a prepared page is a link.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
 
@@ -11,15 +10,15 @@ export interface Route {
   page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
   /** The room to join, on the join page. */
   room: string | null;
-  /** A name given in the address, for launchers and prepared links. */
+  /** A name, for launchers and prepared links. */
   name: string | null;
-  /** A rank asked for in the address; NaN where it is no whole number, which the server refuses. */
+  /** A requested rank; NaN if it is not an integer, which the server rejects. */
   rank: number | null;
-  /** Join without a click. */
+  /** Whether to join without a click. */
   auto: boolean;
-  /** What stood where a code should, when it cannot be one. */
+  /** The text in place of a code, if it is not one. */
   wrongCode: string | null;
-  /** All that follows the question mark. */
+  /** All settings after the question mark. */
   query: URLSearchParams;
 }
 
@@ -45,14 +44,14 @@ export function parseRoute(hash: string): Route {
   return { page: 'join', room, wrongCode: null, ...common };
 }
 
-/** Longest name the signaling server takes. */
+/** Longest name that the signaling server accepts. */
 export const MAX_NAME_LENGTH = 40;
 
 export function roomHash(room: string): string {
   return `#${formatRoomCode(room)}`;
 }
 
-/** `hash` with other settings behind its question mark; `null` drops one. */
+/** `hash` with changed settings; `null` removes one. */
 export function withQuery(hash: string, changes: Readonly<Record<string, string | null>>): string {
   const cut = hash.indexOf('?');
   const place = cut < 0 ? hash || '#' : hash.slice(0, cut);
@@ -61,18 +60,18 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
     if (value === null) query.delete(name);
     else query.set(name, value);
   }
-  // A flag is a name alone.
+  // A flag is a name without a value.
   const text = query.toString().replaceAll(/=(?=&|$)/g, '');
   return text === '' ? place : `${place}?${text}`;
 }
 
 /**
- * How pages look, wherever one goes from here: language, colours, size of letters, parts that are
- * hidden, the players' speed.
+ * Settings of appearance on all pages: language, theme, size of letters, hidden parts, speed of
+ * players.
  */
 const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 
-/** Those of a link's settings that are about looks. */
+/** The settings of appearance in a link. */
 export function viewSettings(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     VIEW_SETTINGS.flatMap((name) => {
@@ -82,20 +81,17 @@ export function viewSettings(query: URLSearchParams): Record<string, string> {
   );
 }
 
-/** Parts of the pages that a link may hide, so that a class sees what the lesson is about. */
+/** Parts of the pages that a link may hide for a class. */
 export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'learned'] as const;
 export type Part = (typeof PARTS)[number];
 
-/** What `hide=grid,ranks` names; what is no part is passed over. */
+/** The parts of `hide=grid,ranks`; unknown names are ignored. */
 export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
   const named = new Set((query.get('hide') ?? '').split(','));
   return new Set(PARTS.filter((part) => named.has(part)));
 }
 
-/**
- * The link to share: the page's own address without query, then the code, and how its pages are to
- * look.
- */
+/** The link to share: the page's address, the code, and settings of appearance. */
 export function roomLink(
   page: { origin: string; pathname: string },
   room: string,
@@ -104,14 +100,14 @@ export function roomLink(
   return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
 }
 
-/** Whether another machine cannot open a link to this host. */
+/** Whether a link to this host only works on this machine. */
 export function isLocalOnly(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
   );
 }
 
-/** A whole number of a link's settings, within bounds; else what is usual. */
+/** An integer of a link's settings within bounds; else the default. */
 export function numberIn(
   query: URLSearchParams,
   name: string,

@@ -1,26 +1,26 @@
-/** Runs that this browser has checkpoints of, for the front page. */
+/** Runs with checkpoints in this browser, for the front page. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { Checkpoints, isSameRun, type CheckpointList } from '../../engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
 import { messageOf } from '../../util/errors.ts';
 
-/** One run's checkpoints, the latest first. */
+/** The checkpoints of one run, latest first. */
 export type SavedRun = readonly [CheckpointMeta, ...CheckpointMeta[]];
 
 interface SavedRuns {
   runs: readonly SavedRun[];
   damaged: CheckpointList['damaged'];
-  /** What storage answered, where it did not do what was asked. */
+  /** Error of the storage. */
   problem: string | null;
 }
 
 const found = signal<SavedRuns>({ runs: [], damaged: [], problem: null });
 export const savedRuns: ReadonlySignal<SavedRuns> = found;
 
-/** Whose bytes were found wrong when they were read: headers do not show it. */
+/** Checkpoints whose content was found damaged when it was read; headers do not show it. */
 const unreadable = new Map<string, string>();
 
-/** Those of the same room and job together, the latest run first. */
+/** Groups checkpoints by room and job, the latest run first. */
 export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
   const runs: [CheckpointMeta, ...CheckpointMeta[]][] = [];
   for (const one of checkpoints) {
@@ -31,7 +31,7 @@ export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
   return runs;
 }
 
-/** Looks what there is. Where storage is blocked, there is nothing. */
+/** Lists the stored runs; empty where storage is blocked. */
 export async function lookForRuns(): Promise<void> {
   try {
     const { checkpoints, damaged } = await (await Checkpoints.open()).list();
@@ -58,9 +58,7 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
   }
 }
 
-/**
- * The latest of a run's checkpoints that is whole; the others are listed as damaged from then on.
- */
+/** The latest undamaged checkpoint of a run. Damaged ones are listed as such from then on. */
 export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
   for (const meta of run) {
     try {

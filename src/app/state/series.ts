@@ -1,7 +1,7 @@
 /**
- * A curve that may grow for days and still fits the screen: bounded points, each the mean of
- * `stride` samples. When the bound is reached, neighbours are merged and the stride doubles, so old
- * and new points weigh the same.
+ * A curve for runs of several days: a bounded number of points, each the mean of `stride` samples.
+ * At the bound, neighbours are merged and the stride doubles, so old and new points have equal
+ * weight.
  */
 
 export interface Point {
@@ -19,14 +19,14 @@ export interface Series {
   pending: readonly Point[];
 }
 
-/** A chart is at most a few thousand pixels wide: more points only cost time. */
+/** More points than pixels of a chart only cost time. */
 const MAX_POINTS = 4096;
 
 export const emptySeries: Series = { stride: 1, points: [], pending: [] };
 
 /**
- * `series` and one more sample; a sample at or before the last one's step replaces all from there
- * on (a restart).
+ * `series` with one more sample. A sample at or before the last step replaces all from its step on
+ * (a restart).
  */
 export function append(series: Series, sample: Point, max: number = MAX_POINTS): Series {
   const kept = truncate(series, sample.step);
@@ -49,8 +49,8 @@ export function truncate(series: Series, step: number): Series {
 }
 
 /**
- * The line that eyes follow: the mean of an exponential moving average from the left and one from
- * the right, so that it lies in the middle of the noise and does not lag behind it.
+ * The smoothed line: the mean of exponential moving averages from the left and from the right,
+ * which does not lag behind the data.
  *
  * @param weight share of the neighbours, 0 <= weight < 1.
  */
@@ -73,8 +73,7 @@ function movingAverage(values: readonly number[], weight: number): number[] {
 }
 
 /**
- * How much past suits a curve of `count` points: none for a handful, a fiftieth of the curve for a
- * long one.
+ * Smoothing for a curve of `count` points: none for a few, a fiftieth of the curve for a long one.
  */
 export function smoothingFor(count: number): number {
   return 1 - 1 / Math.min(50, Math.max(1, count / 20));

@@ -1,7 +1,7 @@
 /**
- * The page's one store: the address, the engine, and the view that its events add up to. Events are
- * folded at once and published a few times a second on an animation frame, so drawing never lags
- * training, and a hidden tab draws nothing at all.
+ * The page's store: the address, the engine, and the view of its events. Events are reduced at once
+ * and published a few times a second on an animation frame. Drawing never delays training, and a
+ * hidden tab draws nothing.
  */
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { startEngine, type Engine } from '../../engine/page.ts';
@@ -25,50 +25,50 @@ import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
 
 declare global {
-  /** Installed by a launcher that drives this page: gets every engine event, undelayed. */
+  /** Installed by a launcher that drives this page: receives every engine event at once. */
   // oxlint-disable-next-line no-var -- only `var` declares a property of globalThis
   var peergradReport: ((event: EngineEvent) => void) | undefined;
-  /** Installed by a launcher whose tab is to go on from a file, or to begin with one: gives it. */
+  /** Installed by a launcher whose tab starts from a file: returns the file. */
   // oxlint-disable-next-line no-var
   var peergradOrigin: (() => Promise<{ name: string; bytes: Uint8Array<ArrayBuffer> }>) | undefined;
-  /** For the launcher: has this tab's engine tell the model as a file. */
+  /** For the launcher: makes this tab's engine export the model. */
   // oxlint-disable-next-line no-var
   var peergradExport: ((format: ModelFormat) => void) | undefined;
-  /** Installed by a launcher that keeps the run's states: the run waits for each. */
+  /** Set by a launcher that stores the run's states: the run waits for each. */
   // oxlint-disable-next-line no-var
   var peergradHolds: boolean | undefined;
-  /** For that launcher: the state after `step` is kept. */
+  /** For that launcher: the state after `step` is stored. */
   // oxlint-disable-next-line no-var
   var peergradRelease: ((step: number) => void) | undefined;
 }
 
-/** Least time between two redraws, milliseconds: digits that change faster cannot be read. */
+/** Least time between two redraws, milliseconds: faster digits are not readable. */
 const PUBLISH_MS = 200;
-/** The same where the processor itself computes, and paints. */
+/** The same where the processor computes and paints. */
 const THRIFTY_PUBLISH_MS = 500;
 /** The same for the title of a hidden tab. */
 const RETITLE_MS = 1000;
-/** Of a launcher's questions, none of which are this page's. */
+/** Request id of a launcher's exports; the page's ids are larger. */
 const LAUNCHERS_ID = 0;
-/** What a tab is called whose user was not asked. */
+/** Name of a tab whose user was not asked. */
 const NAMELESS = 'tab';
 
 export const route = signal<Route>(parseRoute(location.hash));
 const published = signal<View>(initialView);
 export const view: ReadonlySignal<View> = published;
-/** A create or join is under way and the room has not answered yet. */
+/** Whether a create or join is in progress. */
 export const entering = signal(false);
 
-/** Whether what paints this page also trains: then it paints less. */
+/** Whether the processor paints and trains: then the page paints less. */
 export const computesOnCpu = computed(() => isSoftware(view.value.device));
 
-/** Whether somebody looks at a run that is on, and does not wait for anybody. */
+/** Whether a visible page shows a run that is not paused. */
 export const isWatching = computed(() => {
   const { lobby } = view.value;
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
 
-/** What the link that led here hides. */
+/** Parts that the page's link hides. */
 export const hidden = computed(() => hiddenParts(route.value.query));
 
 type Screen = Route['page'] | 'lobby' | 'run';
@@ -84,9 +84,9 @@ export const name = signal(route.peek().name ?? storedName.get() ?? '');
 
 let latest = initialView;
 let engine: Engine | null = null;
-/** Counts engines: what a stopped one still tells is about a room that was left. */
+/** Counts engines, to ignore events of a stopped one. */
 let session = 0;
-/** The user wants the flight recording that the engine will tell. */
+/** Whether to download the next flight recording of the engine. */
 let saveRecording = false;
 let frame = 0;
 let waiting: ReturnType<typeof setTimeout> | null = null;
@@ -94,8 +94,8 @@ let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
 /**
- * @param resume id of the checkpoint that the room's first run goes on from; `origin`: a file that
- *   it goes on from, or begins with; `watches`: this tab never trains.
+ * @param resume id of the checkpoint that the room's first run continues; `origin`: a file that it
+ *   starts from; `isSpectator`: this tab never trains.
  */
 export function createRoom(
   job: JobSpec,
@@ -114,12 +114,12 @@ export function createRoom(
   });
 }
 
-/** @param watches it never trains: without a GPU, or links to others. */
+/** @param isSpectator this tab never trains, and needs no GPU and no links. */
 export function joinRoom(room: string, isSpectator = false): void {
   join(room, { isSpectator });
 }
 
-/** Joins as the address has asked for, with what a launcher gives. */
+/** Joins as set in the address, with the launcher's file. */
 export async function joinByItself(room: string): Promise<void> {
   const given = await globalThis.peergradOrigin?.();
   join(room, given === undefined ? {} : { origin: new File([given.bytes], given.name) });
@@ -135,28 +135,28 @@ function ownName(): string {
   return name.peek().trim() || NAMELESS;
 }
 
-/** The rank that the address asks for. */
+/** The rank requested in the address. */
 function askedRank(): { rank?: number } {
   const { rank } = route.peek();
   return rank === null ? {} : { rank };
 }
 
-/** Host, before a run. */
+/** Host: changes the job before a run. */
 export function configure(job: JobSpec): void {
   send({ type: 'configure', job });
 }
 
-/** Host: from the lobby, or once more after a run. */
+/** Host: starts a run, from the lobby or after another run. */
 export function start(): void {
   send({ type: 'start' });
 }
 
-/** Host: the run waits between two steps. */
+/** Host: pauses the run between two steps. */
 export function pauseRun(): void {
   send({ type: 'pause' });
 }
 
-/** Host: a run that was paused goes on, with whoever is there. */
+/** Host: resumes a paused run with the present members. */
 export function resumeRun(): void {
   send({ type: 'resume' });
 }
@@ -166,25 +166,25 @@ export function stopRun(): void {
   send({ type: 'stop' });
 }
 
-/** Host: sends a member out of the room. */
+/** Host: removes a member from the room. */
 export function removeMember(member: string): void {
   send({ type: 'remove', member });
 }
 
-/** Host: whether others may still join. */
+/** Host: sets whether others may join. */
 export function lockRoom(isLocked: boolean): void {
   send({ type: 'lock', isLocked });
 }
 
-/** In a lesson: what this tab's user wants of it. */
+/** Sends an action of this tab's user in a lesson. */
 export function lessonOrder(order: LessonOrder): void {
   send({ type: 'lesson', order });
 }
 
-/** Between two simulated steps, milliseconds: slow enough to be looked at. */
+/** Time between two simulated steps, milliseconds. */
 const SIMULATED_STEP_MS = 400;
 
-/** Shows a run that is not there, as the address says; it goes on while the page is looked at. */
+/** Shows a simulated run as set in the address. It advances while the page is visible. */
 export function simulate(): void {
   const { query } = route.peek();
   const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
@@ -209,14 +209,14 @@ export function giveFiles(files: File[]): void {
 }
 
 /**
- * Asks this tab's model what an image shows, what it has learned, or to write: learned/answers.ts
- * has the answer then; or for itself as a file, which keep/keeping.ts takes.
+ * Asks this tab's model for a prediction, an inspection, a text or a file.
+ * inspection/modelAnswers.ts receives the answer, modelFiles/modelExport.ts the file.
  */
 export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' | 'export' }>): void {
   send(question);
 }
 
-/** Saves what the flight recorder holds: now, or when the engine failed for good. */
+/** Downloads the flight recording: the engine's, or the last one if the engine has failed. */
 export function downloadRecording(): void {
   saveRecording = true;
   if (engine === null) takeRecording(latest.recording);
@@ -228,7 +228,7 @@ function takeRecording(recording: FlightRecording | null): void {
   saveRecording = false;
 }
 
-/** Out of the room and back to the front page. */
+/** Leaves the room for the front page. */
 export function leave(): void {
   send({ type: 'leave' });
   stop();
@@ -236,7 +236,9 @@ export function leave(): void {
   location.hash = '';
 }
 
-/** From a run's end, or its failure, to the lobby; to the join page when the connection is lost. */
+/**
+ * Leaves a run that has ended or failed for the lobby, or for the join page without a connection.
+ */
 export function closeRun(): void {
   if (latest.member === null) stop();
   update(latest.member === null ? initialView : withoutRun(latest));
@@ -246,29 +248,26 @@ export function dismissFailure(): void {
   update({ ...latest, failure: null });
 }
 
-/** Keeps the document's title in step. */
+/** Updates the document's title. */
 export function followTitle(): void {
   effect(() => {
     document.title = titleOf(view.value, view.value.room ?? route.value.room, pageHidden.value);
   });
 }
 
-/** Tells the engine whether this page is hidden, for the others to know. */
+/** Reports to the engine whether this page is hidden. */
 export function followVisibility(): void {
   effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
 }
 
-/**
- * A page that comes back by the browser's button, as it was, has had its engine stopped: it starts
- * anew.
- */
+/** Reloads a page that the browser restores with its back button: its engine was stopped. */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted && engine !== null) location.reload();
   });
 }
 
-/** Follows the address bar. Another room's link leaves this room. */
+/** Follows the address. A link of another room leaves this room. */
 export function followAddress(): void {
   addEventListener('hashchange', () => {
     const next = parseRoute(location.hash);
@@ -310,13 +309,13 @@ function onevent(event: EngineEvent): void {
   if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
   if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
-  // Whoever clicks should not hit what has made way for another screen.
+  // Another screen is published at once: a click must not hit a button that is no longer shown.
   const isElsewhere = (latest.run === null) !== (published.peek().run === null);
   if (isElsewhere) publish();
   else publishSoon();
 }
 
-/** Lets a launcher ask for the model. */
+/** Installs the functions for a launcher. */
 export function serveLauncher(): void {
   if (globalThis.peergradReport === undefined) return;
   globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
@@ -342,22 +341,22 @@ function update(next: View): void {
   publish();
 }
 
-/** Keeps how a page is set up in its address, without a new entry in the browser's history. */
+/** Stores settings of a page in its address, without a new entry in the browser's history. */
 export function keepInAddress(changes: Readonly<Record<string, string | null>>): void {
   history.replaceState(null, '', withQuery(location.hash, changes));
   route.value = parseRoute(location.hash);
 }
 
-/** So that a reload, a bookmark or a copied address leads to the room. */
+/** Shows the room in the address: a reload, a bookmark or a copied address leads to it. */
 function showRoomInAddress(room: string): void {
-  // A link that led here stays as it is: with `auto`, a reload joins again.
+  // The link of this room stays as it is: with `auto`, a reload joins again.
   if (route.peek().room === room) return;
   history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
   route.value = parseRoute(location.hash);
 }
 
 function publishSoon(): void {
-  // A hidden tab draws nothing, and has a title all the same.
+  // A hidden tab only updates its title.
   if (pageHidden.peek()) {
     retitling ??= setTimeout(() => {
       retitling = null;
@@ -366,7 +365,7 @@ function publishSoon(): void {
   }
   if (frame !== 0 || waiting !== null) return;
   const pause = computesOnCpu.peek() ? THRIFTY_PUBLISH_MS : PUBLISH_MS;
-  // Not from frame to frame: each that is asked for is painted, whether it differs or not.
+  // Not at every frame: the browser paints each requested frame, changed or not.
   waiting = setTimeout(
     () => {
       waiting = null;

@@ -1,4 +1,4 @@
-/** The strategies: what there is to set, and what of each can be watched; pure. */
+/** Settings of the strategies, and what each can show; pure. */
 import { codecOf } from '../../collectives/codecs.ts';
 import { chooseAllReduce } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
@@ -6,7 +6,7 @@ import { Algorithm } from '../../protocol/frame.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 
-/** What a strategy lets one set; the others ignore it. */
+/** Settings by strategy; the others ignore them. */
 export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
   ddp: [],
   'parameter-server': [],
@@ -16,10 +16,7 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
   diloco: ['syncEvery'],
 };
 
-/**
- * Whether a step's loss and samples are this rank's alone: the others' are known after an exchange
- * only.
- */
+/** Whether the loss and samples of a step are those of this rank alone, until the next exchange. */
 export function tellsOwnOnly({ strategy }: JobSpec, worldSize: number): boolean {
   const isApart = strategy === 'async-parameter-server' || strategy === 'local-sgd' || strategy === 'diloco';
   return isApart && worldSize > 1;
@@ -30,17 +27,18 @@ export function hasServer(strategy: StrategyName): boolean {
   return strategy === 'parameter-server' || strategy === 'async-parameter-server' || strategy === 'data-parallel';
 }
 
-/** What there is to see where gradients do not go round a ring. */
+/** The picture of a run without a ring. */
 export interface Instead {
-  /** Who sends to whom: all to rank 0 and back, or now these, now those. */
+  /** Links: all ranks to rank 0 and back, or changing pairs. */
   lines: 'star' | 'none';
   words: string;
 }
 
 /**
- * What the ranks of `job` do instead of a ring; `null` where there is one.
+ * What the ranks of `job` do instead of a ring; `null` if there is a ring.
  *
- * @param bucketBytes of each bucket, once known: small ones of many ranks take another way.
+ * @param bucketBytes sizes of the buckets, once known: small ones of many ranks use another
+ *   algorithm.
  */
 export function insteadOfRing(
   { strategy, syncEvery, codec }: JobSpec,

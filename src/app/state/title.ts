@@ -1,4 +1,4 @@
-/** What the tab is called: the room, and, while nobody looks at the page, how far it is. */
+/** The title of the browser tab: the room, and the progress while the page is hidden. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isUnderWay } from './derive.ts';
 import { describeState } from './describeState.ts';
@@ -6,7 +6,7 @@ import { upperFirst } from '../locales/format.ts';
 import type { View } from './view.ts';
 import { messages } from '../locales/index.ts';
 
-/** @param room the one that the page is about, entered or not. */
+/** @param room the room of the page, entered or not. */
 export function titleOf(view: View, room: string | null, isHidden: boolean): string {
   if (room === null) return `peergrad: ${messages.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;
@@ -15,6 +15,6 @@ export function titleOf(view: View, room: string | null, isHidden: boolean): str
   const { word } = describeState(view);
   const { state } = messages.value;
   if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
-  // The number first: a tab shows a few letters only.
+  // The number comes first: a tab shows a few letters only.
   return `${state.inBackground(run.last.step + 1, model?.totalSteps ?? null)} · ${name}`;
 }

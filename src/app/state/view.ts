@@ -103,7 +103,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'prediction':
     case 'learned':
     case 'written':
-    // modelFiles/modelFile.ts receives this.
+    // modelFiles/modelExport.ts receives this.
     case 'exported':
       return view;
     default:

@@ -54,7 +54,7 @@ export const ring = {
   holdsSome: (ranks: readonly number[]) => `the partial sum of ranks ${list(ranks)}`,
   holdsMany: (first: number, last: number, count: number, n: number) =>
     `the partial sum of ${count} of ${n} ranks, from ${first} round to ${last}`,
-  /** `Rank 2, chunk B: the sum of …, 3 + 5 = 8.` */
+  /** `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
   cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
   /** The start of the sentence that `moves` ends. */
   chunk: (name: string, bytes: string | null) => `Chunk ${name}${bytes === null ? '' : `, ${bytes}`}:`,
@@ -63,7 +63,7 @@ export const ring = {
       from {from} to {to} in ring step {step} of {of}.
     </>
   ),
-  /** A rank measures its own sends and receives. Other hops of a ring step are drawn at its times. */
+  /** A rank measures its own sends and receives; other hops are drawn at its times. */
   left: (ms: string, clock: number) => `Left ${ms} after the round began, by the clock of rank ${clock}.`,
   arrived: (ms: string, clock: number) => `Arrived ${ms} after the round began, by the clock of rank ${clock}.`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
