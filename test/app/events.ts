@@ -12,7 +12,7 @@ export function member(name: string, ready = true): RosterEntry {
   };
 }
 
-/** A step of 40 ms, of which 10 ms were talk and 4 ms of that were waited for; 100 samples. */
+/** A step of 40 ms with 10 ms of communication, 4 ms of them exposed, and 100 samples. */
 export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> {
   const ms = { total: 40, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
   return {

@@ -19,11 +19,11 @@ afterEach(() => {
 const numbersOfSolo = ({ state }: SoloLesson): readonly number[][] => state.value.round.own;
 
 describe('the pages', () => {
-  test('light parts that are there', () => {
+  test('highlight parts that are shown', () => {
     LESSON_PAGES.forEach(({ lights }, page) => expect(lights === null || isShown(lights, page)).toBe(true));
   });
 
-  test('have words in every language', () => {
+  test('have texts in every language', () => {
     const facts = { n: 3, k: 4, firstSum: '1 + 2 + 3 = 6', chunks: 'A, B, C' };
     for (const { lesson } of [en, zh]) {
       const titles = LESSON_PAGES.map(({ name }) => lesson.thoughts[name](facts).title);
@@ -31,13 +31,13 @@ describe('the pages', () => {
     }
   });
 
-  test('are found whatever an address says', () => {
+  test('are found for any address', () => {
     expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
 });
 
 describe('a lesson alone', () => {
-  test.each(LESSON_MODES)('ends with everybody’s sums by %s, and the formula’s bytes on the busiest line', (mode) => {
+  test.each(LESSON_MODES)('ends with all sums by %s, and the bytes of the formula on the busiest link', (mode) => {
     for (const n of [2, 4, 8, 16]) {
       const solo = createSolo(n, 7);
       solo.order({ type: 'begin', mode });
@@ -49,7 +49,7 @@ describe('a lesson alone', () => {
     }
   });
 
-  test('takes the first step at once, and each further one when its hop is over', () => {
+  test('takes the first step at once, and each later one after its hop', () => {
     const solo = createSolo(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });
@@ -58,7 +58,7 @@ describe('a lesson alone', () => {
     expect(taken()).toBe(1);
     vi.advanceTimersByTime(HOP_MS - 1);
     expect(taken()).toBe(1);
-    // While steps are taken, nothing else is.
+    // Orders are ignored while steps are taken.
     solo.order({ type: 'begin', mode: 'ring' });
     vi.advanceTimersByTime(2 * HOP_MS);
     expect(taken()).toBe(3);
@@ -66,7 +66,7 @@ describe('a lesson alone', () => {
     expect(solo.state.value.round.number).toBe(1);
   });
 
-  test('shows a slow line’s stall travel one rank a step', () => {
+  test('shows the stall of a slow link travel one rank per step', () => {
     const solo = createSolo(4, 1);
     solo.order({ type: 'slow', slow: { rank: 0, seconds: 4 } });
     const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
@@ -83,7 +83,7 @@ describe('a lesson alone', () => {
     expect(solo.state.value.round.steps).toHaveLength(1);
   });
 
-  test('goes on without a rank, with the numbers of those who are left', () => {
+  test('continues without a rank, with the remaining numbers', () => {
     const solo = createSolo(4, 1);
     solo.order({ type: 'edit', rank: 0, place: 0, value: -42 });
     const before = numbersOfSolo(solo);
@@ -102,7 +102,7 @@ describe('a lesson alone', () => {
   });
 });
 
-test('what a rank has done is told with its numbers', () => {
+test('the last step of a rank is described with its numbers', () => {
   const solo = createSolo(3, 1);
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
@@ -117,7 +117,7 @@ test('what a rank has done is told with its numbers', () => {
   expect(describeStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
 });
 
-test('sums are written so that a minus is not lost', () => {
+test('sums have negative terms in brackets', () => {
   expect(sumText([3, -5, 2])).toBe('3 + (−5) + 2');
   expect(sumText([-3, 5])).toBe('−3 + 5');
 });

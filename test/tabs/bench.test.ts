@@ -1,4 +1,4 @@
-/** The benchmarks in real tabs: that they run, and that bytes are the theory's. */
+/** Benchmarks in real tabs: they run, and bytes match theory. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('ring and parameter-server move the bytes that theory says', async () => {
+test('ring and parameter server send the bytes of theory', async () => {
   const out: string[] = [];
   const err: string[] = [];
   const { signal } = new AbortController();
@@ -29,14 +29,14 @@ test('ring and parameter-server move the bytes that theory says', async () => {
   for (const { ratio } of strategies) expect(ratio).toBeCloseTo(1, 2);
 });
 
-test('an all-reduce in tabs is right, and sends the bytes that theory says', async () => {
+test('an all-reduce in tabs is correct and sends the bytes of theory', async () => {
   const out: string[] = [];
   const err: string[] = [];
   const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
   const line = ['allreduce', '--tabs', '2', '--bytes', '4096', '--json'];
   expect(await runBench(line, io), err.join('\n')).toBe(0);
-  // Two steps, each half of the tensor under a header of 32 bytes.
+  // Two steps, each with half of the tensor and a header of 32 bytes.
   expect(JSON.parse(out.at(-1)!)).toMatchObject({ n: 2, bytes: 4096, bytesSentPerRank: 4096 + 2 * 32, wrong: 0 });
 });
 
@@ -47,7 +47,7 @@ test('panels are drawn side by side into a PNG', async () => {
   await drawPanels([panel, { ...panel, isLogarithmic: true }], file);
   const png = await readFile(file);
   expect(png.subarray(1, 4).toString()).toBe('PNG');
-  // Width and height are the header's first two numbers.
+  // Width and height are the first two numbers of the header.
   expect(png.readUInt32BE(16)).toBe(2 * 2 * 640);
   expect(png.readUInt32BE(20)).toBeGreaterThan(600);
 });

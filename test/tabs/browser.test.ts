@@ -1,4 +1,4 @@
-/** What browsers of the launcher's have for their tabs, and what they run beside them. */
+/** Features of the launcher's browsers. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
@@ -15,15 +15,15 @@ async function commandLineOf(one: Browser): Promise<string> {
   return (await cdp.send('SystemInfo.getInfo')).commandLine;
 }
 
-test('no page of its own is made ready behind a tab', async () => {
+test('the browser prepares no page of its own behind a tab', async () => {
   await (await browser.newContext()).newPage();
   const cdp = await browser.newBrowserCDPSession();
-  // An empty filter is one that lets everything pass.
+  // An empty filter matches everything.
   const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] });
   expect(targetInfos.map(({ url }) => url).filter((url) => url !== 'about:blank')).toEqual([]);
 });
 
-test('what Playwright switches off stays off', async () => {
+test('features that Playwright disables stay disabled', async () => {
   const lists = [...(await commandLineOf(browser)).matchAll(/--disable-features=(\S+)/g)].map(([, list]) =>
     list!.split(','),
   );
@@ -31,7 +31,7 @@ test('what Playwright switches off stays off', async () => {
   expect(lists.at(-1)).toEqual(expect.arrayContaining(lists.flat()));
 });
 
-test('by itself it takes a GPU or none, and computes WebGPU in software where that is asked for', async () => {
+test('the browser uses a GPU if there is one, and computes WebGPU in software on request', async () => {
   const [auto, software] = await Promise.all([
     launchBrowser({ backend: 'auto' }),
     launchBrowser({ backend: 'auto', gpu: 'software' }),
@@ -41,7 +41,7 @@ test('by itself it takes a GPU or none, and computes WebGPU in software where th
   await Promise.all([auto.close(), software.close()]);
 });
 
-test('for WebAssembly no page finds a GPU, and what asks for one beside it is refused', async () => {
+test('for WebAssembly no page finds a GPU, and flags that ask for one are rejected', async () => {
   await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow('leave --gpu software out');
   const server = await startSignaling();
   const wasm = await launchBrowser({ backend: 'wasm' });

@@ -1,4 +1,4 @@
-/** That each fault of `npm run tools -- chaos` does to real tabs what it is for. */
+/** The effect of each fault of `npm run tools -- chaos` on real tabs. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ensureBuilt } from '../../launcher/build.ts';
@@ -9,13 +9,13 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-/** Milliseconds a tab is away here: several steps, and not so long that it counts as gone. */
+/** Milliseconds that a tab is away: several steps, but too short to count as left. */
 const AWAY_MS = 4_000;
-/** Milliseconds for what must come: enough for the slowest machine. */
+/** Deadline of expected events, milliseconds. */
 const WAIT = { timeout: 50_000 };
 /**
- * Steps that a tab may still tell after another is gone: one that was on its way here, and one
- * whose last byte had arrived.
+ * Steps that a tab may still report after another one stopped: one on its way, and one whose last
+ * byte had arrived.
  */
 const IN_FLIGHT = 2;
 
@@ -31,7 +31,7 @@ const stepsOf = (tab: string): number => heard(tab).filter(({ type }) => type ==
 const stops = (event: EngineEvent): boolean =>
   event.type === 'failed' || (event.type === 'state' && event.state !== 'RUNNING');
 
-/** Resolves when the tab has taken a few more steps. */
+/** Resolves after a few more steps of the tab. */
 async function more(tab: string): Promise<void> {
   const enough = stepsOf(tab) + 3;
   await vi.waitUntil(() => stepsOf(tab) >= enough, WAIT);
@@ -58,7 +58,7 @@ afterAll(async () => {
 test.each([
   ['freeze', freezeTab],
   ['cut', cutTab],
-])('%s: nobody steps, until the tab is there again', async (_name, begin) => {
+])('%s: no rank steps until the tab is back', async (_name, begin) => {
   const goOn = await begin(ann);
   const before = stepsOf('ben');
   await sleep(AWAY_MS);
@@ -68,7 +68,7 @@ test.each([
   await Promise.all([more('ann'), more('ben')]);
 });
 
-test('cut: the page goes on, and reaches no server', async () => {
+test('cut: the page continues and reaches no server', async () => {
   const mend = await cutTab(ann);
   const answer = ann.page.evaluate<number>(`fetch('/healthz').then(({ status }) => status)`);
   expect(await Promise.race([answer, sleep(1_000, 'silence')])).toBe('silence');
@@ -78,7 +78,7 @@ test('cut: the page goes on, and reaches no server', async () => {
   await more('ann');
 });
 
-test('server: it ends, no step waits for it, and it comes back where it was', async () => {
+test('server: it stops, no step waits for it, and it returns at the same address', async () => {
   await server.kill();
   await expect(fetch(`${server.page}healthz`)).rejects.toThrow();
   await more('ann');
@@ -87,9 +87,9 @@ test('server: it ends, no step waits for it, and it comes back where it was', as
   expect(server.trouble).toBeNull();
 });
 
-test('duplicate and close: the copy is a tab of its own, and hears that it is closed', async () => {
+test('duplicate and close: the copy is a separate tab and receives its close event', async () => {
   const copy = await ann.duplicate('copy');
-  // Whether it is let in is the room's to say.
+  // The room decides whether it is admitted.
   await vi.waitUntil(() => heard('copy').some(({ type }) => type === 'admitted' || type === 'failed'), WAIT);
   expect(copy.page.url()).toBe(ann.page.url());
   await copy.page.evaluate(`addEventListener('pagehide', () => localStorage.setItem('test.bye', 'heard'))`);
@@ -98,7 +98,7 @@ test('duplicate and close: the copy is a tab of its own, and hears that it is cl
   await copy.dispose();
 });
 
-test('edge: both ends find their connection broken', async () => {
+test('edge: both ends detect the broken connection', async () => {
   await more('ann');
   const tabs = ['ann', 'ben'];
   const counts = tabs.map((tab) => heard(tab).length);
@@ -106,7 +106,7 @@ test('edge: both ends find their connection broken', async () => {
   await vi.waitUntil(() => tabs.every((tab, i) => heard(tab).slice(counts[i]).some(stops)), WAIT);
 });
 
-test('crash: the page is gone, and only that one', async () => {
+test('crash: only that page is gone', async () => {
   await crashTab(ben);
   expect(crashed).toEqual(['ben']);
   expect(await ann.page.evaluate('1 + 1')).toBe(2);

@@ -37,7 +37,7 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
   };
 }
 
-test('a browser that has a private file system uses it', async () => {
+test('a browser with a private file system uses it', async () => {
   expect(await tab.evaluate(() => window.preferredMedium())).toBe('opfs');
 });
 
@@ -61,7 +61,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     ] as const);
   const idsOf = async () => (await list()).checkpoints.map(({ id }) => id);
 
-  test('what was saved comes back, also after the tab has been closed', async () => {
+  test('a saved checkpoint is loaded again, also after the tab was closed', async () => {
     const meta = metaOf('first');
     expect(await list()).toEqual({ checkpoints: [], damaged: [] });
     expect(await save(meta, { first: 5, count: 1001 })).toBe('saved');
@@ -83,14 +83,14 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(await load('first')).toMatch(/^DataError: There is no checkpoint first/);
   });
 
-  test('what is not whole is not offered, and said', async () => {
+  test('damaged checkpoints are reported and not offered', async () => {
     for (const id of ['whole', 'short', 'header', 'stub', 'garbled', 'changed']) {
       await save(metaOf(id, { room: `room-${id}` }));
     }
     await spoil('short', (await sizeOf('short')) - 1);
     await spoil('header', 300);
     await spoil('stub', 7);
-    // Its header is no JSON any more.
+    // Its header is not valid JSON any more.
     await spoil('garbled', await sizeOf('garbled'), 20);
     const size = await sizeOf('changed');
     await spoil('changed', size, size - 5);
@@ -108,13 +108,13 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(await load('whole')).toHaveProperty('meta.id', 'whole');
   });
 
-  test('the last few of a room and job are kept, the latest first', async () => {
+  test('the last checkpoints of a room and job are kept, the latest first', async () => {
     await save(metaOf('other-room', { room: 'AAAAAA', savedAt: 1 }));
     await save(metaOf('other-job', { job: parseJob({ batchSize: 64 }), savedAt: 2 }));
     for (let i = 0; i <= CHECKPOINTS_KEPT; i++) await save(metaOf(`at-${i}`, { savedAt: 10 + i }));
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'at-1', 'other-job', 'other-room']);
-    // Of one whose clock was set back, the others go first. However its fields are ordered, the job
-    // is the same.
+    // After a clock was set back, the others are removed first. The order of a job's fields does
+    // not matter.
     const job = Object.fromEntries(Object.entries(parseJob({})).toReversed()) as CheckpointMeta['job'];
     await save(metaOf('early', { savedAt: 5, job }));
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'early', 'other-job', 'other-room']);
@@ -131,7 +131,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     for (const id of ['mine', 'theirs']) expect(await load(id)).toHaveProperty('meta.id', id);
   });
 
-  test('where there is no room, or the call is wrong, a sentence says so, and what was there stays', async () => {
+  test('a full storage or a wrong call gives an error and keeps the stored checkpoints', async () => {
     const devtools = await context.newCDPSession(tab);
     // An empty database takes 72 KiB of it.
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(page.url).origin, quotaSize: 500_000 });

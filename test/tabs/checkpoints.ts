@@ -13,17 +13,17 @@ declare global {
   interface Window {
     preferredMedium: typeof preferredMedium;
     /**
-     * Saves `count` numbers from `first` on, as three arrays, in a worker; resolves with `saved`,
-     * or the error.
+     * Saves `count` numbers from `first` on, as three arrays, in a worker. Resolves with `saved` or
+     * the error.
      */
     save: (medium: Medium, meta: CheckpointMeta, first: number, count: number) => Promise<string>;
     list: (medium: Medium) => Promise<CheckpointList>;
-    /** What was saved, or the error; arrays with their type's name. */
+    /** The saved arrays with the names of their types, or the error. */
     load: (medium: Medium, id: string) => Promise<{ meta: CheckpointMeta; arrays: [string, number[]][] } | string>;
     remove: (medium: Medium, id: string) => Promise<void>;
     /**
-     * Replaces a stored checkpoint's bytes by its first `kept`, with `changed` turned over; a new
-     * one where there is none.
+     * Truncates a stored checkpoint to its first `kept` bytes and inverts the byte at `changed`;
+     * creates it if it is missing.
      */
     spoil: (medium: Medium, id: string, kept: number, changed?: number) => Promise<void>;
     /** Bytes of a stored checkpoint. */

@@ -1,4 +1,4 @@
-/** Saves checkpoints where the engine does: in a worker. */
+/** Saves checkpoints in a worker, like the engine. */
 import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import type { Saving } from './checkpoints.ts';
 

@@ -1,6 +1,4 @@
-/**
- * A lesson as it goes: a host, and guests who come by code, by link and by keyboard, in real tabs.
- */
+/** A class in real tabs: a host, and guests who join by code, by link and by keyboard. */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -10,7 +8,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-/** Presses Tab until what has the focus is called `name`, as who has no mouse does. */
+/** Presses Tab until an element called `name` has the focus. */
 async function tabTo(tab: Tab, name: RegExp): Promise<void> {
   for (let i = 0; i < 40; i++) {
     await tab.page.keyboard.press('Tab');
@@ -24,13 +22,13 @@ async function tabTo(tab: Tab, name: RegExp): Promise<void> {
   throw new Error(`Nothing called ${name} can be reached by Tab.`);
 }
 
-/** The narrowest. */
+/** The narrowest viewport. */
 const PHONE = { width: 360, height: 740 };
 
-/** Pixels that the page takes, more than its window's where something sticks out. */
+/** Pixels by which the page is wider than its window. */
 const widthOf = (tab: Tab): Promise<number> => tab.page.evaluate(() => document.documentElement.scrollWidth);
 
-test('three join by code, by link and by keyboard; the host pauses, removes one, and the others finish', async () => {
+test('three tabs join by code, link and keyboard; the host pauses and removes one, and the others finish', async () => {
   const ada = await world.open('#new?name=ada&seed=7&batchSize=4&maxSteps=32&hashEvery=8');
   await button(ada, 'Open the room').click();
   const { room } = await ada.event('admitted');
@@ -52,7 +50,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
 
   const dee = await world.open(`${link}?lang=zh`);
   await dee.page.setViewportSize(PHONE);
-  // The first thing to say has the focus already.
+  // The name field has the focus.
   await dee.page.locator('input:focus').waitFor();
   await dee.page.keyboard.type('狄');
   await tabTo(dee, /^加入$/);

@@ -1,6 +1,5 @@
 /**
- * People's own files in real tabs: dropped on the page, looked at, and trained on; what is wrong
- * with one is said first.
+ * Data files in real tabs: dropped on the page, previewed, and trained on; errors are shown first.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +20,7 @@ const world = await worldOfFile();
 
 type Files = Record<string, Uint8Array | string>;
 
-/** Drops files as somebody does with the mouse: whatever is there already gives way to them. */
+/** Drops files like a mouse; they replace earlier ones. */
 async function drop(tab: Tab, files: Files): Promise<void> {
   const given = Object.entries(files).map(([name, body]) => [name, [...Buffer.from(body)]] as const);
   await tab.page.locator('.drop').evaluate((zone, all) => {
@@ -34,12 +33,12 @@ async function drop(tab: Tab, files: Files): Promise<void> {
 interface Case {
   job: Parameters<World['createRoom']>[0];
   bad: Files;
-  /** What is said of it, with its place. */
+  /** The error of the file, with its place. */
   sentence: string;
   good: Files;
-  /** What is seen of it before anything is trained. */
+  /** The preview before a run. */
   seen: string;
-  /** Looks at the page of what was trained. */
+  /** Checks the page of the run. */
   after?: (tab: Tab) => Promise<void>;
 }
 
@@ -62,7 +61,7 @@ async function train(tabs: number, { job, bad, sentence, good, seen, after }: Ca
   return results;
 }
 
-test('a CSV file: an amount is predicted in two tabs, from numbers and words', async () => {
+test('a CSV file: two tabs predict an amount from numbers and words', async () => {
   const rows = upTo(60).map(
     (i) => `${i % 7},${i % 3 ? 'old' : 'new'},${1000 * (i % 7) + (i % 3 ? 0 : 500) + 5000 + (i % 2)}`,
   );
@@ -74,7 +73,7 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
     seen: '60 rows and 3 columns.',
     after: async ({ page }) => {
       await page.getByText('is the mean absolute error on held-out samples').waitFor();
-      // The curve of the first, and the others a click away.
+      // The curve of the first metric; the others are a click away.
       await page.getByRole('img', { name: /^Mean absolute error by step/ }).waitFor();
       await page.getByRole('button', { name: 'R²' }).click();
       await page.getByRole('img', { name: /^R² by step: 0\.\d{3} now/ }).waitFor();
@@ -87,7 +86,7 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
   expect(other!.metrics).toEqual(result!.metrics);
 });
 
-test('what of a CSV file is left out, and how the rest is read, stands on the page before a run', async () => {
+test('the page shows before a run how a CSV file is read and what is left out', async () => {
   const tab = await world.join(world.createRoom({ ...LEARN, job: 'table' }, 2), 'reader');
   const rows = upTo(120).map((i) => `street ${i};;${i},25;${i % 12 ? 1000 * i : '?'}`);
   await drop(tab, { 'houses.csv': `address;notes;size;price\n${rows.join('\n')}\n` });
@@ -112,10 +111,10 @@ const fruits = (i: number): string =>
     .map((k) => `${10 * i + (k % 7)},${i ? 'pear' : 'apple'}`)
     .join('\n');
 
-test('CSV files of which each tab has its own, and neither has what is to be told apart', async () => {
+test('CSV files of each tab’s own, none of which has all classes', async () => {
   const job = { job: 'table', ...LEARN, data: { kind: 'federated' }, patience: null };
   const room = world.createRoom(job, 2);
-  // Of which one is a server's.
+  // One file comes from a server.
   const tab = await world.join(room, 'own-0');
   const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-data-'));
   const own = path.join(folder, 'pears.csv');
@@ -205,7 +204,7 @@ test('an npz file of features, in two tabs', async () => {
   expect(result).toMatchObject({ worldSize: 2, accuracy: 1 });
 });
 
-test('a text, of which two tabs learn to write on', async () => {
+test('a text, which two tabs learn to continue', async () => {
   const text = 'the cat sat on the mat. '.repeat(20);
   const [result] = await train(2, {
     job: { job: 'gpt', gpt: { ...DEFAULT_JOB.gpt, width: 16, context: 8 }, maxSteps: 3, batchSize: 2 },

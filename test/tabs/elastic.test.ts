@@ -1,4 +1,4 @@
-/** Ranks that come and go, in real tabs. */
+/** Ranks that join and leave, in real tabs. */
 import { describe, expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -8,14 +8,14 @@ const world = await worldOfFile();
 
 const NODES = { min: 1, max: 8 };
 
-/** What a tab saw of its run's steps. */
+/** Steps that a tab reported. */
 function steps(tab: Tab) {
   return tab.events.filter((event) => event.type === 'step');
 }
 
 /**
- * Of the steps that the tabs saw none is missing, all saw the same, and their windows tile the
- * passes.
+ * Checks that no step is missing, that all tabs saw the same steps, and that their windows cover
+ * the epochs without gaps.
  */
 async function expectEachSampleOnce(...tabs: Tab[]): Promise<void> {
   const { trainSamples } = await tabs[0]!.event('model');
@@ -35,7 +35,7 @@ async function expectEachSampleOnce(...tabs: Tab[]): Promise<void> {
 }
 
 describe('an elastic run', () => {
-  test('goes on when a tab closes, and takes another in', async () => {
+  test('continues when a tab closes and another one joins', async () => {
     const room = world.createRoom({ maxSteps: 60, batchSize: 16, hashEvery: 10 }, 3, NODES);
     const tabs = await Promise.all([0, 1, 2].map((i) => world.join(room, `tab-${i}`)));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
@@ -52,7 +52,7 @@ describe('an elastic run', () => {
     await expectEachSampleOnce(...all);
   });
 
-  test('takes no notice of a restart of the server, whose room it rebuilds', async () => {
+  test('is not interrupted by a restart of the server, and rebuilds the room', async () => {
     const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
     const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
     const [first] = tabs as [Tab, Tab];
@@ -64,13 +64,13 @@ describe('an elastic run', () => {
     await first.event('state', ({ detail }) => detail.includes('the signaling server is away'));
     await vi.waitFor(() => expect(first.events.filter(({ type }) => type === 'admitted')).toHaveLength(2), 20_000);
     const late = await world.join(room, 'late');
-    // Three that agree.
+    // Three tabs that agree.
     await late.event('hashes', ({ hashes, agree }) => hashes.length === 3 && agree);
-    // One generation for the three and no other: the restart itself made none.
+    // The restart began no generation of its own.
     expect(tabs.map((tab) => tab.events.filter(({ type }) => type === 'generation').length)).toEqual([2, 2]);
   });
 
-  test('goes on when its tabs lose their GPU', async () => {
+  test('continues when its tabs lose their GPU', async () => {
     const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
     const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 3)));

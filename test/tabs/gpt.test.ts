@@ -1,6 +1,4 @@
-/**
- * A language model in real tabs: it learns together, writes as it learns, and writes on when asked.
- */
+/** A language model in real tabs: training, samples, and a continued prompt. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,11 +12,11 @@ vi.setConfig({ testTimeout: 120_000 });
 const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-text-'));
 afterAll(() => rm(folder, { recursive: true }));
 const text = path.join(folder, 'a few fables.txt');
-// All that is held out is tested at the end.
+// All held-out text is tested at the end.
 await writeFile(text, writeFables().slice(0, 2000));
 const world = await worldOfFile({ data: text });
 
-test('two tabs learn a text together, show what they write, and continue a prompt', async () => {
+test('two tabs learn a text together, show samples and continue a prompt', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
   const data = { kind: 'url', url: '/data/a%20few%20fables.txt' };
   const room = world.createRoom({ job: 'gpt', gpt, data, maxSteps: 6, batchSize: 2, hashEvery: 2 }, 2);
@@ -42,7 +40,7 @@ test('two tabs learn a text together, show what they write, and continue a promp
   expect(answer!.steps).toBe(6);
   expect(answer!.text).toHaveLength(160);
   await page.locator('.written [role=status] strong', { hasText: 'An old' }).waitFor();
-  // Nothing of what classifies images is there.
+  // No panel for images is shown.
   expect(await page.getByText('Draw a digit').count()).toBe(0);
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
 });

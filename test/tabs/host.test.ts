@@ -1,4 +1,4 @@
-/** What a room's host may do, in real tabs. */
+/** Actions of a host, in real tabs. */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -8,7 +8,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-test('a host locks its room, is its host again after closing the tab, removes a member and stops the run', async () => {
+test('a host locks its room, is host again after closing the tab, removes a member and stops the run', async () => {
   const ann = await world.open('#new?name=ann');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
@@ -27,7 +27,7 @@ test('a host locks its room, is its host again after closing the tab, removes a 
   await again.event('room', ({ hosts }) => hosts.includes(member));
   await again.event('generation', ({ worldSize }) => worldSize === 2);
   await again.event('step');
-  // The lobby, which the page comes from, has such a button too.
+  // The lobby, which the page shows first, also has such a button.
   await again.page.getByRole('heading', { name: 'Training' }).waitFor();
 
   await button(again, 'Remove ben').click();
@@ -44,7 +44,7 @@ test('a host locks its room, is its host again after closing the tab, removes a 
 });
 
 test('a host that only watches starts, pauses and sees the run', async () => {
-  // Without WebRTC there is no other way in.
+  // Without WebRTC, a tab can only join this way.
   const ann = await world.open('#new?name=ann', { before: 'delete globalThis.RTCPeerConnection;' });
   await button(ann, 'Open it to watch').click();
   const { room, member } = await ann.event('admitted');
@@ -64,8 +64,8 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await button(ann, 'Resume').click();
   const soon = Math.max(...before) + 5;
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
-  // None is missing, and none came twice. Who was told to pause at the very end of a step gets its
-  // outcome from another who had it.
+  // No step is missing or repeated. A rank that pauses at the end of a step receives its outcome
+  // from another rank.
   const taken = tabs.map((tab) => tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : [])));
   for (const steps of taken) {
     expect(steps.length).toBeGreaterThan(5);
@@ -79,7 +79,7 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   expect((await ann.event('failed')).message).toBe('The host has stopped the run.');
 });
 
-test('two tabs find a learning rate together, which the host that watches takes over', async () => {
+test('two tabs find a learning rate together, and the watching host uses it', async () => {
   const ann = await world.open('#new?name=ann&schedule=range-test&maxSteps=24&batchSize=8');
   await button(ann, 'Open it to watch').click();
   const { room } = await ann.event('admitted');

@@ -1,4 +1,4 @@
-/** A model that leaves its run as a file, and comes back in another room: in real tabs. */
+/** A model that is saved as a file and starts another room, in real tabs. */
 import { readFile } from 'node:fs/promises';
 import { expect, test, vi } from 'vitest';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
@@ -10,7 +10,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-/** Saves the model by the page's button, and gives the file that the browser was handed. */
+/** Saves the model by the page's button and returns the downloaded file. */
 async function save(tab: Tab, format: string): Promise<{ name: string; bytes: Buffer }> {
   await tab.page.getByLabel('Save the model as').selectOption(format);
   return download(tab, 'Save model');
@@ -22,8 +22,8 @@ async function download(tab: Tab, name: string): Promise<{ name: string; bytes: 
 }
 
 /**
- * Opens a room that begins with a file, for a job as the address has it; `startAt` is typed before
- * the file is chosen.
+ * Opens a room that begins with a file, for the job of the address; `startAt` is typed before the
+ * file is chosen.
  */
 async function begin(file: { name: string; bytes: Buffer }, query = '', startAt: number | null = null): Promise<Tab> {
   const tab = await world.open(`#new?name=ann&${query}`);
@@ -39,7 +39,7 @@ async function begin(file: { name: string; bytes: Buffer }, query = '', startAt:
   return tab;
 }
 
-/** Weights of a tab's model by name, whatever order the file has. */
+/** Weights of a tab's model by name, in any order. */
 async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   const before = tab.events.filter(({ type }) => type === 'exported').length;
   await tab.page.evaluate(() => globalThis.peergradExport!('safetensors' satisfies ModelFormat));
@@ -58,7 +58,7 @@ async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   );
 }
 
-test('a model of two tabs begins a room of others in each format, and a checkpoint goes on with one tab less', async () => {
+test('a model of two tabs starts another room in each format, and a checkpoint continues with one tab less', async () => {
   const fields = { maxSteps: 40, batchSize: 4, hashEvery: 5, hidden: 6 };
   const room = world.createRoom(fields, 2, { min: 1, max: 8 });
   const [ann, ben] = (await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)))) as [Tab, Tab];
@@ -78,14 +78,13 @@ test('a model of two tabs begins a room of others in each format, and a checkpoi
   await Promise.all([ann, ben].map((tab) => tab.page.close()));
 
   for (const [i, file] of files.entries()) {
-    // Another seed would begin elsewhere; a step this small leaves weights of this size as they
-    // are.
+    // Another seed would begin elsewhere; a step this small leaves weights of this size unchanged.
     const tab = await begin(file, 'hidden=6&seed=9&maxSteps=1&batchSize=1&optimizer=sgd&learningRate=1e-30');
     await tab.page.getByText(`Begins with the weights of ${file.name}`).waitFor();
     await button(tab, 'Open the room').click();
     await tab.event('weights', (event) => event.file === file.name);
     const { room: code } = await tab.event('admitted');
-    // Once with another tab, which gets them from this one.
+    // Once with another tab, which receives the weights from this one.
     const tabs = i === 0 ? [tab, await world.join(code, 'cid')] : [tab];
     await tab.event(
       'room',
@@ -107,7 +106,7 @@ test('a model of two tabs begins a room of others in each format, and a checkpoi
     'room',
     ({ members }) => members.length === 1 && members.every(({ device }) => device !== null),
   );
-  // What was typed is not to be seen any more, once a checkpoint is chosen.
+  // A checkpoint hides the typed values.
   expect(here.startAt).toBeNull();
   await button(back, 'Start').click();
   const { result } = await back.event('finished');
@@ -116,7 +115,7 @@ test('a model of two tabs begins a room of others in each format, and a checkpoi
   expect(result.losses.slice(0, saved)).toEqual(losses);
 });
 
-test('a file that is cut off is refused, and so are weights of another model, and both say why', async () => {
+test('a truncated file and weights of another model are rejected with their reasons', async () => {
   const cut = await begin({
     name: 'half.peergrad',
     bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
@@ -144,7 +143,7 @@ const OWN = {
   },
 };
 
-test('a job file brings a model of its own, which all see before it trains in two tabs, and a wrong one says where', async () => {
+test('a job file with its own model is shown to all and trains in two tabs, and an invalid one reports the line', async () => {
   const ann = await world.open('#new?name=ann');
   await ann.page.getByText('Job file', { exact: true }).click();
   const input = ann.page.locator('input[type=file][aria-label="Open a job file"]');
@@ -156,7 +155,7 @@ test('a job file brings a model of its own, which all see before it trains in tw
   await ann.page
     .getByText(`job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is no layer of jobs: a job is data`)
     .waitFor();
-  // What is half typed is told at once, and goes with what a file says instead.
+  // A half-typed value shows its error at once, and is replaced by the file.
   await ann.page.getByText('Advanced', { exact: true }).click();
   await ann.page.getByLabel('Seed').pressSequentially('.5');
   await ann.page.getByText(/The job is not valid: seed: Invalid integer/).waitFor();

@@ -1,6 +1,4 @@
-/**
- * Every page in Chinese, in a real tab: no English is left on it but names that everybody knows.
- */
+/** Every page in Chinese, in a real tab: no English is left except well-known names. */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
@@ -8,7 +6,7 @@ import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 
 /**
- * Names of things, of units and of people, the same in all languages; the field's terms are given
+ * Names of things, units and people, which are the same in all languages; technical terms stand
  * beside their translation.
  */
 const NAMES = new RegExp(
@@ -38,7 +36,6 @@ const NAMES = new RegExp(
       'cnn',
       'gpt',
       'SGD',
-      'DDP',
       'Nesterov',
       'AdamW?',
       'DiLoCo',
@@ -58,7 +55,9 @@ const NAMES = new RegExp(
       'reduce-scatter',
       'all-gather',
       'overlapped',
+      'DDP',
       'R²',
+      'generation',
       'epochs?',
       'world size',
       'webgpu',
@@ -83,7 +82,7 @@ afterAll(async () => {
   await server.close();
 });
 
-/** Words of three letters and more in what is shown, said and asked for. */
+/** Words of three letters and more in texts, labels and placeholders. */
 async function englishOn(page: Page): Promise<string[]> {
   const texts = await page.evaluate(() => {
     const said = [...document.querySelectorAll('body *')].flatMap((element) =>
@@ -117,7 +116,7 @@ test.each([
   await page.getByRole('button', { name: '它如何工作' }).click();
   await page.getByRole('dialog').waitFor();
   expect(await page.evaluate(() => document.documentElement.lang)).toBe('zh-Hans');
-  // All of a run's parts are told after its second step.
+  // All parts of a run are known after its second step.
   if (hash.startsWith('simulated')) await page.getByRole('table').first().waitFor({ state: 'attached' });
   expect(await englishOn(page)).toEqual([]);
   await page.close();

@@ -1,6 +1,6 @@
 /**
- * `peergrad run` as several processes of one world, each with a browser of its own: what torchrun
- * and env:// do.
+ * `peergrad run` as several processes of one world, each with its own browser, like torchrun and
+ * env://.
  */
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** A program that does `first`, then becomes the browser; `$$` is the browser's process id. */
+/** A program that runs `first`, then becomes the browser; `$$` is the browser's process id. */
 async function browserAfter(name: string, first: string): Promise<string> {
   const file = path.join(folder, name);
   await writeFile(file, `#!/bin/sh\n${first}\nexec '${chromium}' "$@"\n`);
@@ -47,7 +47,7 @@ function run(args: string[], env: Record<string, string> = {}, onerr: (line: str
   return runCommand(['run', '--gpu', 'software', ...args], env, onerr);
 }
 
-/** A command line run to its end. `onerr` sees each line of stderr as it comes. */
+/** Runs a command line to its end. `onerr` receives each line of stderr. */
 async function runCommand(
   argv: string[],
   env: Record<string, string> = {},
@@ -74,10 +74,10 @@ function resultOf({ code, out, err }: Awaited<ReturnType<typeof run>>): RunResul
   return JSON.parse(out.at(-1)!) as RunResult;
 }
 
-test('two processes started by hand are one world, with the ranks that their environments say', async () => {
+test('two processes started by hand are one world with the ranks of their environments', async () => {
   const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) };
   const slow = await browserAfter('slow-browser', 'sleep 3');
-  // Rank 1's tab is there first, and is rank 1 all the same: only rank 0's page is photographed.
+  // Rank 1's tab joins first and is rank 1 anyway; only rank 0's page is photographed.
   const photos = ['0.png', '1.png'].map((name) => path.join(folder, name));
   const start = (rank: 0 | 1, browser: string) =>
     run(['--json', '--steps', '6', '--hash-every', '2', '--browser', browser, '--screenshot', photos[rank]!], {
@@ -94,7 +94,7 @@ test('two processes started by hand are one world, with the ranks that their env
   expect(photos.map((file) => existsSync(file))).toEqual([true, false]);
 });
 
-test("a job file's own layers train on WebGPU as they do on the CPU, and are saved by their names", async () => {
+test('layers of a job file train on WebGPU as on the CPU, and are saved by their names', async () => {
   const [job, out] = ['own.json', 'own.safetensors'].map((name) => path.join(folder, name));
   await writeFile(job!, JSON.stringify({ peergrad: 1, ...OWN_JOB, batchSize: 4 }));
   const told = await runCommand([
@@ -127,7 +127,7 @@ test("a job file's own layers train on WebGPU as they do on the CPU, and are sav
   expect(about['peergrad.step']).toBe('3');
 });
 
-test('a world whose browser dies is started again on every node, as often as allowed', async () => {
+test('a world whose browser dies is restarted on every node, up to the limit', async () => {
   const pids = path.join(folder, 'pids');
   const mortal = await browserAfter('mortal-browser', `echo $$ >> '${pids}'`);
   const shared = ['--nnodes', '2', '--nproc-per-node', '1', '--master-addr', '127.0.0.1', '--rdzv-id', 'mortal'];
@@ -162,7 +162,7 @@ test('a world whose browser dies is started again on every node, as often as all
   }
 });
 
-test('a run whose browser dies and that may not restart has failed', async () => {
+test('a run whose browser dies fails without restarts', async () => {
   const pids = path.join(folder, 'pids-of-one');
   const mortal = await browserAfter('mortal-browser-of-one', `echo $$ >> '${pids}'`);
   const kills: Promise<void>[] = [];
@@ -175,7 +175,7 @@ test('a run whose browser dies and that may not restart has failed', async () =>
   expect(err).toMatch(/peergrad: tab-1: the browser has ended\.$/);
 });
 
-test('more tabs than SwiftShader carries are spread over several browsers', async () => {
+test('more tabs than SwiftShader supports are distributed over several browsers', async () => {
   const pids = path.join(folder, 'pids-of-several');
   const counted = await browserAfter('counted-browser', `echo $$ >> '${pids}'`);
   const result = resultOf(await run(['--tabs', '5', '--steps', '2', '--batch', '2', '--json', '--browser', counted]));
@@ -183,7 +183,7 @@ test('more tabs than SwiftShader carries are spread over several browsers', asyn
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
 
-test('a machine that joins waits for server and room, comes back when its browser dies, and stays after a run', async () => {
+test('a joining machine waits for server and room, returns when its browser dies, and stays after a run', async () => {
   const pids = path.join(folder, 'pids-that-join');
   const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
   const port = await freePort();

@@ -19,12 +19,12 @@ async function drawOne(tab: Tab): Promise<void> {
   await tab.page.mouse.up();
 }
 
-test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by keys; mistakes and weights are shown', async () => {
+test('a drawn 1 is recognized during and after training, by mouse and keys, and mistakes and weights are shown', async () => {
   const room = world.createRoom({ maxSteps: 30, learningRate: 0.004 }, 2);
   const [ann, ben] = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
   await ann.event('step');
   await drawOne(ann);
-  // Asked again and again while it learns, without being in the way of the others.
+  // Asked repeatedly during training, without disturbing the others.
   const first = await ann.event('prediction', ({ answer }) => answer !== null);
   await ann.event('prediction', ({ answer }) => answer!.steps > first.answer!.steps);
   const results = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
@@ -40,7 +40,7 @@ test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by
   expect(await ann.page.getByRole('button', { name: /^\d, read as \d \(\d+ %\)$/ }).count()).toBe(
     learned!.mistakes.length,
   );
-  // All held-out digits, each once, and the same for both.
+  // All held-out digits, each once, and equal in both tabs.
   const { confusion } = results[0]!.result;
   expect(confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(2000);
   expect(results[1]!.result.confusion).toEqual(confusion);
@@ -61,7 +61,7 @@ test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by
   await status(ben).getByText('It reads a 1.').waitFor();
   await ben.page.keyboard.press('Delete');
   await status(ben).getByText('Nothing drawn yet.').waitFor();
-  // And a held-out image in place of a drawing.
+  // A held-out image instead of a drawing.
   await ben.page.getByRole('button', { name: 'Ask about this held-out 1' }).press('Enter');
   await status(ben).getByText('It reads a 1.').waitFor();
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);

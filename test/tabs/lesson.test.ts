@@ -1,4 +1,6 @@
-/** The lesson in real tabs: a class of three over its own links, and one alone by keyboard only. */
+/**
+ * The lesson in real tabs: a class of three over its own links, and one tab alone by keyboard only.
+ */
 import { expect, test, vi } from 'vitest';
 import { movesAt, stepCount } from '../../src/engine/lesson/lessonRound.ts';
 import type { LessonMode } from '../../src/protocol/lesson.ts';
@@ -10,7 +12,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-/** What the tab's screen shows that ranks hold, row by row. */
+/** The numbers of all ranks on the tab's screen, row by row. */
 async function screen({ page }: Tab): Promise<number[][]> {
   const rows = page.getByRole('grid').locator('tbody tr');
   const texts = await rows.evaluateAll((all) =>
@@ -34,7 +36,7 @@ function after(mode: LessonMode, own: readonly number[][], steps: number): numbe
   return held;
 }
 
-test('three tabs add up what is typed in them, step by step on all screens, by a server too, and without one that leaves', async () => {
+test('three tabs add up typed numbers step by step, on the ring, by a server, and after one has left', async () => {
   const ann = await world.open('#new?job=lesson&name=ann');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
@@ -53,7 +55,7 @@ test('three tabs add up what is typed in them, step by step on all screens, by a
 
   for (const mode of ['ring', 'parameter-server'] as const) {
     if (mode === 'parameter-server') {
-      // The host turns the page to the one about it, and all follow.
+      // The host turns to the page about servers, and all tabs follow.
       for (let page = 1; page < 7; page++) await button(ann, 'Next').click();
       await others[0]!.page.getByRole('heading', { name: 'The obvious way' }).waitFor();
       await button(ann, 'parameter server').click();
@@ -85,7 +87,7 @@ test('three tabs add up what is typed in them, step by step on all screens, by a
   expect([...ann.violations, ...others[0]!.violations]).toEqual([]);
 });
 
-test('alone it is done by keyboard only, from the front page to the last', async () => {
+test('the lesson alone works by keyboard, from the front page to its last page', async () => {
   const { page } = await world.open('');
   const focusOn = async (name: string): Promise<void> => {
     for (let i = 0; i < 60; i++) {

@@ -1,7 +1,4 @@
-/**
- * The library without our app: two tabs of a page of somebody's own train with
- * DistributedDataParallel.
- */
+/** The library without the app: two tabs of another page train with DistributedDataParallel. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { Wishes } from './library.ts';
@@ -13,7 +10,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => page?.stop());
 
-test("Trainer's first tab puts the room into its address, which opens the others", { timeout: 60_000 }, async () => {
+test("Trainer's first tab stores the room in its address, which opens the others", { timeout: 60_000 }, async () => {
   const context = await page.openContext();
   const first = await page.openTab(context);
   const fitted = first.evaluate(() => window.fit(2));
@@ -28,19 +25,19 @@ test("Trainer's first tab puts the room into its address, which opens the others
 
 const createRoom = (): string => page.server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
 
-test('a group can be made and destroyed again and again, in one room', { timeout: 60_000 }, async () => {
+test('a group can be created and destroyed repeatedly in one room', { timeout: 60_000 }, async () => {
   const {
     tabs: [a, b],
     opened,
   } = await page.openTwoTabs();
-  // Who opens the room would be rank 0, had it not asked for rank 1.
+  // The tab that opens the room would be rank 0, but requests rank 1.
   const ofA = { rank: 1, worldSize: 2, localRank: 1, localWorldSize: 2, sum: 3 };
   const ofB = { rank: 0, worldSize: 2, localRank: 0, localWorldSize: 2, sum: 3 };
   const first = a.evaluate(() => window.cycle({ worldSize: 2, rank: 1 }, 1));
   const room = await opened;
   expect(await b.evaluate((code) => window.cycle({ room: code, rank: 0 }, 1), room)).toEqual([ofB]);
   expect(await first).toEqual([ofA]);
-  // One may be back before the other has left.
+  // One tab may return before the other has left.
   const again = await Promise.all([
     a.evaluate((code) => window.cycle({ room: code, rank: 1, worldSize: 2 }, 5), room),
     b.evaluate((code) => window.cycle({ room: code, rank: 0 }, 5), room),
@@ -49,13 +46,13 @@ test('a group can be made and destroyed again and again, in one room', { timeout
   await a.context().close();
 });
 
-test('a page may hold two groups at once', { timeout: 60_000 }, async () => {
+test('a page can have two groups at once', { timeout: 60_000 }, async () => {
   const { tabs } = await page.openTwoTabs();
   const rooms = [createRoom(), createRoom()] as const;
   const said = await Promise.all(
     tabs.map((tab, i) =>
       tab.evaluate(
-        // In the second, the ranks are the other way round.
+        // In the second group, the ranks are reversed.
         ([[one, other], rank]) => window.two({ room: one, rank }, { room: other, rank: 1 - rank }),
         [rooms, i] as const,
       ),
@@ -74,7 +71,7 @@ test('a page may hold two groups at once', { timeout: 60_000 }, async () => {
   await tabs[0].context().close();
 });
 
-test('a wish that contradicts the room is refused with a sentence', { timeout: 60_000 }, async () => {
+test('a request that contradicts the room is rejected with an error', { timeout: 60_000 }, async () => {
   const { tabs } = await page.openTwoTabs();
   const refusal = (wishes: Wishes): Promise<string> =>
     tabs[0].evaluate((wish) => window.cycle(wish, 1).then(String, String), wishes);
@@ -86,7 +83,7 @@ test('a wish that contradicts the room is refused with a sentence', { timeout: 6
   await tabs[0].context().close();
 });
 
-test('two tabs of a page of its own form a process group and train one model', { timeout: 60_000 }, async () => {
+test('two tabs of another page form a process group and train one model', { timeout: 60_000 }, async () => {
   const {
     tabs: [host, guest],
     opened,
@@ -103,7 +100,7 @@ test('two tabs of a page of its own form a process group and train one model', {
   expect(results.map(({ route }) => route)).toEqual(['memory', 'memory']);
   expect(results[1].parameters).toEqual(results[0].parameters);
   expect(results[1].losses).toEqual(results[0].losses);
-  // Flat order is reversed: bias, then kernel. The model on the GPU holds what DDP keeps.
+  // Flat order is reversed: bias, then kernel. The model on the GPU has the state of DDP.
   for (const { parameters, model, buckets } of results) {
     expect(model.toReversed()).toEqual(parameters);
     expect(buckets).toBe(2);

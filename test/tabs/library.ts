@@ -1,6 +1,4 @@
-/**
- * In a tab: README's ten lines, as a user of the library writes them, and groups that come and go.
- */
+/** In a tab: the example of the README, and groups that are created and destroyed. */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import {
@@ -15,14 +13,14 @@ import {
 
 export type Wishes = Pick<InitProcessGroupOptions, 'rank' | 'room' | 'worldSize'>;
 
-/** What a group says of itself, and the sum over its ranks of rank + 1. */
+/** Figures of a group, and the sum over its ranks of rank + 1. */
 type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
 
 declare global {
   interface Window {
     /**
-     * Opens a room (or joins `room`), trains a line through rank's own points, and resolves with
-     * what was learned.
+     * Opens a room (or joins `room`), trains a line through this rank's points, and resolves with
+     * the trained line.
      */
     train: (room: string | null) => Promise<{
       rank: number;
@@ -31,18 +29,18 @@ declare global {
       model: number[];
       buckets: number;
       losses: number[];
-      /** To the other rank. */
+      /** Sends to the other rank. */
       route: string | undefined;
     }>;
     /**
-     * Makes a group and destroys it, so many times; `onroom` of a tab that opens the room hears its
-     * code.
+     * Creates and destroys a group this number of times; `onroom` of the tab that opens the room
+     * receives its code.
      */
     cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
-    /** Makes two groups, the second while the first lives, uses both at once, and destroys both. */
+    /** Creates two groups, the second during the first, uses both at once, and destroys both. */
     two: (first: Wishes, second: Wishes) => Promise<Said[]>;
     /**
-     * Trains with Trainer in two tabs, so many times; the model's weights afterwards, and the
+     * Trains with Trainer in two tabs this number of times. Resolves with the weights, and the
      * losses of the last time.
      */
     fit: (times: number) => Promise<{ weights: number[]; losses: number[] }>;
@@ -78,7 +76,7 @@ window.cycle = async (wishes, times) => {
 
 window.fit = async (times) => {
   await tf.setBackend('webgpu');
-  // Drawn at random, a kernel may begin too far away for so few steps.
+  // A random kernel may begin too far away for so few steps.
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], kernelInitializer: 'zeros' })] });
   const xs = tf.linspace(-1, 1, 32).expandDims<tf.Tensor2D>(1);
   const samples = { xs, ys: xs.mul(3).sub(2) };
@@ -104,10 +102,10 @@ window.train = async (room) => {
     ...(room === null ? { worldSize: 2, onroom: window.onroom } : { room }),
   });
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
-  // A bucket for each of the two parameters, to see several in flight.
+  // A bucket for each of the two parameters, to have several in flight.
   const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 4 });
   const optimizer = createOptimizer('adam', { learningRate: 0.3 }, ddp.layout.size);
-  // y = 3x - 2; each rank sees other x.
+  // y = 3x - 2; the ranks have different x.
   const xs = tf.tensor2d([-2, -1, 0, 1].map((x) => [x + group.rank]));
   const ys = xs.mul(3).sub(2);
   const losses: number[] = [];

@@ -14,13 +14,13 @@ import type { FromLinkWorker, ToLinkWorker } from './linkWorker.ts';
 declare global {
   interface Window {
     /**
-     * Begins one end of a case over a fresh connection; it listens for the other end's signals once
-     * this returns.
+     * Begins one end of a case over a new connection. It receives the other end's signals once this
+     * returns.
      */
     openEnd: (name: string, end: End, by: keyof typeof WAYS) => void;
-    /** Resolves once the end that was begun has kept the contract. */
+    /** Resolves once the end has passed its case. */
     endDone: () => Promise<void>;
-    /** Lets go of its link: once the other is done, which may wait for what this one has sent. */
+    /** Closes the link, after the other end is done, which may still receive from this one. */
     closeEnd: () => void;
   }
 }
@@ -51,7 +51,7 @@ function onPage(name: string, end: End, channel: BroadcastChannel, attempt: Peer
   return { done: runEnd(name, end, attempt.link), close: () => attempt.abort() };
 }
 
-/** @param canTransfer whether this browser is one that can transfer data channels. */
+/** @param canTransfer whether the browser can transfer data channels. */
 function inWorker(name: string, end: End, channel: BroadcastChannel, canTransfer: boolean): RunningEnd {
   const worker = new Worker(new URL('./linkWorker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToLinkWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);

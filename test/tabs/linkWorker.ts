@@ -1,6 +1,4 @@
-/**
- * A worker of the link harness: one end of a link by simple-peer, as the engine's worker has it.
- */
+/** A worker of the link harness: one end of a link by simple-peer, as in the engine's worker. */
 import { createRelayedConnector, type RelayReply, type RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';

@@ -1,6 +1,6 @@
 /**
- * The link contract over simple-peer, in each of the places that a link may be, and over a port
- * that a broker gave, each end in a real tab.
+ * The link contract over simple-peer, in each place that a link may be, and over a port of the
+ * broker, each end in a real tab.
  */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
@@ -41,8 +41,7 @@ describe.each([
   'a port',
 ] as const)('a link by %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {
-    // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who
-    // come later.
+    // Bob listens before Alice's offer is sent: a BroadcastChannel does not store messages.
     for (const [tab, end] of [
       [bob, 'bob'],
       [alice, 'alice'],

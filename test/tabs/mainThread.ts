@@ -1,11 +1,11 @@
 /**
- * How long a page's main thread is busy with each of its tasks, by Chromium's own trace. In time of
- * the thread, not of the clock: where tabs compute in software, the processes of a machine take
- * turns, and a task of one millisecond may last a hundred.
+ * Length of the tasks of a page's main thread, by Chromium's trace, in thread time. Where tabs
+ * compute in software, the processes of a machine take turns, and a task of one millisecond may
+ * last a hundred by the clock.
  */
 import type { Browser, Page } from 'playwright-core';
 
-/** What the trace tells of; `tdur` microseconds of the thread. */
+/** Events of the trace; `tdur` is microseconds of the thread. */
 interface TraceEvent {
   name: string;
   ph: string;
@@ -18,12 +18,12 @@ interface TraceEvent {
 
 export interface LongTasks {
   tasks: number;
-  /** Milliseconds of the longest, by the thread's time and by the clock. */
+  /** Milliseconds of the longest task, by the thread's time and by the clock. */
   busiest: number;
   longest: number;
 }
 
-/** Watches `page`, which is open already, for so many milliseconds. */
+/** Traces the open `page` for this number of milliseconds. */
 export async function watchMainThread(browser: Browser, page: Page, ms: number): Promise<LongTasks> {
   await browser.startTracing(page, { categories: ['disabled-by-default-devtools.timeline'] });
   await page.waitForTimeout(ms);
@@ -43,7 +43,7 @@ export async function watchMainThread(browser: Browser, page: Page, ms: number):
   };
 }
 
-/** Milliseconds, of microseconds. */
+/** Microseconds to milliseconds. */
 function longestOf(times: number[]): number {
   return times.reduce((a, b) => Math.max(a, b), 0) / 1000;
 }

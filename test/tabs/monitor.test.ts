@@ -1,5 +1,5 @@
 /**
- * Watching a run in real tabs: its timeline, what can be taken along, and a recording that opens
+ * Monitoring of a run in real tabs: its timeline, its exports, and a recording that is opened
  * again.
  */
 import { readFile } from 'node:fs/promises';
@@ -9,18 +9,18 @@ import type { ChromeTrace } from '../../src/app/monitor/chromeTrace.ts';
 import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
 import { type Tab, worldOfFile } from './world.ts';
 
-// On two slow cores; each wait inside has a deadline of its own that says more.
+// For two slow cores; each wait inside has a shorter deadline with a better message.
 vi.setConfig({ testTimeout: 150_000 });
 
 const world = await worldOfFile();
 
-/** What a click on a button saves. */
+/** The file that a click on a button downloads. */
 async function saved({ page }: Tab, name: string | RegExp): Promise<{ download: Download; text: string }> {
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name }).click()]);
   return { download, text: await readFile(await download.path(), 'utf8') };
 }
 
-test('two tabs train: lanes of both, exports that are valid, and recordings that open again in the player', async () => {
+test('two tabs train: lanes of both, valid exports, and recordings that open in the player', async () => {
   const room = world.createRoom({ maxSteps: 12, hashEvery: 4, batchSize: 4 }, 2);
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
   await Promise.all([ada, ben].map((tab) => tab.event('finished')));
@@ -34,10 +34,10 @@ test('two tabs train: lanes of both, exports that are valid, and recordings that
   ]);
   expect(ranks[1 - rank]).toMatchObject({ isHidden: false, right: { route: 'direct' } });
 
-  // The page draws what it is told a little later.
+  // The page draws events a little later.
   await ada.page.getByText('are classified correctly').waitFor();
 
-  // The timeline is worked by keys, and says what is looked at.
+  // Keys move on the timeline and describe the segment.
   const timeline = ada.page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ });
   await timeline.focus();
   await timeline.press('ArrowRight');

@@ -1,5 +1,5 @@
 /**
- * Real tabs for tests of the library: a page of the tests' own, built, served beside the signaling
+ * Real tabs for tests of the library: a page of the tests, built, served beside the signaling
  * server, and opened.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -31,18 +31,18 @@ export class OwnPage {
    * Builds the page, and starts server and browser.
    *
    * @param html its path in the project.
-   * @param ready what its script gives the window: a tab is open once that is there.
+   * @param ready global that its script sets; a tab is open once it exists.
    */
   static async start(html: string, ready: string): Promise<OwnPage> {
     const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-page-'));
-    // Loaded only when needed: most conformance runs are without tabs.
+    // Loaded only if needed: most conformance runs have no tabs.
     const { build } = await import('vite');
     const input = path.join(ROOT, html);
     await build({ root: ROOT, logLevel: 'error', build: { outDir: dist, rolldownOptions: { input } } });
     return new OwnPage(dist, html, ready, await startSignaling({ dist }), await launchBrowser());
   }
 
-  /** A browser profile of its own, for tabs of one machine. */
+  /** A new browser profile, for tabs of one machine. */
   async openContext(): Promise<BrowserContext> {
     const context = await this.#browser.newContext();
     // Without it, addresses are hidden behind names of the local network.

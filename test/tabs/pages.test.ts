@@ -1,4 +1,4 @@
-/** What holds for every page, looked at in real tabs with a real run. */
+/** Rules for every page, checked in real tabs with a real run. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { gzipSync } from 'node:zlib';
@@ -12,18 +12,21 @@ import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { watchMainThread, type LongTasks } from './mainThread.ts';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-/** Bytes of JavaScript, gzipped, until somebody enters a room. */
+/** Limit of JavaScript before a room is entered, gzipped bytes. */
 const FIRST_LOAD = 150_000;
-/** Milliseconds: longer ones are felt (https://web.dev/articles/optimize-long-tasks). */
+/**
+ * Limit of tasks, milliseconds: longer ones are felt
+ * (https://web.dev/articles/optimize-long-tasks).
+ */
 const LONG_TASK_MS = 50;
-/** Milliseconds of a run that are watched: each second of a trace is a megabyte. */
+/** Milliseconds of a run that are traced: a second of a trace is a megabyte. */
 const WATCH_MS = 4000;
 
 let browser: Browser;
 let server: SignalingServer;
-/** Until a room was entered: file by file, bytes gzipped. */
+/** Scripts loaded before a room was entered: gzipped bytes by file. */
 const loaded = new Map<string, number>();
-/** What axe objects to, in sentences. */
+/** Findings of axe, in sentences. */
 const objections: string[] = [];
 /** While the page animates and four tabs train. */
 let work: LongTasks;
@@ -47,7 +50,7 @@ afterAll(async () => {
   await server.close();
 });
 
-/** Loads the front page, and counts what comes. */
+/** Loads the front page and records its scripts. */
 async function weigh(origin: string): Promise<void> {
   const page = await browser.newPage();
   const bodies: Promise<unknown>[] = [];
@@ -62,7 +65,7 @@ async function weigh(origin: string): Promise<void> {
 }
 
 async function inspect(page: Page, name: string, { theme, size }: Look): Promise<void> {
-  // A theme changes colours and nothing else: these are the rules that look at colours.
+  // A theme only changes colours: these are the rules about colours.
   const options = theme === 'dark' ? { runOnly: ['color-contrast', 'link-in-text-block'] } : {};
   const { violations } = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
   for (const { id, help, nodes } of violations) {
@@ -71,19 +74,19 @@ async function inspect(page: Page, name: string, { theme, size }: Look): Promise
   }
 }
 
-test('axe objects to nothing on any page, in either theme, wide or narrow', () => {
+test('axe finds nothing on any page, in both themes, wide and narrow', () => {
   expect(objections).toEqual([]);
 });
 
-test('the front page loads little JavaScript, and TensorFlow.js not at all', () => {
+test('the front page loads little JavaScript and no TensorFlow.js', () => {
   const total = [...loaded.values()].reduce((sum, bytes) => sum + bytes, 0);
   const files = [...loaded].sort(([, a], [, b]) => b - a).map(([file, bytes]) => `${file} ${bytes}`);
   expect(loaded.size).toBeGreaterThan(0);
   expect(total, `Bytes, gzipped: ${files.join(', ')}`).toBeLessThan(FIRST_LOAD);
 });
 
-// By the clock a task takes longer where the tabs' own work has taken the cores: the thread's time
-// is what the page can be blamed for.
+// By the clock, a task takes longer where the tabs' work uses the cores: the page is responsible
+// for the thread's time.
 test(`no task takes ${LONG_TASK_MS} ms of the page's thread while four tabs train and the ring plays`, () => {
   const { tasks, busiest, longest } = work;
   console.log(

@@ -7,9 +7,7 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const world = await worldOfFile();
 
-/**
- * How a tab is linked to each of its neighbours, by their ranks; as it was in the first generation.
- */
+/** Routes of a tab's links by the neighbours' ranks, in the first generation. */
 async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRoute[]> {
   const links = neighbours.map((rank) => tab.event('link', ({ peerRank }) => peerRank === rank));
   return (await Promise.all(links)).map(({ route }) => route);
@@ -29,7 +27,7 @@ test('ranks in two browsers train one model, by ports within each and by WebRTC 
   expect([a, b, c, d].flatMap(({ violations }) => violations)).toEqual([]);
 });
 
-test('a run goes on when a tab crashes that is linked by ports, and when one is closed', async () => {
+test('a run continues when a tab linked by ports crashes or is closed', async () => {
   const room = world.createRoom({ transport: 'auto', epochs: 10, batchSize: 16 }, 3, { min: 1, max: 3 });
   const first = await world.join(room, 'tab-0');
   const others = await Promise.all([1, 2].map((i) => world.join(room, `tab-${i}`, { beside: first })));

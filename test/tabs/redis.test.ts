@@ -1,6 +1,6 @@
 /**
- * Two signaling processes behind one address, real tabs that train, and the death of the process
- * that has their room.
+ * Two signaling processes behind one address, real tabs that train, and a crash of the process that
+ * owns their room.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ const BIN = path.resolve(import.meta.dirname, '../../launcher/bin.js');
 /** A `serve` process. */
 class Serve {
   readonly origin: string;
-  /** Of its room, if it opened one. */
+  /** The code of its room, if it opened one. */
   readonly room: string;
   readonly #process: ChildProcess;
 
@@ -55,8 +55,8 @@ class Serve {
 }
 
 /**
- * What stands before the processes: hands connections out in turn, and passes over a process that
- * takes none.
+ * The load balancer of the processes: distributes connections in turn and skips a process that
+ * refuses them.
  */
 class Balancer {
   readonly #server: Server;
@@ -66,8 +66,8 @@ class Balancer {
   private constructor(ports: readonly number[]) {
     this.#server = createServer((client) => {
       this.#track(client);
-      // Its own order: by one that all clients count on, two that come at once could each meet the
-      // dead process twice.
+      // A separate order for each client: with a common one, two clients at once could both meet
+      // the dead process twice.
       const turn = this.#turn++;
       this.#pass(
         client,
@@ -93,7 +93,7 @@ class Balancer {
     socket.on('close', () => this.#sockets.delete(socket));
   }
 
-  /** To the first of `ports` that answers. */
+  /** Connects to the first of `ports` that answers. */
   #pass(client: Socket, [port, ...others]: readonly number[]): void {
     if (port === undefined) return void client.destroy();
     const upstream = connect(port, '127.0.0.1');
@@ -124,7 +124,7 @@ function times(tab: Tab, type: 'admitted' | 'generation'): number {
   return tab.events.filter((event) => event.type === type).length;
 }
 
-/** The tab trains on from where it is now. */
+/** Resolves after further steps of the tab. */
 async function goesOn(tab: Tab): Promise<void> {
   const soon = steps(tab).at(-1)! + 5;
   await tab.event('step', ({ step }) => step >= soon);
@@ -132,7 +132,7 @@ async function goesOn(tab: Tab): Promise<void> {
 
 describe.skipIf(!hasRedis)('two signaling processes', () => {
   let world: World;
-  /** For the fifth tab: a browser whose GPU is in software bears four. */
+  /** For the fifth tab: a browser with a software GPU supports four. */
   let annex: World;
   let owner: Serve;
   let other: Serve;
@@ -157,11 +157,11 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     while (open.length > 0) await open.pop()!();
   });
 
-  test('lose the one that has the room: training loses no step, and the other lets a fifth tab in', async () => {
+  test('the owner of the room dies: training loses no step, and a fifth tab joins through the other', async () => {
     const { origin } = balancer;
     const tabs = await Promise.all([0, 1, 2, 3].map((i) => world.join(owner.room, `tab-${i}`, { origin })));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
-    // Tabs of both: what they told each other went through Redis.
+    // Tabs of both processes: their signals crossed Redis.
     expect((await owner.health()).connections).toBeGreaterThan(0);
     expect(await other.health()).toMatchObject({ rooms: 0 });
     expect((await other.health()).connections).toBeGreaterThan(0);
@@ -174,10 +174,10 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     // The generation in which they began.
     expect(tabs.map((tab) => times(tab, 'generation'))).toEqual([1, 1, 1, 1]);
 
-    // First, as what it has to say tells most where it is not let in.
+    // Checked first, as its failure has the most useful message.
     const fifth = await annex.join(owner.room, 'fifth', { origin });
     const all = [fifth, ...tabs];
-    // Four tabs train meanwhile, so each part of its way gets a deadline of its own.
+    // Four tabs train at the same time, so each part has its own deadline.
     await fifth.event('device');
     await Promise.all(all.map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 5)));
     await Promise.all(all.map((tab) => tab.event('hashes', ({ hashes, agree }) => hashes.length === 5 && agree)));

@@ -1,4 +1,4 @@
-/** Tabs that may connect through a TURN server only: Debian's coturn on this machine. */
+/** Tabs that may only connect through a TURN server: Debian's coturn on this machine. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,10 +19,10 @@ const isInstalled = spawnSync('which', [COTURN]).status === 0;
 if (!isInstalled)
   console.warn(`The tests of TURN are skipped: ${COTURN} is not installed (Debian: apt install coturn).`);
 
-/** All that coturn has said. */
+/** Output of coturn. */
 let said = '';
 
-/** How many relayed addresses coturn has given out. */
+/** Number of relayed addresses that coturn has allocated. */
 const allocated = (): number => said.split('ALLOCATE processed, success').length - 1;
 
 /** Starts coturn on the loopback, and resolves when it listens. */
@@ -65,7 +65,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test.runIf(isInstalled)('two tabs train through the relay, with the password that the server made', async () => {
+test.runIf(isInstalled)('two tabs train through the relay with the password of the server', async () => {
   const room = world.createRoom({ maxSteps: 3, batchSize: 4 }, 2);
   const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   for (const tab of tabs) expect(await tab.event('link')).toMatchObject({ up: true, route: 'relayed' });
@@ -73,7 +73,7 @@ test.runIf(isInstalled)('two tabs train through the relay, with the password tha
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
 });
 
-test.runIf(isInstalled)('tabs of run go through the relay, too, where that is said', async () => {
+test.runIf(isInstalled)('tabs of run use the relay with --relay-only', async () => {
   const before = allocated();
   const { signal } = new AbortController();
   const err: string[] = [];

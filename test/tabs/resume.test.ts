@@ -1,4 +1,4 @@
-/** A room that goes on after everybody has closed it, in real tabs. */
+/** A room that is continued after all its tabs were closed, in real tabs. */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -6,7 +6,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const world = await worldOfFile();
 
-/** Many more than are taken until the first checkpoint is written. */
+/** Many more steps than are taken before the first checkpoint is written. */
 const MAX_STEPS = 40;
 const HASH_EVERY = 4;
 
@@ -30,7 +30,7 @@ async function hasCheckpoint(): Promise<boolean> {
 
 const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
 
-test('goes on from the last checkpoint of one that comes back, with others, each sample once', async () => {
+test('continues from the last checkpoint of a returning tab, with others, each sample once', async () => {
   const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 4, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   await expect.poll(() => ann!.page.evaluate(hasCheckpoint), { timeout: 60_000 }).toBe(true);
@@ -59,9 +59,9 @@ test('goes on from the last checkpoint of one that comes back, with others, each
     expect([epoch, offset]).toEqual([0, end]);
     end += samples;
   }
-  // All that was learned, whoever saw it.
+  // All losses, of every tab that computed them.
   expect(results[1]!.losses).toEqual(history.map(({ loss }) => loss));
-  // Who has the result needs no checkpoint.
+  // A tab with the result needs no checkpoint.
   await expect
     .poll(async () => {
       await back.page.goto(`http://localhost:${world.server.port}/`);
@@ -71,12 +71,12 @@ test('goes on from the last checkpoint of one that comes back, with others, each
     .toBe(0);
 });
 
-test('one of two tabs of a browser saves their run, and the other once that one is closed', async () => {
+test('one of two tabs of a browser saves their run, and the other one after the first is closed', async () => {
   const room = world.createRoom({ maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await world.join(room, 'ben', { beside: ann });
   const { step } = await Promise.race([ann, ben].map((tab) => tab.event('saved')));
-  // By then both would have saved that state.
+  // By then both tabs would have saved that state.
   await Promise.all([ann, ben].map((tab) => tab.event('hashes', (event) => event.step >= step + HASH_EVERY)));
   expect([savesOf(ann), savesOf(ben)].toSorted((a, b) => a - b)).toEqual([0, 1]);
   const [saver, other] = savesOf(ann) > 0 ? [ann, ben] : [ben, ann];

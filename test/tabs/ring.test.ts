@@ -6,7 +6,9 @@ import { worldOfFile } from './world.ts';
 
 const world = await worldOfFile();
 
-/** All that the ring and the grid show: words, marks and their places, and the grid's pixels. */
+/**
+ * Everything that the ring and the grid show: texts, marks with positions, and the grid's pixels.
+ */
 interface Drawn {
   words: string[];
   places: string[];
@@ -30,7 +32,7 @@ const READ_DRAWN = `(() => {
 
 const READ_PLACE = `document.querySelector('.scrub input').valueAsNumber`;
 
-/** Reads when the browser has drawn all that it was told. */
+/** Reads after the browser has drawn everything. */
 async function read<Value>(page: Page, expression: string): Promise<Value> {
   await page.getByRole('grid').waitFor();
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
@@ -42,27 +44,28 @@ async function scrub(page: Page, to: number): Promise<void> {
   await page.getByRole('slider', { name: 'Place in the round' }).fill(String(to));
 }
 
-/** Plays from where it is until the handle is at `place`, and pauses. */
+/** Plays until the handle is at `place`, and pauses. */
 async function playTo(page: Page, place: number): Promise<void> {
   await page.getByRole('button', { name: 'Play' }).click();
   await expect.poll(() => page.evaluate<number>(READ_PLACE), SOON).toBeGreaterThanOrEqual(place);
   await page.getByRole('button', { name: 'Pause' }).click();
 }
 
-/** Milliseconds of the main thread: longer ones are felt. */
+/** Milliseconds of the main thread: longer tasks are felt. */
 const LONG_TASK_MS = 50;
-/** Looks often, and waits for the slowest machine. */
+/** Polls often, with a deadline for slow machines. */
 const SOON = { interval: 10, timeout: 10_000 };
 
 const coordinates = (places: string[]): number[] => (places.join(' ').match(/-?[\d.]+/g) ?? []).map(Number);
 
-test('scrub equals play: a place looks the same however one came there', async () => {
+test('scrub equals play: a place looks the same on every way to it', async () => {
   const { page } = await world.open('#?ranks=5&step=0&speed=0.5');
   // In the middle of the third ring step.
   await scrub(page, 260);
   await playTo(page, 280);
   const played = await read<Drawn>(page, READ_DRAWN);
-  // The handle tells the place to a thousandth of the round: less than two pixels of a chunk's way.
+  // The handle has a resolution of a thousandth of the round: less than two pixels of a chunk's
+  // way.
   await scrub(page, await read<number>(page, READ_PLACE));
   const scrubbed = await read<Drawn>(page, READ_DRAWN);
   expect(scrubbed.words).toEqual(played.words);
@@ -71,8 +74,8 @@ test('scrub equals play: a place looks the same however one came there', async (
     expect(Math.abs(one - coordinates(scrubbed.places)[i]!)).toBeLessThan(2);
   });
 
-  // Steps end at the very same place: from the one that was played to, and from one that another
-  // tab scrubs to.
+  // Steps end at the same place: from the one that was played to, and from one that another tab
+  // scrubs to.
   await page
     .getByRole('button', { name: 'Pause' })
     .or(page.getByRole('button', { name: 'Play' }))
@@ -136,7 +139,7 @@ test('the keys reach everything: the player, every cell of the grid, every chunk
   };
   await tabTo('listbox');
   await page.keyboard.press('ArrowRight');
-  // What rank 1 passed on in the last ring step is what came all the way from rank 3.
+  // The chunk that rank 1 sent in the last ring step came from rank 3.
   await expectText('[role=option]').toContain('Chunk D, from rank 1 to rank 2');
   await expectText('.chunk-detail').toContain('Rank 2, chunk D: the finished sum of all 4 ranks.');
   expect(await page.locator('.ring .light').count()).toBe(2);
@@ -164,7 +167,7 @@ test.each([1280, 360])('32 simulated ranks stay readable, and the page responsiv
     await folded.nth(3).waitFor();
     for (const summary of await folded.all()) await summary.click();
   }
-  // Ranks tell of themselves every ten steps, the first time after two.
+  // Ranks report every ten steps, the first time after two.
   await page.locator('.lanes li').nth(31).waitFor();
   const work = await watchMainThread(page.context().browser()!, page, 4500);
   console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of its thread.`);

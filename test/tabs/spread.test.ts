@@ -1,4 +1,4 @@
-/** Files that are dropped on the host's page, and go from tab to tab before they train. */
+/** Files that the host shares: dropped on its page and distributed before the run. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,10 +10,10 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const world = await worldOfFile();
 
-/** Takes a second or two to go round, so that a tab can be closed meanwhile. */
+/** Takes a second or two to distribute, so that a tab can be closed during it. */
 const LARGE_BYTES = 12_000_000;
 
-test('files on the host alone reach all tabs, though one dies midway, and all train on them', async () => {
+test('files of the host reach all tabs although one dies midway, and all train on them', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-spread-'));
   const contents = {
     't10k-images-idx3-ubyte': imagesFile(40),
@@ -48,7 +48,7 @@ test('files on the host alone reach all tabs, though one dies midway, and all tr
   await rm(folder, { recursive: true });
 });
 
-test('files that the host hands on are looked into first, and said to be unfit', async () => {
+test('files shared by the host are checked first, and errors are shown', async () => {
   const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'shared', files: [] } };
   const ann = await world.join(world.createRoom(job, 1), 'ann');
   const give = (text: string) =>

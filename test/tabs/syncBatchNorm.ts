@@ -1,6 +1,6 @@
 /**
  * In a tab: a few steps of a model with SyncBatchNormalization layers, and of one with
- * BatchNormalization by itself.
+ * BatchNormalization.
  */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
@@ -18,7 +18,7 @@ interface Trained {
 declare global {
   interface Window {
     /**
-     * Opens a room (or joins `room`) for two tabs, and trains with the other, then alone with all
+     * Opens a room (or joins `room`) for two tabs, trains with the other tab, then alone with all
      * samples.
      */
     trainNormalized: (
@@ -30,7 +30,7 @@ declare global {
 
 const STEPS = 4;
 const RATE = 0.1;
-/** Samples of each rank by step; one of them has none. */
+/** Samples of each rank by step; one of them is empty. */
 const SHARES = [
   [4, 4],
   [5, 3],
@@ -62,7 +62,7 @@ async function flatOf(tensors: readonly tf.Tensor[]): Promise<Float32Array> {
   return Float32Array.from(parts.flatMap((part) => Array.from(part)));
 }
 
-/** Trains with gradients that `pass` gives of each step's samples. */
+/** Trains with the gradients that `pass` returns for each step's samples. */
 async function train(
   model: tf.LayersModel,
   pass: (step: number, inputs: tf.Tensor, targets: tf.Tensor, variables: Variable[]) => Promise<Gradients>,

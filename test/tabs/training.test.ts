@@ -3,15 +3,13 @@ import { describe, expect, test, vi } from 'vitest';
 import type { RunResult } from '../../src/protocol/events.ts';
 import { type Tab, type World, worldOfFile } from './world.ts';
 
-// A run in four tabs on two slow cores; each wait inside has a deadline of its own that says more.
+// For a run in four tabs on two slow cores; each wait inside has a shorter deadline with a better
+// message.
 vi.setConfig({ testTimeout: 150_000 });
 
 const world = await worldOfFile();
 
-/**
- * Trains in `n` tabs; every tab's result. All within what the page's Content-Security-Policy
- * allows.
- */
+/** Trains in `n` tabs and returns every tab's result, within the page's Content-Security-Policy. */
 async function train(n: number, fields: Parameters<World['createRoom']>[0]): Promise<RunResult[]> {
   const room = world.createRoom(fields, n);
   const tabs = await Promise.all(Array.from({ length: n }, (_, i) => world.join(room, `tab-${i}`)));
@@ -21,7 +19,7 @@ async function train(n: number, fields: Parameters<World['createRoom']>[0]): Pro
 }
 
 describe('training in real tabs', () => {
-  test('three tabs train on WebGPU over WebRTC, agree bit for bit, and send the bytes of the theory', async () => {
+  test('three tabs train on WebGPU over WebRTC, agree bit for bit and send the bytes of theory', async () => {
     const results = await train(3, { maxSteps: 12, hashEvery: 4 });
     for (const result of results) {
       expect(result).toMatchObject({ worldSize: 3, backend: 'webgpu', transport: 'webrtc', steps: 12 });
@@ -46,7 +44,7 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('an asynchronous server reaches ranks that are no neighbours, by links opened on demand', async () => {
+  test('an asynchronous server reaches ranks that are not neighbours by links opened on demand', async () => {
     const results = await train(4, { strategy: 'async-parameter-server', syncEvery: 3, batchSize: 8, maxSteps: 7 });
     for (const { stateHash, losses } of results) {
       expect(new Set(stateHash).size).toBe(1);
@@ -54,7 +52,7 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('replicas in workers of one tab learn together, and several tabs are refused', async () => {
+  test('replicas in workers of one tab train together, and several tabs are rejected', async () => {
     const fields = { strategy: 'data-parallel', batchSize: 8, maxSteps: 4 };
     const [result] = await train(1, { ...fields, replicas: 3 });
     expect(result).toMatchObject({ worldSize: 3, transport: 'memory', backend: 'webgpu', steps: 4 });
@@ -65,7 +63,7 @@ describe('training in real tabs', () => {
     for (const { message } of failures) expect(message).toMatch(/data-parallel runs in one tab, and this room has 2/);
   });
 
-  test('a tab without WebGPU trains beside one that has it, says so, and ends with the same bits', async () => {
+  test('a tab without WebGPU trains with one that has it, reports it, and ends with the same bits', async () => {
     const room = world.createRoom({ maxSteps: 4 }, 2);
     const withGpu = await world.join(room, 'gpu');
     const without = await world.join(room, 'no-gpu', {
@@ -85,16 +83,16 @@ describe('training in real tabs', () => {
     const [a, b] = await Promise.all([withGpu.event('finished'), without.event('finished')]);
     expect(a.result.backend).toBe('webgpu');
     expect(b.result.stateHash).toEqual(a.result.stateHash);
-    // Both know what they do not know yet: ten digits are alike.
+    // An untrained model finds ten digits equally likely.
     expect(a.result.losses[0]).toBeCloseTo(Math.log(10), 0);
     expect(new Set(a.result.stateHash).size).toBe(1);
   });
 });
 
-test('tabs have the ranks that their addresses ask for, and know which tab of their browser they are', async () => {
+test('tabs have the ranks of their addresses and know their local rank', async () => {
   const room = world.createRoom({ maxSteps: 1, batchSize: 4 }, 3);
   const lab = await world.open('');
-  // At once, as a launcher opens them: none is there to make the browser's id before the others.
+  // At once, like a launcher: no earlier tab has created the browser's id.
   const tabs = await Promise.all([
     world.open(`#${room}?name=ann&auto&rank=2`, { beside: lab }),
     world.open(`#${room}?name=ben&auto&rank=0`, { beside: lab }),
@@ -109,12 +107,12 @@ test('tabs have the ranks that their addresses ask for, and know which tab of th
   await Promise.all(tabs.map((tab) => tab.event('finished')));
 });
 
-describe('a tab that goes', () => {
+describe('a tab that leaves', () => {
   test.each([
     ['while training', (tab: Tab) => tab.event('step', ({ step }) => step === 2)],
     ['while the model is made ready', (tab: Tab) => tab.event('warmup')],
     ['while linking', (tab: Tab) => tab.event('state', ({ state }) => state === 'LINKING')],
-  ])('%s ends the run with a sentence that names it, and the others can start again', async (_when, moment) => {
+  ])('%s ends the run with an error that names it, and the others can start again', async (_when, moment) => {
     const room = world.createRoom({ maxSteps: 2000 }, 3);
     const [a, b, c] = await Promise.all(['ann', 'ben', 'cid'].map((name) => world.join(room, name)));
     await moment(c!);
@@ -123,7 +121,7 @@ describe('a tab that goes', () => {
       const { message, fatal } = await tab.event('failed');
       expect(message).toMatch(/cid/);
       expect(fatal).toBe(false);
-      // The sentence is on the screen, too.
+      // The error is also on the screen.
       await tab.page.getByText(message).first().waitFor();
       expect((await tab.event('state', ({ state, generation }) => state === 'WAITING' && generation > 0)).state).toBe(
         'WAITING',

@@ -1,7 +1,4 @@
-/**
- * What goes wrong for people, in real tabs: one clear sentence on the screen each, and nothing
- * hangs.
- */
+/** Errors of users in real tabs: each shows one clear sentence on the screen, and nothing hangs. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -48,7 +45,7 @@ async function failure(tab: Tab, fatal: boolean): Promise<string> {
 }
 
 describe('trouble', () => {
-  test('a page of which a part does not come', async () => {
+  test('a page with a part that does not load', async () => {
     const { page } = await world.open('');
     await page.route(/\/assets\/main-[^/]*\.js$/, (route) => route.abort());
     await page.reload();
@@ -58,18 +55,18 @@ describe('trouble', () => {
     await page.getByRole('heading', { level: 1 }).waitFor();
   });
 
-  test('a room code that nobody has', async () => {
+  test('an unknown room code', async () => {
     expect(await failure(await world.join('ZZZZZZ', 'ann'), true)).toMatch(/ZZZ-?ZZZ/);
   });
 
-  test('a room that is training already', async () => {
+  test('a room that is already training', async () => {
     const room = world.createRoom({ maxSteps: 500 }, 1);
     const first = await world.join(room, 'ann');
     await first.event('step');
     expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
   });
 
-  test('a rank that another tab has, and one that is none', async () => {
+  test('a rank that is taken, and one that is not valid', async () => {
     const room = world.createRoom({}, 2);
     const ann = await world.open(`#${room}?name=ann&auto&rank=1`);
     await ann.event('admitted');
@@ -79,12 +76,12 @@ describe('trouble', () => {
     expect(await failure(cid, true)).toMatch(/rank/);
   });
 
-  test('data that is cut short', async () => {
+  test('truncated data', async () => {
     const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/data/' } }, 1);
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/t10k-images-idx3-ubyte/);
   });
 
-  test('data that is not there', async () => {
+  test('missing data', async () => {
     const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/nothing/' } }, 1);
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/\/nothing\//);
   });
@@ -105,7 +102,7 @@ describe('trouble', () => {
     expect(tab.violations).toEqual([]);
   });
 
-  test('files that were dropped on the page, good ones', async () => {
+  test('valid files that were dropped on the page', async () => {
     const room = world.createRoom({ job: 'mnist', batchSize: 8, maxSteps: 2, data: { kind: 'files' } }, 1);
     const tab = await world.open(`#${room}?name=ann`);
     const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-files-'));
@@ -122,7 +119,7 @@ describe('trouble', () => {
 });
 
 describe('a server that goes away', () => {
-  test('is named while waiting, and not needed while training', async () => {
+  test('is reported while waiting and not needed while training', async () => {
     const lonely = await World.start();
     try {
       const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
@@ -140,29 +137,29 @@ describe('a server that goes away', () => {
   });
 });
 
-describe('a tab that is gone', () => {
+describe('a tab', () => {
   const ways: Record<string, (tab: Tab) => Promise<unknown>> = {
     'was closed': (tab) => tab.page.close(),
     'shows another page': (tab) => tab.page.goto('about:blank'),
     'shows another page of ours': (tab) => tab.page.evaluate(() => (location.hash = '#new')),
-    // Its page answers nobody any more.
+    // Its page does not answer any more.
     'has crashed': (tab) => Promise.resolve(void tab.page.goto('chrome://crash').catch(() => {})),
   };
 
-  test.each(Object.entries(ways))('and %s has left at once, not lost its connection', async (_, go) => {
+  test.each(Object.entries(ways))('that %s leaves the room at once', async (_, go) => {
     const room = world.createRoom({}, 3);
     const ann = await world.join(room, 'ann');
     await ann.event('admitted');
     const ben = await world.join(room, 'ben');
     const { member } = await ben.event('admitted');
     await go(ann);
-    // Whose connection alone is lost is in the room for another while, but leads it no more.
+    // A member whose connection is lost stays in the room for a while, but is not its host.
     const { members } = await ben.event('room', ({ hosts }) => hosts[0] === member);
     expect(members.map(({ name }) => name)).toEqual(['ben']);
   });
 });
 
-/** What the page's button saves. */
+/** The file that the page's button downloads. */
 async function download(tab: Tab): Promise<FlightRecording> {
   const button = tab.page.getByRole('button', { name: 'Download flight recording' });
   const [file] = await Promise.all([tab.page.waitForEvent('download'), button.click()]);
@@ -172,7 +169,7 @@ async function download(tab: Tab): Promise<FlightRecording> {
   return recording;
 }
 
-/** The last thing all ranks did in a step: add up gradients. */
+/** The last operation of all ranks in a step: the all-reduce of gradients. */
 const GRADIENTS = {
   group: 0,
   kind: 'collective',
@@ -181,7 +178,7 @@ const GRADIENTS = {
 };
 
 describe('a flight recording', () => {
-  test('is there after a run, from each rank', async () => {
+  test('is available after a run, from each rank', async () => {
     const room = world.createRoom({ maxSteps: 3, batchSize: 4 }, 2);
     const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
     await Promise.all(tabs.map((tab) => tab.event('finished')));
@@ -193,7 +190,7 @@ describe('a flight recording', () => {
     }
   });
 
-  test('is there after another tab has left', async () => {
+  test('is available after another tab has left', async () => {
     const room = world.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);
     const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
     await ann!.event('step', ({ step }) => step === 2);
@@ -202,7 +199,7 @@ describe('a flight recording', () => {
     expect((await download(ann!)).records.at(-1)).toMatchObject(GRADIENTS);
   });
 
-  test('is there after a failure that ended the engine: another tab has left while the server was away', async () => {
+  test('is available after a failure that ended the engine: another tab left while the server was away', async () => {
     const lonely = await World.start();
     try {
       const room = lonely.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);

@@ -1,4 +1,4 @@
-/** Real tabs for tests: a signaling server, a browser, and what each tab's engine tells. */
+/** Real tabs for tests: a signaling server, a browser, and the events of each tab's engine. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
@@ -8,10 +8,10 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/control.ts';
 import { parseJob } from '../../src/spec/job.ts';
 
-/** Long enough for the slowest machine that runs these tests; a failure says what it waited for. */
+/** Deadline for slow machines; a failure names the awaited event. */
 const EVENT_TIMEOUT_MS = 60_000;
 
-/** Characters of an event that a failure tells. */
+/** Characters of an event in a failure. */
 const STORY_LENGTH = 300;
 
 type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
@@ -19,7 +19,7 @@ type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Ty
 export class Tab {
   readonly page: Page;
   readonly events: EngineEvent[] = [];
-  /** What the page's Content-Security-Policy kept it, or its workers, from. */
+  /** Violations of the page's Content-Security-Policy. */
   readonly violations: string[] = [];
   readonly #listeners = new Set<() => void>();
 
@@ -30,7 +30,7 @@ export class Tab {
     });
   }
 
-  /** What was told last, and what of its way here: a run's own events are many, and long. */
+  /** The latest events and state changes: a run's own events are many, and long. */
   #story(): string {
     const way = this.events.filter(({ type }) => ['state', 'generation', 'failed', 'admitted'].includes(type));
     const last = [...new Set([...way.slice(-6), ...this.events.slice(-3)])];
@@ -69,7 +69,7 @@ export class Tab {
 
 interface OpenOptions {
   before?: string;
-  /** Takes what `before` does, where the page's policy would not. */
+  /** Runs `before` where the page's policy would forbid it. */
   bypassCSP?: boolean;
   origin?: string;
   beside?: Tab;
@@ -97,8 +97,8 @@ export class World {
   }
 
   /**
-   * Stops the server, waits for `meanwhile`, and starts another at the same address, which knows
-   * nothing of the first's rooms.
+   * Stops the server, waits for `meanwhile`, and starts another at the same address, without the
+   * first one's rooms.
    */
   async restartServer(meanwhile: () => Promise<unknown>): Promise<void> {
     const { port } = this.server;
@@ -107,17 +107,14 @@ export class World {
     this.server = await startSignaling({ ...this.#options, port });
   }
 
-  /**
-   * Opens a room that starts by itself with `worldSize` ranks; by default they are those that it
-   * needs.
-   */
+  /** Opens a room that starts automatically with `worldSize` ranks; by default it needs as many. */
   createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number, nodes: Nodes | null = null): string {
     return this.server.createRoom({ job: parseJob(fields), startAt: worldSize, nodes });
   }
 
   /**
-   * Opens a tab at `path` behind the server's address, in a browser profile of its own or in that
-   * of the tab `beside` it; `before` runs in the page ahead of everything else.
+   * Opens a tab at `path` behind the server's address, in a new browser profile or in that of the
+   * tab `beside` it. `before` runs in the page ahead of everything else.
    */
   async open(
     path: string,
@@ -134,12 +131,12 @@ export class World {
     return tab;
   }
 
-  /** Opens a tab that joins `room` by itself. */
+  /** Opens a tab that joins `room` automatically. */
   join(room: string, name: string, options: OpenOptions = {}): Promise<Tab> {
     return this.open(`#${room}?name=${name}&auto`, options);
   }
 
-  /** Kills the process that all tabs' GPU devices live in; the browser starts another. */
+  /** Kills the process of all tabs' GPU devices; the browser starts another. */
   async killGpu(): Promise<void> {
     const cdp = await this.#browser.newBrowserCDPSession();
     const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
@@ -159,7 +156,7 @@ export class World {
 }
 
 /**
- * The world of a file's tests: its tabs are closed after each of them, and it ends after the last.
+ * The world of a file's tests: its tabs are closed after each test, and it ends after the last one.
  */
 export async function worldOfFile(options: ServerOptions = {}): Promise<World> {
   const world = await World.start(options);

@@ -30,7 +30,7 @@ import { messages } from '../locales/index.ts';
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
   const hiding = useSignal(hidden.peek());
-  // A theme and size set for guests are those of this screen.
+  // The link has no theme and size: those are settings of this screen.
   const { lang = null } = viewSettings(route.value.query);
   const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
   const labels = messages.value.lobby;

@@ -36,7 +36,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
     const goesOn = chosen?.checkpoint?.job;
-    // The form is replaced, and with it its typed values and errors.
+    // A checkpoint brings its job and hides the form, so the automatic start is ignored.
     createRoom(goesOn ?? job.value, goesOn === undefined ? startAt.value : null, options);
   };
   return (

@@ -3,12 +3,12 @@ import { sampleCount, mostConfused } from '../../../src/app/inspection/confusion
 
 const classes = ['cats', 'dogs', 'owls'];
 
-test('what is most often taken for another is told, of equals the first, and what is right does not count', () => {
+test('the most frequent mistake is found, the first of equals, and correct predictions do not count', () => {
   const counts = [[90, 2, 0], [1, 50, 7], [7, 0, 60]]; // prettier-ignore
   expect(mostConfused({ classes, counts })).toEqual({ truth: 'dogs', answer: 'owls', times: 7 });
   expect(sampleCount(counts.flat())).toBe(217);
 });
 
-test('where each is taken for what it is there is no worst', () => {
+test('without mistakes there is no most frequent one', () => {
   expect(mostConfused({ classes, counts: [[3, 0, 0], [0, 0, 0], [0, 0, 1]] })).toBeNull(); // prettier-ignore
 });

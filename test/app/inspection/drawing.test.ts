@@ -1,14 +1,11 @@
-/** What the model is asked about where somebody has drawn. */
+/** The image that the model receives for a drawing. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { beginStroke, extendStroke, imageOf, MAX_POINTS, type Drawing } from '../../../src/app/inspection/drawing.ts';
 
 const SIDE = 28;
 
-/**
- * Where the ink is: its box, pixels that have any, and its centre of mass, pixels from the upper
- * left corner.
- */
+/** The ink's bounding box, and its centre of mass, pixels from the upper left corner. */
 function inkOf(image: Float32Array) {
   const pixels = [...image.entries()].filter(([, ink]) => ink > 0.001);
   const xs = pixels.map(([at]) => at % SIDE);
@@ -25,11 +22,11 @@ function inkOf(image: Float32Array) {
 const seven: Drawing = [[0.1, 0.2, 0.6, 0.2, 0.3, 0.9]];
 
 describe('the image of a drawing', () => {
-  test('is none where nothing is drawn', () => {
+  test('is null for an empty drawing', () => {
     expect(imageOf([], 'mass')).toBeNull();
   });
 
-  test('fits a box of 20 x 20, in the middle, whatever the size and the place of the drawing', () => {
+  test('fits a centred box of 20 x 20 for any size and place of the drawing', () => {
     const image = imageOf(seven, 'box')!;
     expect(inkOf(image)).toMatchObject({ top: 4, bottom: 23 });
     const [stroke] = seven;
@@ -37,28 +34,28 @@ describe('the image of a drawing', () => {
     for (const [pixel, ink] of image.entries()) expect(small[pixel]).toBeCloseTo(ink, 5);
   });
 
-  test('has its centre of mass in the middle, as MNIST has it', () => {
+  test('has its centre of mass in the middle, as in MNIST', () => {
     const boxed = inkOf(imageOf(seven, 'box')!);
     const { mass } = inkOf(imageOf(seven, 'mass')!);
     expect(mass.x).toBeCloseTo(SIDE / 2, 1);
     expect(mass.y).toBeCloseTo(SIDE / 2, 1);
-    // The bar on top drags it up.
+    // The bar on top moves it up.
     expect(boxed.mass.y).toBeLessThan(13);
   });
 
-  test('is smooth at the edges, and full inside', () => {
+  test('is smooth at the edges and full inside', () => {
     const image = imageOf([[0.5, 0.1, 0.55, 0.9]], 'box')!;
     expect(Math.max(...image)).toBe(1);
     expect(image.some((ink) => ink > 0.2 && ink < 0.8)).toBe(true);
   });
 
-  test('of a tap is a dot in the middle, and not enlarged', () => {
+  test('of a tap is a dot in the middle, without enlargement', () => {
     const { left, right, top, bottom, mass } = inkOf(imageOf([[0.9, 0.1]], 'mass')!);
     expect([right - left, bottom - top]).toEqual([3, 3]);
     expect(mass.x).toBeCloseTo(SIDE / 2, 5);
   });
 
-  test('keeps all ink, between 0 and 1, for any drawing', () => {
+  test('keeps all ink between 0 and 1 for any drawing', () => {
     const place = fc.float({ min: 0, max: 1, noNaN: true });
     const stroke = fc.array(fc.tuple(place, place), { minLength: 1, maxLength: 5 }).map((points) => points.flat());
     fc.assert(
@@ -66,7 +63,7 @@ describe('the image of a drawing', () => {
         const boxed = imageOf(drawing, 'box')!;
         const massed = imageOf(drawing, 'mass')!;
         for (const image of [boxed, massed]) expect(image.every((ink) => ink >= 0 && ink <= 1)).toBe(true);
-        // A shift by parts of a pixel changes what the edges have.
+        // A shift by a fraction of a pixel changes the edges.
         expect(inkOf(massed).sum / inkOf(boxed).sum).toBeGreaterThan(0.85);
       }),
     );
@@ -74,18 +71,18 @@ describe('the image of a drawing', () => {
 });
 
 describe('a drawing', () => {
-  test('keeps to the paper where the pen leaves it', () => {
+  test('stays within the pad when the pen leaves it', () => {
     expect(extendStroke(beginStroke([], -0.2, 0.5), 0.4, 1.7)).toEqual([[0, 0.5, 0.4, 1]]);
   });
 
-  test('takes no more points than it can keep', () => {
+  test('is limited to a number of points', () => {
     let drawing = beginStroke([], 0, 0);
     for (let i = 0; i < MAX_POINTS + 10; i++) drawing = extendStroke(drawing, 1, i % 2);
     expect(drawing[0]).toHaveLength(2 * MAX_POINTS);
     expect(beginStroke(drawing, 0.5, 0.5)).toBe(drawing);
   });
 
-  test('without a stroke has none to go on with', () => {
+  test('without a stroke cannot continue one', () => {
     expect(extendStroke([], 0.5, 0.5)).toEqual([]);
   });
 });

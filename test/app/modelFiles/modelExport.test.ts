@@ -5,11 +5,11 @@ vi.mock('../../../src/app/browser/download.ts', () => ({ saveFile: () => {} }));
 
 beforeEach(() => clearModelFile());
 
-/** The engine's answer: a model after so many steps. */
+/** The engine's answer: a model after this number of steps. */
 const answer = (id: number, step: number) =>
   setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, bytes: new Uint8Array() } });
 
-test('of the best model seen here it is known after how many steps it was, which need not be those of the best test', () => {
+test('the step of the best model seen here is known; it may differ from that of the best test', () => {
   answer(expectModelFile('safetensors', 'best'), 40);
   expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: 40 });
 });
@@ -22,7 +22,7 @@ test.each([
   expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
 });
 
-test('what was saved before is forgotten when another file is asked for', () => {
+test('a request for another file clears the state of the one before', () => {
   answer(expectModelFile('tfjs', 'best'), 40);
   expectModelFile('tfjs', 'last');
   expect(modelExport.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { sayChange } from '../../../src/app/charts/marks.ts';
+import { describeChange } from '../../../src/app/charts/marks.ts';
 import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
 import { mergeLanes, mergeTraces } from '../../../src/app/monitor/mergeRecordings.ts';
@@ -19,15 +19,15 @@ describe('curves as CSV', () => {
   test('have a column for each metric', () => {
     const metrics = { rmse: 1234.5, r2: 0.5 };
     const amounts = { ...run, evaluations: [{ step: 1, at: 50, loss: 1, metrics, samples: 10 }] };
-    const [header, , second] = curvesCsv(amounts, sayChange).split('\r\n');
+    const [header, , second] = curvesCsv(amounts, describeChange).split('\r\n');
     expect([header, second]).toEqual([
       'step,time_s,loss,rmse,r2,world_size,event',
       expect.stringMatching(/^2,0.050,1,1234.5,0.5,/),
     ]);
   });
 
-  test('have a header, a line per step, and line ends and quotes as RFC 4180 has them', () => {
-    expect(curvesCsv(run, sayChange)).toBe(
+  test('have a header, a line per step, and line ends and quotes of RFC 4180', () => {
+    expect(curvesCsv(run, describeChange)).toBe(
       [
         'step,time_s,loss,accuracy,world_size,event',
         '1,0.000,2,,2,',
@@ -38,15 +38,15 @@ describe('curves as CSV', () => {
     );
   });
 
-  test('of a long run are means, with what is left over at the end', () => {
+  test('of a long run are means, with the pending samples at the end', () => {
     const { losses } = run;
     const long = { ...run, losses: { stride: 4, points: losses.points.slice(0, 1), pending: losses.points.slice(1) } };
-    const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, sayChange).split('\r\n');
+    const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, describeChange).split('\r\n');
     expect(lines.slice(1)).toEqual(['1,0.000,2,,3,', `3,0.100,${(1 + 2 / 3) / 2},,3,`, '']);
   });
 });
 
-/** One chunk goes at once, and one comes. */
+/** One chunk is sent at once, and one arrives. */
 function trace(startedAt: number, receivedAt: number): RecordedTrace {
   const hop = { ringStep: 0, sentChunk: 1, receivedChunk: 0, sentAt: startedAt, receivedAt };
   return { step: 4, bucket: 0, bytes: 8, startedAt, hops: [hop] };
@@ -59,12 +59,12 @@ describe('a timeline as a trace', () => {
   ];
   const recordings = [
     recording(0, { worldSize: 2, clocks, lanes: [lane(4, 100)], traces: [trace(110, 114)] }),
-    // Its clock is a second ahead.
+    // This clock is a second ahead.
     recording(1, { worldSize: 2, lanes: [lane(4, 1101)], traces: [trace(1111, 1112)] }),
   ];
   const { traceEvents, displayTimeUnit } = chromeTrace(mergeLanes(recordings), mergeTraces(recordings));
 
-  test('has a process per rank and two threads, named', () => {
+  test('has a named process per rank with two threads', () => {
     expect(displayTimeUnit).toBe('ms');
     const names = traceEvents.filter(({ ph, name }) => ph === 'M' && name !== 'process_sort_index');
     expect(names.map(({ name, pid, tid, args }) => [name, pid, tid, args!['name']])).toEqual([
@@ -87,7 +87,7 @@ describe('a timeline as a trace', () => {
     ]);
   });
 
-  test('has an arrow for every chunk, from where it was sent to where it came', () => {
+  test('has an arrow for every chunk from its sending to its receipt', () => {
     const flows = traceEvents.filter(({ ph }) => ph === 's' || ph === 'f');
     expect(flows.map(({ ph, pid, ts, id }) => [ph, pid, ts, id])).toEqual([
       ['s', 0, 10_000, '4.0.0.0'],

@@ -1,4 +1,4 @@
-/** Recordings and timelines as small as they can be. */
+/** Minimal recordings and timelines. */
 import type { StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { FlightRecord, FlightRecording } from '../../../src/protocol/flightRecording.ts';
 
@@ -17,7 +17,7 @@ export function recording(rank: number, change: Partial<FlightRecording> = {}): 
   };
 }
 
-/** 10 ms of computing, and 5 of waiting. */
+/** 10 ms of computation and 5 of waiting. */
 export function lane(step: number, startedAt: number): StepLane {
   return {
     ...{ step, startedAt, duration: 15 },

@@ -60,7 +60,7 @@ describe('merged recordings', () => {
 
   test('do not blame a rank whose recording is too old or too short', () => {
     const later = [record(0), record(1), record(2), record(3, under)];
-    // Taken while no. 1 was under way.
+    // Recorded during no. 1.
     expect(troubles(later, [record(0), record(1, under)], later)).toEqual([]);
     // Overwritten.
     const done = later.slice(0, 3);
@@ -70,7 +70,7 @@ describe('merged recordings', () => {
     ).toMatchObject({
       ...{ seq: 0, states: ['completed', 'unknown', 'unknown'] },
     });
-    // A group that it has no part in.
+    // A group without this rank.
     const side = record(0, { ...under, group: 1 });
     expect(troubles([record(0), side], [record(0)], [record(0), side])).toEqual([]);
   });

@@ -29,7 +29,7 @@ function told(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
   return { rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock };
 }
 
-test('lanes of a run are laid on this rank’s clock; who is not compared yet has none', () => {
+test('lanes of a run are on this rank’s clock; ranks without an offset have none', () => {
   const run = {
     ...{ members: ['ada', 'ben', 'cleo'].map((name) => member(name)), rank: 1 },
     lanes: [[lane(0, 1000)], [lane(0, 10)], [lane(0, 5)]],
@@ -41,7 +41,7 @@ test('lanes of a run are laid on this rank’s clock; who is not compared yet ha
   const { rows, errorMs } = timelineOf(run);
   expect(rows.map(({ steps }) => steps.map(({ startedAt }) => startedAt))).toEqual([[10], [10], []]);
   expect(errorMs).toBe(2);
-  // Before the first exchange nothing is told.
+  // Nothing is known before the first exchange.
   expect(extentOf(timelineOf({ ...run, lanes: [], telemetry: null }))).toBeNull();
 });
 
@@ -57,7 +57,7 @@ describe('a window', () => {
     expect(windowOf(timeline, 7)).toBeNull();
   });
 
-  test('zooms around a place, which stays where it is, and never out of sight', () => {
+  test('zooms around a place, which stays where it is, and keeps steps visible', () => {
     const extent = extentOf(timeline)!;
     const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });
@@ -71,7 +71,7 @@ describe('a window', () => {
 });
 
 describe('a segment', () => {
-  test('is found by rank, half and time, and close by where none is hit', () => {
+  test('is found by rank, half and time, or close by', () => {
     expect(pickAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
     expect(pickAt(timeline, 0, 'together', 105, 0)).toBeNull();
     expect(pickAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });
@@ -79,7 +79,7 @@ describe('a segment', () => {
     expect(pickAt(timeline, 5, 'alone', 105, 9)).toBeNull();
   });
 
-  test('has one before and one behind it, over steps', () => {
+  test('has a previous and a next one across steps', () => {
     const first = pickAt(timeline, 1, 'alone', 105, 0)!;
     expect(neighbourOf(timeline, first, -1)).toBeNull();
     const wait = neighbourOf(timeline, first, 1)!;
@@ -88,11 +88,11 @@ describe('a segment', () => {
   });
 });
 
-test('a step adds up by what it was spent on', () => {
+test('the time of a step adds up by kind', () => {
   expect(totalsOf(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
 });
 
-test('ticks are round', () => {
+test('ticks are round numbers', () => {
   expect(tickOf(100, 10)).toBe(10);
   expect(tickOf(130, 10)).toBe(20);
   expect(tickOf(0.9, 3)).toBeCloseTo(0.5);

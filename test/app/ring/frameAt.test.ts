@@ -8,7 +8,7 @@ import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
 /**
  * Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the
- * clock began at 10.
+ * clock starts at 10.
  */
 const TRACE: RecordedTrace = {
   step: 7,
@@ -31,7 +31,7 @@ describe('timelineOf', () => {
     expect(timelineOf(TRACE, 3)).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
   });
 
-  test('never goes back, whatever the clock said, and lets every chunk travel', () => {
+  test('never decreases, whatever the clock, and shows every chunk travel', () => {
     const time = fc.option(fc.double({ min: -5, max: 100, noNaN: true }), { nil: null });
     fc.assert(
       fc.property(worlds, fc.array(fc.tuple(time, time), { minLength: 32, maxLength: 32 }), (n, times) => {
@@ -79,7 +79,7 @@ describe('frameAt', () => {
     expect(frameAt(TRACE, 3, 1e9).phase).toBe('done');
   });
 
-  test('a chunk is never drawn off its edge, and time only completes ring steps', () => {
+  test('a chunk never leaves its edge, and ring steps only complete with time', () => {
     fc.assert(
       fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
         const trace = simulatedTrace(n);
@@ -102,7 +102,7 @@ describe('frameAt', () => {
 });
 
 describe('cellsAfter', () => {
-  test('starts with everybody’s own, ends with everybody’s sum', () => {
+  test('starts with every rank’s own numbers and ends with the sum of all', () => {
     fc.assert(
       fc.property(worlds, (n) => {
         cellsAfter(n, 0).forEach((row, rank) => {
@@ -152,9 +152,9 @@ describe('narrate', () => {
 });
 
 describe('the picked chunk', () => {
-  test('is the one that travels: until it has arrived its sender’s copy, then its receiver’s', () => {
+  test('is the travelling one: its sender’s copy until it has arrived, then its receiver’s', () => {
     const travelling = { chunk: 0, rank: null };
-    // Chunk A goes from rank 1 to rank 2, and on to rank 0.
+    // Chunk A travels from rank 1 to rank 2, then to rank 0.
     expect(moveOf(frameAt(TRACE, 3, 5), 0)).toMatchObject({ from: 1, to: 2, ringStep: 0 });
     expect([0, 5, 10.5, 15, 20.5].map((t) => holderOf(frameAt(TRACE, 3, t), travelling))).toEqual([1, 1, 2, 2, 0]);
     expect(chunkOnEdge(frameAt(TRACE, 3, 15), 2)).toBe(0);

@@ -7,7 +7,7 @@ import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../src/app/ring/pacing.ts';
 import { ringStepCount } from '../../../src/collectives/plans/ringPlan.ts';
 
-/** Two ranks: two ring steps, in flight 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
+/** Two ranks, two ring steps, with flights of 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
 const LINE = planPacing(timelineOf(simulatedTrace(2), 2));
 const no = signal(false);
 
@@ -19,7 +19,7 @@ function stageOf(n: number, step = 0): Stage {
   return { n, trace: { ...simulatedTrace(n), step } };
 }
 
-/** Animation frames by hand. */
+/** Animation frames, run by the test. */
 let frames: ((now: number) => void)[] = [];
 let now = 0;
 
@@ -58,7 +58,7 @@ describe('stepping', () => {
     expect(nextStop(LINE, 0, -1)).toBe(0);
   });
 
-  test('less motion: a round is a few still pictures', () => {
+  test('with less motion, a round is a few still pictures', () => {
     expect(snap(LINE, 0)).toBe(0);
     expect(snap(LINE, 0.1)).toBe(snap(LINE, 0.4));
     expect(timeAt(LINE, snap(LINE, 0.6))).toBeCloseTo(6.1);
@@ -66,14 +66,14 @@ describe('stepping', () => {
   });
 });
 
-describe('watching', () => {
+describe('pacing', () => {
   test('even steps are shown in proportion', () => {
     expect(LINE).toMatchObject({ duration: 4000, stretched: false });
     expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
     expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
   });
 
-  test('a hop too quick to be seen is shown longer, and that is admitted', () => {
+  test('a hop too short to be seen is shown longer and marked as stretched', () => {
     const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
     expect(quick.stretched).toBe(true);
     expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
@@ -98,7 +98,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('stays where it was put', () => {
+  test('stays at a chosen place', () => {
     const player = createPlayer(signal<Stage | null>(stageOf(3)), options(true));
     player.seek(0.5);
     advance(1000);
@@ -107,7 +107,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('leaves the stage at once when the world changes', () => {
+  test('stops at once when the world changes', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = stageOf(4);
@@ -118,7 +118,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('at rest and untouched, it shows the newest; once moved, it stays', () => {
+  test('shows the newest trace until somebody uses it, then stays', () => {
     const newest = signal<Stage | null>(stageOf(3, 1));
     const player = createPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
@@ -129,7 +129,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('plays on in the next run, if it played in the last', () => {
+  test('keeps playing in the next run', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = null;
@@ -144,7 +144,7 @@ describe('playing', () => {
 });
 
 describe('a place in the round', () => {
-  test('is where a number of ring steps are done, and back', () => {
+  test('corresponds to a number of ring steps, both ways', () => {
     expect([0, 1, 2].map((steps) => positionOf(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
     fc.assert(
       fc.property(fc.double({ min: 0, max: 2, noNaN: true }), (steps) => {
@@ -159,7 +159,7 @@ function startOf(n: number, fields: Partial<PlayerOptions> = {}): Player {
 }
 
 describe('showing a ring step', () => {
-  test('plays until it is done, and rests there', () => {
+  test('plays until the ring step is done, and rests there', () => {
     const player = startOf(4);
     for (const completed of [1, 2, 6]) {
       player.showStep(completed);
@@ -171,7 +171,7 @@ describe('showing a ring step', () => {
     player.dispose();
   });
 
-  test('jumps back, and where less motion is wanted', () => {
+  test('jumps backwards, and with less motion', () => {
     const player = startOf(4);
     player.seek(1);
     player.showStep(2);
@@ -184,7 +184,7 @@ describe('showing a ring step', () => {
     still.dispose();
   });
 
-  test('a touch of the player ends it', () => {
+  test('ends when somebody uses the player', () => {
     const player = startOf(4);
     player.showStep(3);
     player.toggle();
@@ -195,7 +195,7 @@ describe('showing a ring step', () => {
   });
 });
 
-test('the same round told anew, with more times or other numbers, is shown as far as the old was', () => {
+test('a newer version of a round, with more times or other numbers, keeps the position', () => {
   const first = stageOf(3);
   const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
   const player = createPlayer(newest, options(false));
@@ -209,7 +209,7 @@ test('the same round told anew, with more times or other numbers, is shown as fa
   player.dispose();
 });
 
-test('scrub equals play: however the player came to a place, it shows what seeking there shows', () => {
+test('scrub equals play: a place shows the same frame on every way to it', () => {
   const action = fc.oneof(
     fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
     fc.record({ kind: fc.constant('seek' as const), to: fc.double({ min: 0, max: 1, noNaN: true }) }),
@@ -238,7 +238,7 @@ test('scrub equals play: however the player came to a place, it shows what seeki
         const plan = planPacing(timelineOf(stage.trace, n));
         expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
       }
-      // What is seen is what stays.
+      // The shown picture stays.
       const seen = player.frame.value;
       player.pause();
       expect(player.frame.value).toEqual(seen);

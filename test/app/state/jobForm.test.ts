@@ -17,13 +17,13 @@ import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts'
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
 describe('another strategy', () => {
-  test.each(STRATEGY_NAMES)('%s is the job that its name alone would give, and back again', (strategy) => {
+  test.each(STRATEGY_NAMES)('%s gives the job of its name alone, and back again', (strategy) => {
     const job = withStrategy(DEFAULT_JOB, strategy);
     expect(job).toEqual(parseJob({ strategy }));
     expect(withStrategy(job, 'ddp')).toEqual(DEFAULT_JOB);
   });
 
-  test('leaves an optimizer that somebody chose', () => {
+  test('keeps a chosen optimizer', () => {
     const chosen = withOptimizer(DEFAULT_JOB, 'sgd');
     expect(withStrategy(chosen, 'diloco')).toMatchObject({ optimizer: 'sgd', learningRate: 0.1 });
     const inner = withOptimizer(withStrategy(DEFAULT_JOB, 'diloco'), 'momentum');
@@ -32,7 +32,7 @@ describe('another strategy', () => {
     expect(withStrategy(withStrategy(gpt, 'diloco'), 'ddp')).toEqual(gpt);
   });
 
-  test('takes no settings of the last one along, and picking the same keeps them', () => {
+  test('drops the settings of the earlier one; picking the same one keeps them', () => {
     const set = { ...withStrategy(DEFAULT_JOB, 'local-sgd'), syncEvery: 3 };
     expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
     expect(withStrategy(set, 'local-sgd')).toBe(set);
@@ -40,7 +40,7 @@ describe('another strategy', () => {
     expect(withStrategy(workers, 'ddp').replicas).toBe(DEFAULT_JOB.replicas);
   });
 
-  test('in one tab takes the files of that tab, and hands none on', () => {
+  test('in one tab uses the files of that tab and shares none', () => {
     const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'shared', '/data/');
     expect(spread.data).toEqual({ kind: 'shared', files: [] });
     expect(parseJob({ ...withStrategy(spread, 'data-parallel') }).data).toEqual({ kind: 'files' });
@@ -58,7 +58,7 @@ describe('another strategy', () => {
 });
 
 describe('another job', () => {
-  test('of a table goes with the mlp, and forgets what was asked of the one before', () => {
+  test('for a table uses the mlp and drops the settings of the earlier one', () => {
     const table = withJob({ ...DEFAULT_JOB, model: 'cnn', epochs: 3 }, 'table', '/data/');
     expect(table).toMatchObject({ job: 'table', model: 'mlp', epochs: 3, data: { kind: 'files' } });
     const images = withJob(
@@ -75,13 +75,13 @@ describe('another job', () => {
     });
   });
 
-  test('is the job that its name alone would give, and back again', () => {
+  test('gives the job of its name alone, and back again', () => {
     const gpt = withJob(DEFAULT_JOB, 'gpt', null);
     expect(gpt).toEqual(parseJob({ job: 'gpt' }));
     expect(withJob(gpt, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
-  test('of a text takes it from all the places that there are', () => {
+  test('for a text offers all kinds of data', () => {
     const gpt = parseJob({ job: 'gpt' });
     const folder = '/data/';
     const places = (['files', 'shared', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
@@ -91,12 +91,12 @@ describe('another job', () => {
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
-  test('leaves what somebody set', () => {
+  test('keeps chosen settings', () => {
     const set = { ...DEFAULT_JOB, epochs: 3, seed: 7 };
     expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
   });
 
-  test.each(PRESET_NAMES)('of the size %s is told as such, until a number is set', (name) => {
+  test.each(PRESET_NAMES)('of the size %s is recognized, until a number is set', (name) => {
     const job = withPreset(parseJob({ job: 'gpt' }), name);
     expect(parseJob(job)).toEqual(job);
     expect(presetOf(job)).toBe(name);
@@ -105,7 +105,7 @@ describe('another job', () => {
 });
 
 describe('a job in words', () => {
-  test('says which strategy runs, and what was set of it', () => {
+  test('names the strategy and its settings', () => {
     const rest = '; 1 epoch, 32 samples per step and tab, Adam at 0.002';
     expect(described({})).toBe(`DDP${rest}`);
     expect(described({ strategy: 'parameter-server' })).toBe(`Parameter server${rest}`);
@@ -126,7 +126,7 @@ describe('a job in words', () => {
     );
   });
 
-  test.each(STRATEGY_NAMES)('tells of every setting that %s has', (strategy) => {
+  test.each(STRATEGY_NAMES)('names every setting of %s', (strategy) => {
     const job = withStrategy(DEFAULT_JOB, strategy);
     for (const setting of ['syncEvery', 'staleness', 'replicas'] as const) {
       const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
@@ -135,29 +135,32 @@ describe('a job in words', () => {
   });
 });
 
-describe('a run that looks for a rate', () => {
-  test.each(['digits', 'gpt'] as const)('%s takes a hundred steps, and trains as usual with what it found', (job) => {
-    const usual = parseJob({ job });
-    const search = withSchedule(usual, 'range-test');
-    expect(search).toEqual(parseJob({ job, schedule: 'range-test' }));
-    expect(search.maxSteps).toBe(100);
-    expect(withSchedule(search, usual.schedule)).toEqual(usual);
-    expect(withRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
-  });
+describe('a learning-rate range test', () => {
+  test.each(['digits', 'gpt'] as const)(
+    '%s takes a hundred steps, and the found rate restores the usual job',
+    (job) => {
+      const usual = parseJob({ job });
+      const search = withSchedule(usual, 'range-test');
+      expect(search).toEqual(parseJob({ job, schedule: 'range-test' }));
+      expect(search.maxSteps).toBe(100);
+      expect(withSchedule(search, usual.schedule)).toEqual(usual);
+      expect(withRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
+    },
+  );
 
-  test('takes as many steps as somebody has set, if it can', () => {
+  test('keeps a chosen number of steps if it is valid', () => {
     expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test').maxSteps).toBe(300);
     expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 5000 }, 'range-test').maxSteps).toBe(100);
     const search = withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test');
     expect(withRate(search, 0.03).maxSteps).toBe(300);
   });
 
-  test('is a job of the ring', () => {
+  test('is only for DDP', () => {
     const search = withSchedule(DEFAULT_JOB, 'range-test');
     expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
   });
 
-  test('is described as what it is', () => {
+  test('is described as a range test', () => {
     expect(described({ schedule: 'range-test' })).toBe(
       'DDP; finds a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
     );

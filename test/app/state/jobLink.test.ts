@@ -40,12 +40,12 @@ test.each([
     data: { kind: 'url', url: '/data/a b.txt' },
     gpt: { ...DEFAULT_JOB.gpt, layers: 3, tokens: 'byte-pairs', prompt: 'O' },
   },
-])('a job in a link is the same job again: %o', (fields) => {
+])('a job survives its link: %o', (fields) => {
   const job = parseJob(fields);
   expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
 });
 
-test('the usual job needs no words, and another forgets those of the one before', () => {
+test('the default job needs no settings, and another job drops those of the earlier one', () => {
   expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new');
   expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
 });
@@ -60,13 +60,13 @@ test.each([
   'learningRate=1e9',
   'codec=zip',
   'errorFeedback=1',
-])('a link that asks for what cannot be says so: %s', (query) => {
+])('a link with an invalid job reports the error: %s', (query) => {
   const { job, problem } = jobOfLink(new URLSearchParams(query));
   expect(job).toEqual(DEFAULT_JOB);
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
 });
 
-test('a model of many layers is left out of a link, which is told', () => {
+test('a model of many layers does not fit a link', () => {
   const middle = Array.from({ length: 58 }, (_, i) => ({
     class_name: 'Dense',
     config: { name: [0, 1, 2].map((word) => mixSeed(i, word).toString(36)).join('-'), units: 40 },

@@ -10,13 +10,13 @@ describe('parseRoute', () => {
     expect(parseRoute(hash)).toMatchObject({ page: 'join', room: 'K7F3QX', auto: false, name: null });
   });
 
-  test('takes a name, and joins by itself when told', () => {
+  test('reads a name and the flag to join automatically', () => {
     expect(parseRoute('#K7F3QX?name=Ada%20Lovelace&auto')).toMatchObject({ name: 'Ada Lovelace', auto: true });
     expect(parseRoute('#K7F3QX?name=%20')).toMatchObject({ name: null, auto: false });
     expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
   });
 
-  test('takes a rank, and leaves it to the server to refuse what is none', () => {
+  test('reads a rank; the server rejects one that is not valid', () => {
     expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
     expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
@@ -32,13 +32,13 @@ describe('parseRoute', () => {
   });
 });
 
-test('a room’s link is the page without its query', () => {
+test('the link of a room is the page without its query', () => {
   expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
     'https://peergrad.example/#K7F-3QX',
   );
 });
 
-test('a link carries what its guests see', () => {
+test('a link has the settings of its guests', () => {
   const page = { origin: 'https://peergrad.example', pathname: '/' };
   const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
   expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
@@ -47,12 +47,12 @@ test('a link carries what its guests see', () => {
   expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
-test('links to this machine only are told apart', () => {
+test('links that only work on this machine are recognized', () => {
   expect(['localhost', '127.0.0.1', '[::1]', 'a.localhost'].every(isLocalOnly)).toBe(true);
   expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
 });
 
-test('how a page is set up is kept behind its place', () => {
+test('settings of a page stand after its place', () => {
   expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
   expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
   expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');

@@ -12,7 +12,7 @@ describe('append', () => {
     expect(grow(5, 8).points.map((point) => point.value)).toEqual([0, 1, 2, 3, 4]);
   });
 
-  test('stays bounded, and every point is a mean of its samples', () => {
+  test('stays bounded, and every point is the mean of its samples', () => {
     const series = grow(1000, 16);
     expect(series.points.length).toBeLessThan(16);
     expect(series.stride).toBe(64);
@@ -20,14 +20,14 @@ describe('append', () => {
     expect(series.points[0]).toEqual({ step: 63, at: 630, value: 31.5 });
   });
 
-  test('a step that comes again replaces what followed it', () => {
+  test('a repeated step replaces it and all after it', () => {
     const series = append(grow(10, 64), { step: 4, at: 1, value: 40 }, 64);
     expect(series.points.map((point) => point.step)).toEqual([0, 1, 2, 3, 4]);
     expect(series.points.at(-1)!.value).toBe(40);
   });
 });
 
-test('truncate leaves earlier samples alone', () => {
+test('truncate keeps earlier samples', () => {
   const series = grow(10, 64);
   expect(truncate(series, 10)).toBe(series);
   expect(truncate(series, 3).points).toHaveLength(3);
@@ -44,7 +44,7 @@ describe('smooth', () => {
     expect(smooth(line, 0.8)[50]).toBeCloseTo(50);
   });
 
-  test('steps over what is no number', () => {
+  test('skips NaN and infinity', () => {
     expect(smooth([1, Number.NaN, 1], 0.5).every((value) => value === 1)).toBe(true);
   });
 });

@@ -31,7 +31,7 @@ describe('instead of a ring', () => {
     expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
   });
 
-  test('a codec only works on the ring, so gradients that would use no ring use it', () => {
+  test('gradients with a codec use the ring where plain ones would not', () => {
     const [ranks, bytes] = [12, 512 * 1024];
     expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
     expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();

@@ -77,18 +77,18 @@ function failed(fatal: boolean): EngineEvent {
 }
 
 describe('the room', () => {
-  test('is known once admitted and told', () => {
+  test('is known after admission and the first room event', () => {
     const view = fold(ADMITTED, ROOM);
     expect(view).toMatchObject({ room: 'K7F3QX', member: MEMBERS[1]!.member, run: null });
     expect(view.lobby?.members).toHaveLength(3);
   });
 
-  test('is led with the latest key', () => {
+  test('keeps the latest host key', () => {
     const key = fold({ ...ADMITTED, hostKey: 'the first' }, { type: 'hostKey', room: 'K7F3QX', hostKey: 'the second' });
     expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
   });
 
-  test('is gone after a fatal failure, and stays after another', () => {
+  test('is left after a fatal failure and kept after another one', () => {
     expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
     expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
     expect(fold(failed(true), ADMITTED).failure).toBeNull();
@@ -96,19 +96,19 @@ describe('the room', () => {
 });
 
 describe('the run', () => {
-  test('begins with a generation; what comes before it is dropped', () => {
+  test('begins with a generation; earlier events are dropped', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
   });
 
-  test('collects losses and the last steps, bounded', () => {
+  test('keeps losses and the last steps, bounded', () => {
     const view = fold(GENERATION, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
     expect(view.run!.losses.points).toHaveLength(100);
     expect(view.run!.recent).toHaveLength(RECENT_STEPS);
     expect(view.run!.recent.at(-1)!.step).toBe(99);
   });
 
-  test('goes on over a new generation, with links and traces of the new ring only', () => {
+  test('continues in a new generation, with links and traces of the new ring only', () => {
     const link: EngineEvent = { type: 'link', peerRank: 2, up: true, route: 'direct', roundTripMs: 1 };
     const view = fold(GENERATION, link, stepEvent(0), stepEvent(1), trace(1, 4), {
       ...GENERATION,
@@ -119,7 +119,7 @@ describe('the run', () => {
     expect(view.run).toMatchObject({ trace: null, links: {}, worldSize: 2 });
   });
 
-  test('marks where ranks came or went, at the last step before', () => {
+  test('marks changes of ranks at the last step before them', () => {
     const smaller: EngineEvent = { ...GENERATION, generation: 2, worldSize: 2, members: MEMBERS.slice(0, 2) };
     const view = fold(
       smaller,
@@ -136,7 +136,7 @@ describe('the run', () => {
     ]);
   });
 
-  test('marks who came, went and came back, also where as many are there as before', () => {
+  test('marks who joined, left and returned, also if the world size is the same', () => {
     const [ada, grace, edsger] = MEMBERS as [RosterEntry, RosterEntry, RosterEntry];
     const view = fold(
       ...[world(1, [ada, grace]), stepEvent(0), world(2, [ada, edsger]), stepEvent(1)],
@@ -148,11 +148,11 @@ describe('the run', () => {
     ]);
   });
 
-  test('marks what was saved, where it was', () => {
+  test('marks checkpoints at their steps', () => {
     expect(fold(GENERATION, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
   });
 
-  test('keeps the last steps of all ranks, bounded, and its own as exactly as it knows them', () => {
+  test('keeps the last lanes of all ranks, bounded, and its own exactly', () => {
     const steps = Array.from({ length: 40 }, (_, step) => step);
     const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
     const { lanes } = fold(GENERATION, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
@@ -160,31 +160,31 @@ describe('the run', () => {
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 
-  test('counts rates anew in a new generation, and still knows the last step', () => {
+  test('resets rates in a new generation and keeps the last step', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), { ...GENERATION, generation: 2 });
     expect(view.run!.recent).toEqual([]);
     expect(view.run!.last).toMatchObject({ step: 1 });
     expect(reduce(view, stepEvent(2)).run!.recent).toHaveLength(1);
   });
 
-  test('goes on after a failure of this tab’s, which is over then', () => {
+  test('continues after a failure of this tab and clears the failure', () => {
     const view = fold(GENERATION, stepEvent(0), failed(false), { ...GENERATION, generation: 2 });
     expect(view.failure).toBeNull();
     expect(view.run!.losses.points).toHaveLength(1);
   });
 
-  test('of one who joins late begins at the step it joined', () => {
+  test('begins at the step at which a late tab joined', () => {
     const view = fold(GENERATION, stepEvent(40), stepEvent(41));
     expect(view.run).toMatchObject({ firstStep: 40, changes: [] });
     expect(view.run!.losses.points.map(({ step }) => step)).toEqual([40, 41]);
   });
 
-  test('has one clock, also where the engine’s begins anew', () => {
+  test('has one clock, also when the engine’s restarts', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
     expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
   });
 
-  test('takes the weights that the room begins with, unless it only looks for a rate', () => {
+  test('uses up the initial weights of the room, unless it is a range test', () => {
     const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
     const job = parseJob({ schedule: 'range-test' });
     const search: EngineEvent = { ...GENERATION, job };
@@ -192,7 +192,7 @@ describe('the run', () => {
     expect(fold(ADMITTED, ROOM, weights, search, GENERATION).beginsWith).toBeNull();
   });
 
-  test('starts afresh after a result', () => {
+  test('starts again after a result', () => {
     const finished: EngineEvent = { type: 'finished', result: RESULT };
     const done = fold(GENERATION, stepEvent(0), finished);
     expect(done.run!.result).toBe(RESULT);
@@ -201,14 +201,14 @@ describe('the run', () => {
     expect(again.run!.losses.points).toHaveLength(0);
   });
 
-  test('a step that is made again replaces the one before, and what was measured after it', () => {
+  test('a repeated step replaces the earlier one and all later evaluations', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 2, loss: 1, accuracy: 0.5, samples: 10 };
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
     expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
     expect(view.run!.evaluations).toEqual([]);
   });
 
-  test('shows which class was taken for which when it was last counted, and not of a step that is made again', () => {
+  test('shows the last confusion matrix, unless its step is repeated', () => {
     const view = fold(GENERATION, stepEvent(0), counted(0), stepEvent(1), counted(1));
     expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
     expect(reduce(view, { ...GENERATION, generation: 2 }).run!.confusion).toMatchObject({ step: 1 });
@@ -216,7 +216,7 @@ describe('the run', () => {
     expect(reduce(view, { ...GENERATION, generation: 2, run: 2 }).run!.confusion).toBeNull();
   });
 
-  test('has no point for a test of what nothing classifies', () => {
+  test('has no point for a test without metrics', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 0, loss: 1, accuracy: null, samples: 10 };
     expect(fold(GENERATION, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
   });
@@ -227,7 +227,7 @@ describe('the run', () => {
     expect(view.run!.trace!.step).toBe(0);
   });
 
-  test('a codec that ranks chose is kept with its reason, and a ring that is over is not shown on', () => {
+  test('keeps the codec that ranks chose with its reason, and drops the trace of a ring that is no longer used', () => {
     expect(fold(GENERATION, trace(0, 4), chosen('int8')).run).toMatchObject({
       choice: { codec: 'int8' },
       trace: { step: 0 },
@@ -244,7 +244,7 @@ describe('the run', () => {
   });
 });
 
-test('a flight recording is kept over a failure, and goes with the next run', () => {
+test('a flight recording is kept after a failure and cleared by the next run', () => {
   const recording: FlightRecording = {
     ...{ format: 'peergrad-flight-recording', version: 2, rank: 1, worldSize: 3, generation: 1 },
     ...{ records: [], traces: [], lanes: [], clocks: [] },
@@ -254,13 +254,13 @@ test('a flight recording is kept over a failure, and goes with the next run', ()
   expect(reduce(view, { ...GENERATION, generation: 2 }).recording).toBeNull();
 });
 
-test('a warm-up is over with the first step', () => {
+test('the first step ends the warm-up', () => {
   const warm = fold(GENERATION, { type: 'warmup', stage: 'compiling', message: 'compiling' });
   expect(warm.warmup).toBe('compiling');
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });
 
-test('a recorded list of events is left as it was', () => {
+test('reducing does not change the events', () => {
   const event = Object.freeze(stepEvent(0));
   const before = fold(GENERATION);
   Object.freeze(before.run);
