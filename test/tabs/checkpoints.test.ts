@@ -24,7 +24,12 @@ afterEach(() => context.close());
 
 function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMeta {
   return {
-    ...{ id, room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
+    id,
+    room: 'K7F3QX',
+    job: parseJob({}),
+    savedAt: 1_700_000_000_000,
+    step: 20,
+    worldSize: 4,
     ...{
       position: { epoch: 1, offset: 640 },
       evaluateEvery: 5,

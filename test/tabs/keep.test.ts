@@ -128,7 +128,10 @@ test('a truncated file and weights of another model are rejected with their reas
 
 const OWN = {
   peergrad: 1,
-  ...{ maxSteps: 4, batchSize: 4, hashEvery: 2, seed: 7 },
+  maxSteps: 4,
+  batchSize: 4,
+  hashEvery: 2,
+  seed: 7,
   model: {
     class_name: 'Sequential',
     config: {

@@ -118,11 +118,18 @@ test('layers of a job file train on WebGPU as on the CPU, and are saved by their
   for (const [step, loss] of alone!.losses.entries()) expect(relative(result.losses[step]!, loss)).toBeLessThan(1e-3);
   const { tensors, about } = readSafetensors('own.safetensors', new Uint8Array(await readFile(out!)));
   expect(Object.fromEntries(tensors.map(({ name, shape }) => [name, shape]))).toEqual({
-    ...{ 'conv/kernel': [3, 3, 1, 4], 'conv/bias': [4] },
-    ...{ 'depthwise/depthwise_kernel': [3, 3, 4, 1], 'depthwise/bias': [4] },
-    ...{ 'normalized/gamma': [4], 'normalized/beta': [4] },
-    ...{ 'hidden/kernel': [128, 12], 'hidden/bias': [12], 'gate/kernel': [128, 12], 'gate/bias': [12] },
-    ...{ 'answer/kernel': [12, 10], 'answer/bias': [10] },
+    'conv/kernel': [3, 3, 1, 4],
+    'conv/bias': [4],
+    'depthwise/depthwise_kernel': [3, 3, 4, 1],
+    'depthwise/bias': [4],
+    'normalized/gamma': [4],
+    'normalized/beta': [4],
+    'hidden/kernel': [128, 12],
+    'hidden/bias': [12],
+    'gate/kernel': [128, 12],
+    'gate/bias': [12],
+    'answer/kernel': [12, 10],
+    'answer/bias': [10],
   });
   expect(about['peergrad.step']).toBe('3');
 });

@@ -50,7 +50,8 @@ declare global {
 
 function init(wishes: Wishes): Promise<ProcessGroup> {
   return initProcessGroup({
-    ...{ server: location.origin, ...wishes },
+    server: location.origin,
+    ...wishes,
     onroom: (room) => {
       if (wishes.room === undefined) window.onroom(room);
     },

@@ -37,7 +37,10 @@ beforeAll(async () => {
   const origin = `http://localhost:${server.port}`;
   await weigh(origin);
   await visitEveryPage({
-    ...{ browser, origin, steps: 24, firstLook: 10 },
+    browser,
+    origin,
+    steps: 24,
+    firstLook: 10,
     visit: async ({ name, part }, page) => {
       if (name === 'run') work = await watchMainThread(browser, page, WATCH_MS);
       await page.evaluate(AXE);

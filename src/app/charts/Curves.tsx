@@ -12,7 +12,7 @@ import type { Pointed } from './axis.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 import { RateCurve } from './RateCurve.tsx';
-import { marksOf, sayChange, xOf, type Place } from './marks.ts';
+import { marksOf, describeChange, xOf, type Place } from './marks.ts';
 import { type XAxis } from './axis.ts';
 
 const ORIGIN: Place = { step: -1, at: 0 };
@@ -97,7 +97,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   const marks = useMemo(() => marksOf({ changes, saves }, axis), [changes, saves, axis, charts]);
   const point = points[hovered.value ?? points.length - 1];
   const first = points[0];
-  const told = changes.map((one) => charts.changed(sayChange(one), one.step + 1)).join(' ');
+  const told = changes.map((one) => charts.changed(describeChange(one), one.step + 1)).join(' ');
   const saved = saves.at(-1);
   const label =
     first === undefined || point === undefined

@@ -18,7 +18,7 @@ export function xOf(axis: XAxis, place: Place): number {
 const MOST_NAMES = 2;
 
 /** `ada joined`, `ben left, ada is back`, `6 joined`. */
-export function sayChange({ joined, returned, left, from, to }: WorldChange): string {
+export function describeChange({ joined, returned, left, from, to }: WorldChange): string {
   const { charts } = messages.value;
   const parts = [
     { names: joined, say: charts.joined },
@@ -34,7 +34,7 @@ export function sayChange({ joined, returned, left, from, to }: WorldChange): st
 /** Marks in the order of x. */
 export function marksOf({ changes, saves }: Pick<Run, 'changes' | 'saves'>, axis: XAxis): Mark[] {
   return [
-    ...changes.map((one) => ({ x: xOf(axis, one), label: sayChange(one) })),
+    ...changes.map((one) => ({ x: xOf(axis, one), label: describeChange(one) })),
     ...saves.map((one) => ({ x: xOf(axis, one), label: null })),
   ].sort((a, b) => a.x - b.x);
 }

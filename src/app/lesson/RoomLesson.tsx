@@ -42,7 +42,13 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   return (
     <LessonPage
       controls={{
-        ...{ state, you, isSolo: false, leads, mayDrop: isOn && isHost(view), isMoving, waitsFor },
+        state,
+        you,
+        isSolo: false,
+        leads,
+        mayDrop: isOn && isHost(view),
+        isMoving,
+        waitsFor,
         order: lessonOrder,
         drop: null,
       }}

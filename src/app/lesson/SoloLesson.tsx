@@ -27,7 +27,12 @@ export function SoloLesson() {
   return (
     <LessonPage
       controls={{
-        ...{ state, you: 0, isSolo: true, leads: true, mayDrop: false, waitsFor: null },
+        state,
+        you: 0,
+        isSolo: true,
+        leads: true,
+        mayDrop: false,
+        waitsFor: null,
         isMoving: solo.isMoving.value,
         order: (order) => solo.order(order),
         drop: (rank) => {

@@ -39,7 +39,8 @@ export function describeStep(round: LessonRound, you: number): StepDescription {
       chunk: transferFrom(n, step, into.from).chunk,
       from: into.from,
       numbers: into.adds ? sums.map((sum, i) => sum - mine[i]!) : sums,
-      ...{ own: mine, sums },
+      own: mine,
+      sums,
     },
   };
 }

@@ -102,8 +102,10 @@ export function imagineSteps(before: LessonState, count: number): LessonState[] 
   for (let step = steps.length; step < last; step++) {
     const held = state.round.held.map((list) => [...list]);
     const taken: LessonStep = {
-      ...{ startedAt: ready, endedAt: [...ready] },
-      ...{ sentBytes: ready.map(() => 0), receivedBytes: ready.map(() => 0) },
+      startedAt: ready,
+      endedAt: [...ready],
+      sentBytes: ready.map(() => 0),
+      receivedBytes: ready.map(() => 0),
     };
     for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
       const bytes = (end - start) * Float32Array.BYTES_PER_ELEMENT;

@@ -10,10 +10,20 @@ import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } fr
 const MOST_ROWS = 100;
 
 const ICONS: Record<Presence, string> = {
-  ...{ scheduled: '○', started: '◌', completed: '✓', failed: '✕', absent: '✕', unknown: '' },
+  scheduled: '○',
+  started: '◌',
+  completed: '✓',
+  failed: '✕',
+  absent: '✕',
+  unknown: '',
 };
 const MOODS: Record<Presence, string> = {
-  ...{ scheduled: 'wait', started: 'wait', completed: 'good', failed: 'wrong', absent: 'wrong', unknown: 'dim' },
+  scheduled: 'wait',
+  started: 'wait',
+  completed: 'good',
+  failed: 'wrong',
+  absent: 'wrong',
+  unknown: 'dim',
 };
 
 export function Findings({ recordings }: { recordings: readonly FlightRecording[] }) {

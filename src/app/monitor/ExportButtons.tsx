@@ -1,6 +1,6 @@
 /** Downloads of a run: curves, timeline, flight recording. */
 import { saveFile, saveJson } from '../browser/download.ts';
-import { sayChange } from '../charts/marks.ts';
+import { describeChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
@@ -19,7 +19,7 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
         class="quiet"
         title={labels.curvesTitle}
         disabled={run.last === null}
-        onClick={() => saveFile('peergrad-curves.csv', curvesCsv(run, sayChange), 'text/csv')}
+        onClick={() => saveFile('peergrad-curves.csv', curvesCsv(run, describeChange), 'text/csv')}
       >
         {labels.curves}
       </button>

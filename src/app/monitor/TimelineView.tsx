@@ -154,7 +154,14 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
     element.height = Math.round(height * scale);
     context.setTransform(scale, 0, 0, scale, 0, 0);
     drawTimeline(context, {
-      ...{ timeline, window, width, rowHeight, top, textSize: text, picked: pick, pointed: mark },
+      timeline,
+      window,
+      width,
+      rowHeight,
+      top,
+      textSize: text,
+      picked: pick,
+      pointed: mark,
       font: getComputedStyle(element).fontFamily,
       palette: readPalette(element, context),
       sayStep: (step) => labels.step(step + 1),

@@ -47,8 +47,14 @@ export function chromeTrace(
   const stretches = rows.flatMap(({ rank, steps }) =>
     steps.flatMap(({ step, startedAt, segments }) =>
       segments.map(({ kind, start, end }): TraceEvent => ({
-        ...{ name: kind, cat: 'step', ph: 'X', pid: rank, tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER },
-        ...{ ts: us(startedAt + start), dur: us(startedAt + end) - us(startedAt + start), args: { step: step + 1 } },
+        name: kind,
+        cat: 'step',
+        ph: 'X',
+        pid: rank,
+        tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER,
+        ts: us(startedAt + start),
+        dur: us(startedAt + end) - us(startedAt + start),
+        args: { step: step + 1 },
       })),
     ),
   );

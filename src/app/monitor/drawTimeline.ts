@@ -23,8 +23,12 @@ export function readPalette(element: Element, context: CanvasRenderingContext2D)
   const dim = colour('--dim');
   return {
     paper: getComputedStyle(document.documentElement).backgroundColor,
-    ...{ ink: colour('--ink'), dim, faint: colour('--faint'), line: colour('--line') },
-    ...{ cell: colour('--cell'), accent: colour('--accent') },
+    ink: colour('--ink'),
+    dim,
+    faint: colour('--faint'),
+    line: colour('--line'),
+    cell: colour('--cell'),
+    accent: colour('--accent'),
     ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
     hatch: hatchOf(context, dim) ?? dim,
   };

@@ -141,7 +141,11 @@ function numbered(n: number, textSize: number, letters: number): Capsule {
   const width = Math.max(letter + figure, n * 4 + 8);
   const height = Math.round(textSize * 1.5 + line);
   return {
-    ...{ kind: 'slots', width, height, letter, figure },
+    kind: 'slots',
+    width,
+    height,
+    letter,
+    figure,
     slots: { x: 4 - width / 2, y: height / 2 - line - 3, width: width - 8, height: line },
   };
 }

@@ -32,8 +32,16 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   const untouched = JOB_FIELDS.filter((field) => spec[field] === before[field]);
   const { target, task, side, channels, loss, metrics } = usual;
   const planned = {
-    ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
-    ...{ model: modelFor(job, spec), target, task, side, channels, loss, metrics },
+    ...spec,
+    ...Object.fromEntries(untouched.map((field) => [field, usual[field]])),
+    job,
+    model: modelFor(job, spec),
+    target,
+    task,
+    side,
+    channels,
+    loss,
+    metrics,
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, 'ddp'), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };

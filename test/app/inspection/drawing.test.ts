@@ -13,7 +13,10 @@ function inkOf(image: Float32Array) {
   const sum = pixels.reduce((total, [, ink]) => total + ink, 0);
   const mean = (places: number[]) => pixels.reduce((total, [, ink], i) => total + ink * (places[i]! + 0.5), 0) / sum;
   return {
-    ...{ left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) },
+    left: Math.min(...xs),
+    right: Math.max(...xs),
+    top: Math.min(...ys),
+    bottom: Math.max(...ys),
     mass: { x: mean(xs), y: mean(ys) },
     sum,
   };

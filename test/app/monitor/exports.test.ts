@@ -13,7 +13,9 @@ describe('curves as CSV', () => {
   const run = {
     losses: points.reduce((series, point) => append(series, point), emptySeries),
     evaluations: [{ step: 1, at: 50, loss: 1, metrics: { accuracy: 0.5 }, samples: 10 }],
-    ...{ changes: [change], saves: [{ step: 2, at: 100 }], worldSize: 3 },
+    changes: [change],
+    saves: [{ step: 2, at: 100 }],
+    worldSize: 3,
   };
 
   test('have a column for each metric', () => {

@@ -11,7 +11,8 @@ describe('a recording file', () => {
     const whole = recording(1, {
       records: [record(0), record(1, { kind: 'send', seq: null, endedAt: null })],
       traces: [{ step: 0, bucket: 0, bytes: 4, startedAt: 0, hops: [hop] }],
-      ...{ lanes: [lane(0, 0)], clocks: [{ offsetMs: -3, errorMs: 1 }, null] },
+      lanes: [lane(0, 0)],
+      clocks: [{ offsetMs: -3, errorMs: 1 }, null],
     });
     expect(readRecording(JSON.stringify(whole))).toEqual({ ok: true, recording: whole });
   });
@@ -68,7 +69,8 @@ describe('merged recordings', () => {
     expect(
       collectivesOf([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3],
     ).toMatchObject({
-      ...{ seq: 0, states: ['completed', 'unknown', 'unknown'] },
+      seq: 0,
+      states: ['completed', 'unknown', 'unknown'],
     });
     // A group without this rank.
     const side = record(0, { ...under, group: 1 });

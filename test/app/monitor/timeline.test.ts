@@ -31,7 +31,8 @@ function told(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
 
 test('lanes of a run are on this rank’s clock; ranks without an offset have none', () => {
   const run = {
-    ...{ members: ['ada', 'ben', 'cleo'].map((name) => member(name)), rank: 1 },
+    members: ['ada', 'ben', 'cleo'].map((name) => member(name)),
+    rank: 1,
     lanes: [[lane(0, 1000)], [lane(0, 10)], [lane(0, 5)]],
     telemetry: {
       step: 0,

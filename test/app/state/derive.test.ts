@@ -24,8 +24,15 @@ import { member, RESULT, stepEvent } from '../events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger'), member('Barbara')];
 const GENERATION: EngineEvent = {
-  ...{ type: 'generation', generation: 1, run: 1, rank: 0, worldSize: 4, localRank: 0, localWorldSize: 4 },
-  ...{ members: MEMBERS, job: DEFAULT_JOB },
+  type: 'generation',
+  generation: 1,
+  run: 1,
+  rank: 0,
+  worldSize: 4,
+  localRank: 0,
+  localWorldSize: 4,
+  members: MEMBERS,
+  job: DEFAULT_JOB,
 };
 
 function fold(...events: EngineEvent[]): View {
@@ -34,15 +41,17 @@ function fold(...events: EngineEvent[]): View {
 
 function lobby(change: Partial<Lobby>): Lobby {
   return {
-    ...{
-      phase: 'FORMING',
-      hosts: [MEMBERS[0]!.member],
-      members: MEMBERS,
-      spectators: [],
-      job: DEFAULT_JOB,
-      startAt: null,
-    },
-    ...{ nodes: { min: 1, max: 64 }, isLocked: false, isHeld: false, waitingFor: 0, ...change },
+    phase: 'FORMING',
+    hosts: [MEMBERS[0]!.member],
+    members: MEMBERS,
+    spectators: [],
+    job: DEFAULT_JOB,
+    startAt: null,
+    nodes: { min: 1, max: 64 },
+    isLocked: false,
+    isHeld: false,
+    waitingFor: 0,
+    ...change,
   };
 }
 

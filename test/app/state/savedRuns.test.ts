@@ -5,8 +5,18 @@ import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 
 function meta(id: string, room: string, seed = 1): CheckpointMeta {
   return {
-    ...{ id, room, job: { ...DEFAULT_JOB, seed }, savedAt: 0, step: 1, position: { epoch: 0, offset: 1 } },
-    ...{ evaluateEvery: 1, trainedMs: 0, verdicts: [], losses: [1], stateHash: '', worldSize: 1 },
+    id,
+    room,
+    job: { ...DEFAULT_JOB, seed },
+    savedAt: 0,
+    step: 1,
+    position: { epoch: 0, offset: 1 },
+    evaluateEvery: 1,
+    trainedMs: 0,
+    verdicts: [],
+    losses: [1],
+    stateHash: '',
+    worldSize: 1,
   };
 }
 

@@ -56,7 +56,10 @@ test.each(STRATEGY_NAMES)('the page knows which ranks’ losses %s reports', asy
   const reportsAll = await runWorld(2, async (group) => {
     const variable = tf.variable(tf.scalar(0));
     const made = await createStrategy(job, {
-      ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
+      model: [variable],
+      group,
+      clock: systemClock,
+      checkGradients: () => {},
       createOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
       createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
     });

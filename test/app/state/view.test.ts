@@ -25,8 +25,15 @@ const ROOM: EngineEvent = {
   waitingFor: 0,
 };
 const GENERATION: EngineEvent = {
-  ...{ type: 'generation', generation: 1, run: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
-  ...{ members: MEMBERS, job: DEFAULT_JOB },
+  type: 'generation',
+  generation: 1,
+  run: 1,
+  rank: 1,
+  worldSize: 3,
+  localRank: 1,
+  localWorldSize: 3,
+  members: MEMBERS,
+  job: DEFAULT_JOB,
 };
 
 function fold(...events: EngineEvent[]): View {
@@ -246,8 +253,15 @@ describe('the run', () => {
 
 test('a flight recording is kept after a failure and cleared by the next run', () => {
   const recording: FlightRecording = {
-    ...{ format: 'peergrad-flight-recording', version: 2, rank: 1, worldSize: 3, generation: 1 },
-    ...{ records: [], traces: [], lanes: [], clocks: [] },
+    format: 'peergrad-flight-recording',
+    version: 2,
+    rank: 1,
+    worldSize: 3,
+    generation: 1,
+    records: [],
+    traces: [],
+    lanes: [],
+    clocks: [],
   };
   const view = fold(ADMITTED, GENERATION, { type: 'recording', recording }, failed(true));
   expect(view.recording).toBe(recording);
