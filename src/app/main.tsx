@@ -18,13 +18,17 @@ import { keepAwake } from './browser/wakeLock.ts';
 import { isLanguage, language, startLanguage } from './locales/index.ts';
 import './styles/base.css';
 import './styles/parts.css';
+import './styles/feedback.css';
 import './styles/pages.css';
 import './styles/ring.css';
+import './styles/player.css';
+import './styles/grid.css';
 import './styles/run.css';
 import './styles/monitor.css';
 import './styles/learned.css';
 import './styles/written.css';
 import './styles/lesson.css';
+import './styles/lessonBars.css';
 
 export async function start(): Promise<void> {
   // The first picture is in the chosen language.

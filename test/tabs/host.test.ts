@@ -46,7 +46,7 @@ test('a host locks its room, is host again after closing the tab, removes a memb
 test('a host that only watches starts, pauses and sees the run', async () => {
   // Without WebRTC, a tab can only join this way.
   const ann = await world.open('#new?name=ann', { before: 'delete globalThis.RTCPeerConnection;' });
-  await button(ann, 'Open it to watch').click();
+  await button(ann, 'Open and only watch').click();
   const { room, member } = await ann.event('admitted');
   await ann.event('room', ({ hosts, members }) => hosts.includes(member) && members.length === 0);
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
@@ -81,7 +81,7 @@ test('a host that only watches starts, pauses and sees the run', async () => {
 
 test('two tabs find a learning rate together, and the watching host uses it', async () => {
   const ann = await world.open('#new?name=ann&schedule=range-test&maxSteps=24&batchSize=8');
-  await button(ann, 'Open it to watch').click();
+  await button(ann, 'Open and only watch').click();
   const { room } = await ann.event('admitted');
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
