@@ -100,7 +100,7 @@ test('the lesson alone works by keyboard, from the front page to its last page',
     }
     throw new Error(`Nothing called "${name}" can be reached by Tab.`);
   };
-  await focusOn('or run the lesson alone');
+  await focusOn('or take the lesson alone');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: '4 numbers each' }).waitFor();
   await focusOn('Your number 1');
