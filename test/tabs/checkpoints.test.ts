@@ -30,14 +30,12 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
     savedAt: 1_700_000_000_000,
     step: 20,
     worldSize: 4,
-    ...{
-      position: { epoch: 1, offset: 640 },
-      evaluateEvery: 5,
-      verdicts: [],
-      trainedMs: 0,
-      losses: [2.5, 1.25, 1 / 3],
-      stateHash: '0123456789abcdef',
-    },
+    position: { epoch: 1, offset: 640 },
+    evaluateEvery: 5,
+    verdicts: [],
+    trainedMs: 0,
+    losses: [2.5, 1.25, 1 / 3],
+    stateHash: '0123456789abcdef',
     ...fields,
   };
 }

@@ -59,7 +59,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
   const hides = hidden.value;
   const hasRing = !alone && instead === null;
-  const spoken = describeState(view);
+  const stateText = describeState(view);
   const narrow = pageWidth.value === 'narrow';
   // Rendered when their data changes, not at every step: rows are expensive with many ranks.
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
@@ -94,7 +94,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       <div class="run-line">
         <p class="small">
           {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
-          {spoken.text !== spoken.word && `${upperFirst(spoken.text)}.`}
+          {stateText.text !== stateText.word && `${upperFirst(stateText.text)}.`}
         </p>
         {view.lobby !== null && isUnderWay(view) && isHost(view) && (
           <div class="row">

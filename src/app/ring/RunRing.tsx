@@ -26,7 +26,7 @@ export function RunRing({ view, run, player, instead }: Props) {
     return frame === null ? null : narrate(frame, frame.cells.length, ownRank(view, run)).title;
   }).value;
   const stage = player.stage.value;
-  const spoken = describeState(view);
+  const stateText = describeState(view);
   const gone = goneRanks(run, view.lobby);
   const { ring } = messages.value;
   const bytes = formatBytes(stage?.trace.bytes ?? 0);
@@ -35,7 +35,7 @@ export function RunRing({ view, run, player, instead }: Props) {
     stage === null || title === null
       ? {
           top: '',
-          title: run.worldSize === 1 ? ring.titles.alone : spoken.word,
+          title: run.worldSize === 1 ? ring.titles.alone : stateText.word,
           bottom: '',
         }
       : {
