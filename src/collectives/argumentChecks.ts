@@ -122,13 +122,13 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
  * Gives the codec.
  */
 export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllReduceOptions): Codec | null {
-  const { codec: name = 'fp32', op = ReduceOp.SUM, lost } = options;
+  const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
   const codec = codecOf(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {
     throw new UsageError(`The codec ${name} is for SUM and AVG of float32: leave it out.`);
   }
-  if (lost && lost.length !== length) {
-    throw new UsageError(`lost has ${lost.length} elements, where the tensor has ${length}: give it as many.`);
+  if (residual && residual.length !== length) {
+    throw new UsageError(`residual has ${residual.length} elements, where the tensor has ${length}: give it as many.`);
   }
   return codec;
 }

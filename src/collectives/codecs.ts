@@ -7,7 +7,7 @@
  * machine. So it makes no difference to the bits that ranks end with whether a finished chunk is
  * forwarded as it came or encoded anew.
  *
- * Both lose something at each hop. What this rank lost can be told (`lost`), for who adds it to the
+ * Both lose something at each hop. What this rank residual can be told (`residual`), for who adds it to the
  * next step's values: error feedback (Seide et al., "1-Bit Stochastic Gradient Descent",
  * Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other Gradient
  * Compression Schemes", ICML 2019).
@@ -33,8 +33,8 @@ export interface Codec {
   bytesOf(elements: number): number;
   /** Elements in a payload; not a whole number where there is no such payload. */
   elementsOf(bytes: number): number;
-  /** @param lost takes `values` less what they are decoded to; 0 where that is not finite. */
-  encode(values: Float32Array, frame: ArrayBuffer, lost: Float32Array | null): void;
+  /** @param residual takes `values` less what they are decoded to; 0 where that is not finite. */
+  encode(values: Float32Array, frame: ArrayBuffer, residual: Float32Array | null): void;
   decode(frame: ArrayBuffer, into: Float32Array): void;
   /** Adds what is decoded. */
   addTo(into: Float32Array, frame: ArrayBuffer): void;
@@ -65,14 +65,14 @@ const fp16: Codec = {
   maxSegment: MAX_PAYLOAD_BYTES / HALF_BYTES - 1,
   bytesOf: (elements) => (elements === 0 ? 0 : (1 + elements) * HALF_BYTES),
   elementsOf: (bytes) => (bytes === 0 ? 0 : bytes === HALF_BYTES ? Number.NaN : bytes / HALF_BYTES - 1),
-  encode: (values, frame, lost) => {
+  encode: (values, frame, residual) => {
     if (values.length === 0) return;
     const { exponent, halves } = fp16Views(frame, values.length);
     exponent[0] = sharedExponent(values);
     toHalf(values, halves, exponent[0]);
-    if (lost === null) return;
-    fromHalf(halves, lost, exponent[0]);
-    toResidual(values, lost);
+    if (residual === null) return;
+    fromHalf(halves, residual, exponent[0]);
+    toResidual(values, residual);
   },
   decode: (frame, into) => {
     if (into.length === 0) return;
@@ -151,7 +151,7 @@ const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 
 /**
  * A quarter of the bytes: 8-bit whole numbers, and for each block of {@link INT8_BLOCK} a float32
- * scale, a 127th of its largest magnitude, rounded up; all scales go first. What is lost is at most
+ * scale, a 127th of its largest magnitude, rounded up; all scales go first. What is residual is at most
  * half a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 is NaN as a whole, so
  * that none is hidden.
  */
@@ -163,7 +163,7 @@ const int8: Codec = {
     const elements = bytes - Math.ceil(bytes / INT8_BLOCK_BYTES) * SCALE_BYTES;
     return elements >= 0 && int8.bytesOf(elements) === bytes ? elements : Number.NaN;
   },
-  encode: (values, frame, lost) => {
+  encode: (values, frame, residual) => {
     const { length } = values;
     const bits = new Uint32Array(values.buffer, values.byteOffset, length);
     const { scales, scaleBits, levels } = int8Views(frame, length);
@@ -185,11 +185,11 @@ const int8: Codec = {
         const perScale = 1 / scales[block]!;
         for (let i = start; i < end; i++) levels[i] = values[i]! * perScale + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
       }
-      if (lost === null) continue;
+      if (residual === null) continue;
       const scale = scales[block]!;
       // A block that is NaN leaves nothing to the next step.
-      if (Number.isNaN(scale)) lost.fill(0, start, end);
-      else for (let i = start; i < end; i++) lost[i] = values[i]! - levels[i]! * scale;
+      if (Number.isNaN(scale)) residual.fill(0, start, end);
+      else for (let i = start; i < end; i++) residual[i] = values[i]! - levels[i]! * scale;
     }
   },
   decode: (frame, into) => {

@@ -31,8 +31,8 @@ interface PlanOpOptions {
   target: TypedArray;
   /** How values travel, of an all-reduce by the ring; `null`: as they are. */
   codec: Codec | null;
-  /** Takes what was lost where this rank has encoded a sum, as long as the target. */
-  lost: Float32Array | null;
+  /** Takes what was residual where this rank has encoded a sum, as long as the target. */
+  residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;
   /**
@@ -256,11 +256,11 @@ export class PlanOp {
     codec.addTo(values, frame);
     if (how === 'combine') return;
     if (this.#isAverage) divide(values, dtype, worldSize);
-    const lost = this.#lostIn(start, end);
-    codec.encode(values, frame, lost);
+    const residual = this.#residualIn(start, end);
+    codec.encode(values, frame, residual);
     codec.decode(frame, values);
-    // What the other ranks have lost is of the sum.
-    if (this.#isAverage && lost) for (let i = 0; i < lost.length; i++) lost[i]! *= worldSize;
+    // What the other ranks have residual is of the sum.
+    if (this.#isAverage && residual) for (let i = 0; i < residual.length; i++) residual[i]! *= worldSize;
   }
 
   #wake(progress: Progress): void {
@@ -311,14 +311,15 @@ export class PlanOp {
     if (taken?.start === start && taken.end === end && source === this.#options.target) {
       this.#taken = null;
       writeHeader(taken.frame, header);
-      if (codec && move.how !== 'copy') codec.encode(this.#floats(start, end), taken.frame, this.#lostIn(start, end));
+      if (codec && move.how !== 'copy')
+        codec.encode(this.#floats(start, end), taken.frame, this.#residualIn(start, end));
       return taken.frame;
     }
     const frame = createFrame(header, this.#bytesOf(end - start));
     if (codec) {
       // What is final was decoded once: to encode it again loses nothing more, and gives the same
       // bytes.
-      codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#lostIn(start, end));
+      codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#residualIn(start, end));
     } else {
       copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
     }
@@ -347,8 +348,8 @@ export class PlanOp {
     return view(this.#options.target as Float32Array, start, end);
   }
 
-  #lostIn(start: number, end: number): Float32Array | null {
-    return this.#options.lost?.subarray(start, end) ?? null;
+  #residualIn(start: number, end: number): Float32Array | null {
+    return this.#options.residual?.subarray(start, end) ?? null;
   }
 
   #advance(progress: Progress, elements: number): void {

@@ -24,7 +24,7 @@ import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { UnexpectedMessageQueue } from './unexpectedMessages.ts';
+import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
 /**
@@ -43,8 +43,8 @@ interface PointToPointEnvironment {
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
-  /** Of messages that nobody has asked for. */
-  parking: UnexpectedMessageQueue;
+  /** Limit of messages without a receive. */
+  unexpectedLimit: UnexpectedMessageLimit;
   /** Rejects once the group has failed. */
   transmit: (to: number, frame: ArrayBuffer, count?: (bytes: number) => void) => Promise<void>;
   fail: (error: Error) => void;
@@ -161,7 +161,7 @@ export class PointToPoint {
     }
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
-    if (!known?.posted) this.#env.parking.enter(frame, this.#env.ranks[from]!);
+    if (!known?.posted) this.#env.unexpectedLimit.add(frame, this.#env.ranks[from]!);
     const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
     incoming.frames.push({ offset: header.offset, frame });
     if (known) return this.#absorb(incoming);
@@ -282,8 +282,8 @@ export class PointToPoint {
   }
 
   #unpark({ frames, from }: Incoming): void {
-    const { parking, ranks } = this.#env;
-    for (const { frame } of frames) parking.leave(frame, ranks[from]!);
+    const { unexpectedLimit, ranks } = this.#env;
+    for (const { frame } of frames) unexpectedLimit.remove(frame, ranks[from]!);
   }
 
   /** Copies what has come of a message whose receive is posted. */

@@ -140,32 +140,32 @@ describe.each(ENCODED)('%s', (codec) => {
       { n, op: ReduceOp.SUM, name: 'the sum' },
       { n, op: ReduceOp.AVG, name: 'the average' },
     ]),
-  )('tells each of $n ranks what it has lost of $name', async ({ n, op }) => {
+  )('tells each of $n ranks what it has residual of $name', async ({ n, op }) => {
     const length = 1500;
-    const losts = await runWorld(n, async (group) => {
-      const lost = new Float32Array(length).fill(7);
-      const reduced = await group.allReduce(gradientOf(group.rank, length), { codec, lost, op });
-      return { lost, reduced };
+    const residuals = await runWorld(n, async (group) => {
+      const residual = new Float32Array(length).fill(7);
+      const reduced = await group.allReduce(gradientOf(group.rank, length), { codec, residual, op });
+      return { residual, reduced };
     });
     const expected = sumOf(n, length);
-    const accounted = Float64Array.from(losts[0]!.reduced, (value) => (op === ReduceOp.AVG ? n * value : value));
-    for (const { lost } of losts) lost.forEach((value, i) => (accounted[i]! += value));
+    const accounted = Float64Array.from(residuals[0]!.reduced, (value) => (op === ReduceOp.AVG ? n * value : value));
+    for (const { residual } of residuals) residual.forEach((value, i) => (accounted[i]! += value));
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
 
-  test('loses nothing in the long run, with what was lost added to the next tensor', async () => {
+  test('loses nothing in the long run, with what was residual added to the next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
       const told = new Float64Array(length);
       const apart = new Float64Array(length);
-      const lost = new Float32Array(length);
+      const residual = new Float32Array(length);
       for (let step = 0; step < steps; step++) {
         const gradient = gradientOf(group.rank, length);
         const plain = await group.allReduce(gradient.slice(), { codec });
         plain.forEach((value, i) => (apart[i]! += value / steps));
         const fed = await group.allReduce(
-          gradient.map((value, i) => value + lost[i]!),
-          { codec, lost },
+          gradient.map((value, i) => value + residual[i]!),
+          { codec, residual },
         );
         fed.forEach((value, i) => (told[i]! += value / steps));
       }
@@ -212,7 +212,7 @@ describe.each(ENCODED)('%s', (codec) => {
     await runWorld(1, async (group) => {
       expect(() => group.allReduce(new Float64Array(3), { codec })).toThrow(UsageError);
       expect(() => group.allReduce(new Float32Array(3), { codec, op: ReduceOp.MAX })).toThrow(UsageError);
-      expect(() => group.allReduce(new Float32Array(3), { codec, lost: new Float32Array(2) })).toThrow(UsageError);
+      expect(() => group.allReduce(new Float32Array(3), { codec, residual: new Float32Array(2) })).toThrow(UsageError);
       await group.barrier();
     });
   });

@@ -198,7 +198,7 @@ describe('a hostile rank', () => {
     await inject(world, 2, 1, { origin: 2, id: 2, body: { type: 'arrived', barrier: 0.5 } });
     await arrivals();
     expect(worlds[1]!.failure).toBeInstanceOf(ProtocolError);
-    expect(worlds[1]!.failure!.message).toMatch(/^Rank 2 sent something that cannot be read/);
+    expect(worlds[1]!.failure!.message).toMatch(/^Rank 2 sent a frame that cannot be read/);
     world.close();
   });
 });

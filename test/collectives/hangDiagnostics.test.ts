@@ -7,7 +7,7 @@ import {
 } from '../../src/collectives/diagnostics/hangDiagnostics.ts';
 import { ManualClock } from '../manualClock.ts';
 
-type Told = Parameters<HangDiagnosticsEnvironment['tell']>[0];
+type Told = Parameters<HangDiagnosticsEnvironment['send']>[0];
 
 const WAIT_MS = 1000;
 const reportOf = (call: string): Report => ({ call, state: 'started', last: null });
@@ -27,7 +27,7 @@ beforeEach(() => {
   inquiry = new HangDiagnostics({
     ...{ self: 2, ranks: [5, 2, 0], clock },
     reportOn: () => mine,
-    tell: (news) => told.push(news),
+    send: (news) => told.push(news),
   });
 });
 
@@ -41,9 +41,9 @@ test('whoever asks tells its own report with the question, and has done with the
     { type: 'report', seq: 7, report: mine },
     { type: 'inquiry', seq: 7 },
   ]);
-  inquiry.hear(7, reportOf('five'), 5);
+  inquiry.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
-  inquiry.hear(7, reportOf('zero'), 0);
+  inquiry.receive(7, reportOf('zero'), 0);
   // In rank order, whatever the group's is.
   expect([...concluded[0]!]).toEqual([
     [0, reportOf('zero')],
@@ -56,7 +56,7 @@ test('whoever asks tells its own report with the question, and has done with the
 
 test('ranks that do not answer in time are null', () => {
   ask(7);
-  inquiry.hear(7, reportOf('zero'), 0);
+  inquiry.receive(7, reportOf('zero'), 0);
   clock.advance(WAIT_MS - 1);
   expect(concluded).toEqual([]);
   clock.advance(1);
@@ -73,8 +73,8 @@ test('a rank tells its report once, however many ask', () => {
 
 test('answers to the question of another rank count for this one, which need not ask again', () => {
   inquiry.answer(7);
-  inquiry.hear(7, reportOf('zero'), 0);
-  inquiry.hear(7, reportOf('five'), 5);
+  inquiry.receive(7, reportOf('zero'), 0);
+  inquiry.receive(7, reportOf('five'), 5);
   ask(7);
   expect(told).toHaveLength(1);
   expect(concluded).toHaveLength(1);
@@ -140,8 +140,8 @@ test('a rank that has told too early that it has not called a collective tells a
 
 test('answers about one collective are kept while another is asked about', () => {
   inquiry.answer(7);
-  inquiry.hear(7, reportOf('zero'), 0);
-  inquiry.hear(7, reportOf('five'), 5);
+  inquiry.receive(7, reportOf('zero'), 0);
+  inquiry.receive(7, reportOf('five'), 5);
   inquiry.answer(8);
   ask(7);
   expect(concluded).toHaveLength(1);
@@ -149,7 +149,7 @@ test('answers about one collective are kept while another is asked about', () =>
 
 test('answers about collectives that were asked about long ago are forgotten', () => {
   for (const seq of [7, 8, 9]) inquiry.answer(seq);
-  for (let seq = 100; seq < 200; seq++) inquiry.hear(seq, reportOf('five'), 5);
+  for (let seq = 100; seq < 200; seq++) inquiry.receive(seq, reportOf('five'), 5);
   told = [];
   inquiry.answer(7);
   expect(told).toHaveLength(1);
@@ -157,8 +157,8 @@ test('answers about collectives that were asked about long ago are forgotten', (
 
 test('answers about another collective do not answer the question', () => {
   ask(7);
-  inquiry.hear(8, reportOf('zero'), 0);
-  inquiry.hear(8, reportOf('five'), 5);
+  inquiry.receive(8, reportOf('zero'), 0);
+  inquiry.receive(8, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   clock.advance(WAIT_MS);
   expect([...concluded[0]!.values()]).toEqual([null, mine, null]);
@@ -179,8 +179,8 @@ test('a dropped question concludes nothing, and leaves room for the next', () =>
   ask(7);
   inquiry.drop();
   clock.advance(WAIT_MS);
-  inquiry.hear(7, reportOf('zero'), 0);
-  inquiry.hear(7, reportOf('five'), 5);
+  inquiry.receive(7, reportOf('zero'), 0);
+  inquiry.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   ask(8);
   expect(told.at(-1)).toEqual({ type: 'inquiry', seq: 8 });

@@ -4,6 +4,7 @@
  * buckets are the middle, as in PyTorch DDP (Li et al., "PyTorch Distributed", VLDB 2020, section
  * 3.2.3).
  */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 
 /** First bucket: small, so that communication starts early. */
@@ -82,9 +83,12 @@ export interface FlatLayout {
   buckets: { slots: Slot[]; start: number; end: number }[];
 }
 
-interface LayoutOptions {
-  firstBucketBytes?: number | undefined;
-  bucketCapBytes?: number | undefined;
+export interface BucketCaps {
+  firstBucketBytes: number;
+  bucketCapBytes: number;
+}
+
+interface LayoutOptions extends Partial<BucketCaps> {
   /**
    * Indices of all parameters in the order to lay them out; reversed by default: backward reaches
    * the last layers first.
@@ -116,6 +120,27 @@ export function createLayout(
     return { slots: members, start: members[0]!.offset, end: last.offset + last.size };
   });
   return { slots, size, buckets };
+}
+
+/**
+ * The order in which gradients become ready on the first rank that has samples; `null` if none has.
+ * Every rank must call it.
+ *
+ * PyTorch rebuilds buckets after the first step, because its autograd hooks report the order while
+ * gradients are already being sent. The TensorFlow.js tape has the order before anything is sent. No
+ * step has been applied yet, so the optimizer's averages are still zero and need not be moved.
+ *
+ * @param parameters number of parameters.
+ * @param own this rank's ready order; `undefined` without samples.
+ */
+export async function agreeOnOrder(
+  group: ProcessGroup,
+  parameters: number,
+  own: readonly number[] | undefined,
+): Promise<number[] | null> {
+  const all = await group.allGather(Float32Array.from({ length: parameters }, (_, i) => own?.[i] ?? -1));
+  const first = all.find(([parameter]) => parameter !== -1);
+  return first ? Array.from(first) : null;
 }
 
 /** Moves every parameter's elements in `flat` from its place in `from` to its place in `to`. */

@@ -133,11 +133,11 @@ export function createPowerSgdHook({
     previous = reduced.catch(() => {});
     return reduced;
   };
-  const forget = (): void => {
+  const reset = (): void => {
     memories.clear();
     staged.clear();
   };
-  return Object.assign(hook, { forget });
+  return Object.assign(hook, { reset });
 
   async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
     if (bucket.index === 0) {

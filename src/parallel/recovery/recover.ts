@@ -18,10 +18,10 @@ export interface StateTransfer<Head, Gradient, State> {
   digest(): Promise<string>;
   head(): Head;
   /**
-   * Broadcasts the averaged gradient of the last step from rank `keeper` of the group. Every rank
+   * Broadcasts the averaged gradient of the last step from rank `gradientSource` of the group. Every rank
    * must call it.
    */
-  broadcastGradient(keeper: number): Promise<Gradient>;
+  broadcastGradient(gradientSource: number): Promise<Gradient>;
   /** Applies a step's averaged gradient. What is held of that step is dropped. */
   catchUp(gradient: Gradient, head: Head): void;
   /** Takes the state's vote away until it has loaded another. */
@@ -61,7 +61,7 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
 async function equalize<Head, Gradient, State>(
   group: ProcessGroup,
   states: readonly PeerState[],
-  { digest, sources, late, keeper }: ElectedState,
+  { digest, sources, late, gradientSource }: ElectedState,
   replica: StateTransfer<Head, Gradient, State>,
   progress: Progress,
 ): Promise<void> {
@@ -72,8 +72,8 @@ async function equalize<Head, Gradient, State>(
     ranks[source!]!,
   );
   let digests = states.map((state) => state.digest);
-  if (keeper !== null && late.length > 0) {
-    const gradient = await replica.broadcastGradient(keeper);
+  if (gradientSource !== null && late.length > 0) {
+    const gradient = await replica.broadcastGradient(gradientSource);
     const isLate = late.includes(rank);
     if (isLate) {
       replica.catchUp(gradient, theirs.head);

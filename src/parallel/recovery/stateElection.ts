@@ -37,7 +37,7 @@ export interface ElectedState {
    */
   late: number[];
   /** Who gives it. */
-  keeper: number | null;
+  gradientSource: number | null;
 }
 
 /**
@@ -64,15 +64,15 @@ export function electState(states: readonly PeerState[]): ElectedState {
   const digest = majority(latest.map((rank) => states[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;
   const sources = pool.filter((rank) => states[rank]!.digest === digest);
-  const keeper = sources.find((rank) => states[rank]!.keepsGradient) ?? null;
-  const before = keeper === null ? 0 : states[keeper]!.previousAppliedIn;
+  const gradientSource = sources.find((rank) => states[rank]!.keepsGradient) ?? null;
+  const before = gradientSource === null ? 0 : states[gradientSource]!.previousAppliedIn;
   const late = known.filter((rank) => {
     const one = states[rank]!;
     // After as many steps a rank may have another state: it applied the last of them in a
     // generation whose others took it again.
     return before !== 0 && one.step === step - 1 && one.appliedIn === before;
   });
-  return { step, digest, sources, late, keeper };
+  return { step, digest, sources, late, gradientSource };
 }
 
 /**

@@ -33,7 +33,7 @@ export class AutoBuckets {
   }
 
   /** Each step from then on, on all ranks the same. */
-  took({ traces }: StepReport): void {
+  record({ traces }: StepReport): void {
     if (this.#isChosen) return;
     const times = traces.flatMap((trace) => {
       const doneAt = Math.max(-Infinity, ...(trace?.hops ?? []).map(({ receivedAt }) => receivedAt ?? -Infinity));

@@ -34,7 +34,7 @@ export class AutoCodec {
   }
 
   /** Each step of the world, on all ranks the same. */
-  took(report: StepReport): void {
+  record(report: StepReport): void {
     if (!this.#isChosen) this.#reports.push(report);
   }
 

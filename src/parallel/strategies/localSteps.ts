@@ -84,8 +84,8 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
     const { gradient } = this.replica;
     const weight = this.#samples / total!;
     for (let i = 0; i < gradient.length; i++) gradient[i] = values[i]! * weight;
-    const lost = this.#feedback?.feed(gradient) ?? null;
-    await this.group.allReduce(gradient, { codec, lost });
+    const residual = this.#feedback?.apply(gradient) ?? null;
+    await this.group.allReduce(gradient, { codec, residual });
     this.#feedback?.commit();
     values.set(gradient);
   }

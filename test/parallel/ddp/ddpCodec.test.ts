@@ -249,7 +249,7 @@ test('a step that fails after its gradients were reduced leaves what was kept be
   });
   const { ddp, weights } = first!;
   await runWorld(1, async (group) => {
-    ddp.dropPending();
+    ddp.dropGradients();
     ddp.regroup(group);
     await ddp.backward(() => weights.mul(0).sum().asScalar(), { samples: 1 });
     // This rank's half of an average of 3.
@@ -288,7 +288,7 @@ test('forgets what was lost where it is told so', async () => {
     for (let step = 0; step < 3; step++) {
       await ddp.backward(() => weights.mul(slopes).sum().asScalar(), { samples: 1 });
       expect(ddp.gradient[1]).toBe(0);
-      ddp.forgetLosses();
+      ddp.resetErrorFeedback();
     }
   });
 });

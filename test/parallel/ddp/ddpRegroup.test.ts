@@ -67,7 +67,7 @@ describe('a backward that fails with its group', () => {
 
   test('can be told to forget them', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
-    ddp.dropPending();
+    ddp.dropGradients();
     ddp.regroup(alone());
     expect((await ddp.backward(noLoss, nothing)).samples).toBe(0);
   });
