@@ -7,8 +7,8 @@
  * machine. So it makes no difference to the bits that ranks end with whether a finished chunk is
  * forwarded as it came or encoded anew.
  *
- * Both lose something at each hop. What this rank residual can be told (`residual`), for who adds it to the
- * next step's values: error feedback (Seide et al., "1-Bit Stochastic Gradient Descent",
+ * Both lose something at each hop. What this rank residual can be told (`residual`), for who adds
+ * it to the next step's values: error feedback (Seide et al., "1-Bit Stochastic Gradient Descent",
  * Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other Gradient
  * Compression Schemes", ICML 2019).
  */
@@ -151,9 +151,9 @@ const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 
 /**
  * A quarter of the bytes: 8-bit whole numbers, and for each block of {@link INT8_BLOCK} a float32
- * scale, a 127th of its largest magnitude, rounded up; all scales go first. What is residual is at most
- * half a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 is NaN as a whole, so
- * that none is hidden.
+ * scale, a 127th of its largest magnitude, rounded up; all scales go first. What is residual is at
+ * most half a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 is NaN as a
+ * whole, so that none is hidden.
  */
 const int8: Codec = {
   code: DtypeCode.FLOAT32_AS_INT8,

@@ -7,9 +7,9 @@
  *
  * A collective ends on a rank only once all ranks are known to have called the same
  * (`diagnostics/agreement.ts`). A failed one fails its group on every rank, as in NCCL, because
- * ranks no longer agree on the next one. Before a rank fails the group for a deadline or a mismatch,
- * it asks all others what they have called (`diagnostics/hangDiagnostics.ts`), so that the error
- * names the missing ranks.
+ * ranks no longer agree on the next one. Before a rank fails the group for a deadline or a
+ * mismatch, it asks all others what they have called (`diagnostics/hangDiagnostics.ts`), so that
+ * the error names the missing ranks.
  */
 import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
@@ -177,7 +177,9 @@ export class Executor {
     return work;
   }
 
-  /** torch's monitored_barrier: rank 0 of the group waits for all others and names missing ranks. */
+  /**
+   * torch's monitored_barrier: rank 0 of the group waits for all others and names missing ranks.
+   */
   async monitoredBarrier(options: MonitoredBarrierOptions): Promise<void> {
     await this.#barrier.pass(options);
   }
@@ -276,7 +278,10 @@ export class Executor {
     this.#launchNext();
   }
 
-  /** Sends a frame. Rejects once the group has failed: receivers have left it, and senders must stop. */
+  /**
+   * Sends a frame. Rejects once the group has failed: receivers have left it, and senders must
+   * stop.
+   */
   #transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
     this.#bytesSent += frame.byteLength;
@@ -320,8 +325,8 @@ export class Executor {
 
   #onAbort(abort: AbortMessage, from: number): void {
     const { message, op, seq, missing } = abort;
-    // Another rank's error must not count as this rank's own finding, which would be reported to the
-    // server.
+    // Another rank's error must not count as this rank's own finding, which would be reported to
+    // the server.
     const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
     const AbortError = abortErrorClass(abort);
     // After an inquiry this rank knows the missing ranks itself. The sender could blame any rank.

@@ -1,8 +1,8 @@
 /**
  * The links of one generation, as this rank has them: to both ring neighbours from the start, to
  * others once something is sent to them. Process groups share it; each receives its own frames.
- * Ranks are global here. Flood messages are forwarded for all groups until the generation ends, even
- * after this rank has left its own groups.
+ * Ranks are global here. Flood messages are forwarded for all groups until the generation ends,
+ * even after this rank has left its own groups.
  */
 import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
@@ -251,7 +251,9 @@ export class Mesh {
     for (const group of [...this.#groups.values()]) group.onbroken(peer, error);
   }
 
-  /** Wraps errors of schemas and typed arrays about bad bytes; own errors are returned as they are. */
+  /**
+   * Wraps errors of schemas and typed arrays about bad bytes; own errors are returned as they are.
+   */
   #explain(error: unknown, from: number): Error {
     if (error instanceof PeergradError) return error;
     return new ProtocolError(`Rank ${from} sent a frame that cannot be read: ${messageOf(error)}.`, {

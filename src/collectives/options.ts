@@ -40,9 +40,9 @@ export interface AllReduceOptions extends ReduceOptions {
   codec?: CodecName;
   /**
    * As long as the tensor: takes what this rank's rounding took away from the sum, zeros where
-   * nothing was encoded. Added to the next tensor, it is not residual (error feedback): over all ranks,
-   * tensors before less the sum (of AVG, less worldSize averages) are what `residual` adds up to. 0
-   * where that is not finite. Undefined where the op fails.
+   * nothing was encoded. Added to the next tensor, it is not residual (error feedback): over all
+   * ranks, tensors before less the sum (of AVG, less worldSize averages) are what `residual` adds
+   * up to. 0 where that is not finite. Undefined where the op fails.
    */
   residual?: Float32Array | null;
 }

@@ -35,7 +35,9 @@ import { scale } from './reduce.ts';
 export interface PreparedOp<T> extends Omit<Issue<T>, 'timeoutMs'> {
   /** The op's own deadline; `undefined`: the group's. */
   timeoutMs: number | undefined;
-  /** Writes the op's input to the caller's arrays. Called at issue: a rejected call changes nothing. */
+  /**
+   * Writes the op's input to the caller's arrays. Called at issue: a rejected call changes nothing.
+   */
   before?: (() => void) | undefined;
 }
 

@@ -175,19 +175,19 @@ export class ProcessGroup {
   }
 
   /**
-   * Combines `tensor` over all ranks and resolves with this rank's part of the result. The tensor is
-   * not changed.
+   * Combines `tensor` over all ranks and resolves with this rank's part of the result. The tensor
+   * is not changed.
    *
-   * @param options.sizes elements of each rank's part; equal by default, which needs a length that
-   *   is a multiple of the world size.
+   * @param options.sizes elements of each rank's part; equal by default, which needs a length
+   *   that is a multiple of the world size.
    */
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
     return this.#issue(reduceScatterOp(this.#caller, tensor, options));
   }
 
   /**
-   * Sends part j of `tensor` to rank j; resolves with the parts from all ranks, concatenated (torch:
-   * all_to_all_single).
+   * Sends part j of `tensor` to rank j; resolves with the parts from all ranks, concatenated
+   * (torch: all_to_all_single).
    */
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
     return this.#issue(allToAllOp(this.#caller, tensor, options));
@@ -307,8 +307,9 @@ export class ProcessGroup {
   }
 
   /**
-   * Creates a group of some of the world's ranks (global). Every rank of the world must call it with
-   * the same ranks in the same order, also ranks that will not be members. Resolves once all have.
+   * Creates a group of some of the world's ranks (global). Every rank of the world must call it
+   * with the same ranks in the same order, also ranks that will not be members. Resolves once all
+   * have.
    *
    * @param options `timeoutMs` is the deadline of the creation and of the group's ops; by default
    *   this group's.

@@ -1,6 +1,6 @@
 /**
- * The flood relay: JSON messages for all ranks. A rank forwards a message the first time it receives
- * it, over all its other links, so that a frozen rank blocks nobody else.
+ * The flood relay: JSON messages for all ranks. A rank forwards a message the first time it
+ * receives it, over all its other links, so that a frozen rank blocks nobody else.
  *
  * Messages are not signed. A rank drops those that it can recognize as forged: messages of a rank
  * about a group that it does not belong to, and messages of a ring neighbour that do not come over
@@ -79,8 +79,8 @@ export class FloodRelay {
     const { rank, links, neighbours, membersOf } = this.#env;
     const members = membersOf(group);
     if (origin === rank || !members?.includes(origin)) return false;
-    // A member that forges messages could also end the group in its own name, so members may forward
-    // those of a neighbour: a slow or dead link must not silence it.
+    // A member that forges messages could also end the group in its own name, so members may
+    // forward those of a neighbour: a slow or dead link must not silence it.
     return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 

@@ -53,8 +53,8 @@ export class HangDiagnostics {
   }
 
   /**
-   * Asks now, or once the open question is dropped. `conclude` receives the reports at most `waitMs`
-   * after the inquiry.
+   * Asks now, or once the open question is dropped. `conclude` receives the reports at most
+   * `waitMs` after the inquiry.
    */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);

@@ -127,8 +127,8 @@ export function createLayout(
  * Every rank must call it.
  *
  * PyTorch rebuilds buckets after the first step, because its autograd hooks report the order while
- * gradients are already being sent. The TensorFlow.js tape has the order before anything is sent. No
- * step has been applied yet, so the optimizer's averages are still zero and need not be moved.
+ * gradients are already being sent. The TensorFlow.js tape has the order before anything is sent.
+ * No step has been applied yet, so the optimizer's averages are still zero and need not be moved.
  *
  * @param parameters number of parameters.
  * @param own this rank's ready order; `undefined` without samples.

@@ -46,9 +46,9 @@ import { verifyModel } from './verifyModel.ts';
 export class DistributedDataParallel {
   /**
    * All parameters, flat, in the order of {@link layout}; equal on all ranks. {@link step} changes
-   * this array and copies it to the model, so it overwrites weights that were set on the model after
-   * {@link create}. Set weights before, or change this array on every rank alike and call {@link
-   * writeParameters}.
+   * this array and copies it to the model, so it overwrites weights that were set on the model
+   * after {@link create}. Set weights before, or change this array on every rank alike and call
+   * {@link writeParameters}.
    */
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
@@ -156,8 +156,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets how gradients travel from the next {@link backward} on, the same on every rank: by a codec,
-   * or by a hook in its place. Residuals are dropped.
+   * Sets how gradients travel from the next {@link backward} on, the same on every rank: by a
+   * codec, or by a hook in its place. Residuals are dropped.
    *
    * @param inOneBucket whether all gradients form one bucket, for a hook that waits several times
    *   for each bucket.
@@ -193,8 +193,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Lays parameters out in the order of another rank; fill {@link parameters} again afterwards. Kept
-   * gradients and residuals are dropped.
+   * Lays parameters out in the order of another rank; fill {@link parameters} again afterwards.
+   * Kept gradients and residuals are dropped.
    *
    * @param order see {@link parameterOrder}.
    */
@@ -212,11 +212,12 @@ export class DistributedDataParallel {
    * result is the gradient of one pass over all their samples, for one communication (with
    * `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
    *
-   * @param pass the forward pass: a function that returns the loss of this rank's samples, or, for a
-   *   LayersModel, inputs to apply it to in training mode and the loss of its outputs. Without
-   *   samples only the second form runs, and only the collectives of SyncBatchNormalization layers.
-   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass
-   *   uses other parameters than the first one; MismatchError where samples do not add up to
+   * @param pass the forward pass: a function that returns the loss of this rank's samples, or,
+   *   for a LayersModel, inputs to apply it to in training mode and the loss of its outputs.
+   *   Without samples only the second form runs, and only the collectives of SyncBatchNormalization
+   *   layers.
+   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the
+   *   pass uses other parameters than the first one; MismatchError where samples do not add up to
    *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; errors of the
    *   hook and of {@link ProcessGroup.allReduce}.
    */
@@ -245,8 +246,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Runs `main`; each {@link backward} that it calls keeps its gradients for the first one after it.
-   * (torch: `no_sync`)
+   * Runs `main`; each {@link backward} that it calls keeps its gradients for the first one after
+   * it. (torch: `no_sync`)
    */
   async noSync<T>(main: () => Promise<T>): Promise<T> {
     const outside = this.#isLocal;
@@ -261,16 +262,16 @@ export class DistributedDataParallel {
   /**
    * Trains on unequal numbers of batches. `main` is this rank's loop of {@link backward} and {@link
    * step}. When it ends, the rank takes part in the others' communication with zeros (and with
-   * gradients that {@link noSync} kept) until their loops have ended too. Then all ranks receive the
-   * parameters and buffers of the highest of the last ranks. Every rank must call it, even without
-   * data. Inside, `backward` costs one more all-gather of three numbers.
+   * gradients that {@link noSync} kept) until their loops have ended too. Then all ranks receive
+   * the parameters and buffers of the highest of the last ranks. Every rank must call it, even
+   * without data. Inside, `backward` costs one more all-gather of three numbers.
    *
    * The optimizer's averages stay those of the rank's own last step, as in PyTorch: before they
    * train again, ranks that ended early need the state of the last one, or a new optimizer.
    *
    * @returns the result of `main`.
-   * @throws (rejects) with `throwOnEarlyTermination`, EarlyTerminationError on every rank as soon as
-   *   one rank has no more inputs and others have; errors of `main`.
+   * @throws (rejects) with `throwOnEarlyTermination`, EarlyTerminationError on every rank as soon
+   *   as one rank has no more inputs and others have; errors of `main`.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
     if (this.#join) throw new UsageError('join was called inside join: give it one loop over all of the inputs.');

@@ -1,6 +1,6 @@
 /**
- * Training on uneven inputs: a rank without inputs takes part in the collectives of the others until
- * all have finished, as torch.distributed.algorithms.Join
+ * Training on uneven inputs: a rank without inputs takes part in the collectives of the others
+ * until all have finished, as torch.distributed.algorithms.Join
  * (https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -8,8 +8,8 @@ import { EarlyTerminationError, MismatchError } from '../../util/errors.ts';
 
 export interface JoinOptions {
   /**
-   * The divisor with `average: 'ranks'`: the world size (default), so that every sample has the same
-   * weight, or the number of ranks that still have inputs. Averages over samples ignore it.
+   * The divisor with `average: 'ranks'`: the world size (default), so that every sample has the
+   * same weight, or the number of ranks that still have inputs. Averages over samples ignore it.
    */
   divideByInitialWorldSize?: boolean;
   /**
@@ -64,8 +64,8 @@ export class JoinContext {
   /**
    * Starts an iteration on every rank, with or without inputs.
    *
-   * @throws (rejects) EarlyTerminationError on every rank where `throwOnEarlyTermination` is set and
-   *   some ranks have no more inputs; MismatchError on every rank where only some synchronize.
+   * @throws (rejects) EarlyTerminationError on every rank where `throwOnEarlyTermination` is set
+   *   and some ranks have no more inputs; MismatchError on every rank where only some synchronize.
    */
   async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<Status> {
     const { rank, worldSize } = this.#group;

@@ -2,9 +2,9 @@
  * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
  *
  * It is elastic: a step that fails with its group changes nothing but the gradients that the rank
- * keeps, and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs the
- * gradients of all ranks, so ranks of one group are at most one step apart. Therefore a rank only
- * keeps its last averaged gradient for the others.
+ * keeps, and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs
+ * the gradients of all ranks, so ranks of one group are at most one step apart. Therefore a rank
+ * only keeps its last averaged gradient for the others.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
@@ -200,17 +200,17 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Continues in `group`, whose ranks may have applied different numbers of steps. All ranks receive
-   * the state with the most steps (for ties see `electState`), as {@link recover} describes. Every
-   * rank must call it. Whenever it is interrupted, a rank has one whole state and the progress that
-   * belongs to it.
+   * Continues in `group`, whose ranks may have applied different numbers of steps. All ranks
+   * receive the state with the most steps (for ties see `electState`), as {@link recover}
+   * describes. Every rank must call it. Whenever it is interrupted, a rank has one whole state and
+   * the progress that belongs to it.
    *
    * @param progress this rank's; becomes that of the elected state.
    * @param note data for the other ranks.
    * @returns all ranks as they came.
    * @throws (rejects) where models differ, MismatchError on the ranks that differ from most, and
-   *   PeergradError on the others, with `context.divergent`; MismatchError where states differ after
-   *   the recovery; errors of collectives.
+   *   PeergradError on the others, with `context.divergent`; MismatchError where states differ
+   *   after the recovery; errors of collectives.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;

@@ -12,8 +12,8 @@ import type { StepReport } from './strategy.ts';
 const POWER_SGD_RANK = 2;
 /**
  * Rank of PowerSGD's matrices for `auto`, which must not slow learning down. An mlp with 256 hidden
- * units on MNIST, 4 ranks of 256, is 90 % right after 12 steps with fp32, and after 24 at rank 2, 16
- * at 4, 12 at 8 and at 16, which send a 71st, a 37th, an 18th and a 10th of the bytes.
+ * units on MNIST, 4 ranks of 256, is 90 % right after 12 steps with fp32, and after 24 at rank 2,
+ * 16 at 4, 12 at 8 and at 16, which send a 71st, a 37th, an 18th and a 10th of the bytes.
  */
 const CHOSEN_POWER_SGD_RANK = 8;
 /**
@@ -63,7 +63,9 @@ export class GradientTransport {
     );
   }
 
-  /** Measures again in another group, whose links differ. Does nothing unless the codec is `auto`. */
+  /**
+   * Measures again in another group, whose links differ. Does nothing unless the codec is `auto`.
+   */
   restart(): void {
     if (this.#options.codec !== 'auto') return;
     const { group } = this.#ddp;
