@@ -145,7 +145,7 @@ export class Mesh {
   }
 
   /**
-   * Sends to any rank; opens a link if there is none. Resolves when more may be sent; failures are
+   * Sends to any rank; opens a missing link. Resolves when more may be sent; failures are
    * reported by `onlost` and `onbroken`.
    */
   send(peer: number, frame: ArrayBuffer): Promise<void> {
@@ -157,7 +157,7 @@ export class Mesh {
     });
   }
 
-  /** The link to a rank; `null` if there is none. */
+  /** The link to a rank; `null` if it is missing. */
   linkTo(peer: number): Link | null {
     return this.#links.get(peer) ?? null;
   }

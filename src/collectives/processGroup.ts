@@ -124,7 +124,7 @@ export class ProcessGroup {
 
   /**
    * The link to a rank of the group and its counters in both directions since the generation began;
-   * `null` if there is none. May wait for an answer of the browser: do not await it between two
+   * `null` without a link. May wait for an answer of the browser: do not await it between two
    * steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {

@@ -64,7 +64,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('tells what it has residual', () => {
+  test('reports the residual', () => {
     fc.assert(
       fc.property(alike, (values) => {
         const residual = new Float32Array(values.length).fill(9);

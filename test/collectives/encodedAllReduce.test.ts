@@ -60,7 +60,7 @@ describe.each(ENCODED)('%s', (codec) => {
     expect(worst).toBeLessThan(n * n * LOSS_PER_HOP[codec]);
   });
 
-  test('gives the same bits where chunks are forwarded as they came and where they are encoded anew', async () => {
+  test('gives the same bits where chunks are forwarded as they came and where they are encoded again', async () => {
     const n = 5;
     const length = 3000;
     const [quick] = await reduceIn(n, length, { codec });
@@ -140,7 +140,7 @@ describe.each(ENCODED)('%s', (codec) => {
       { n, op: ReduceOp.SUM, name: 'the sum' },
       { n, op: ReduceOp.AVG, name: 'the average' },
     ]),
-  )('tells each of $n ranks what it has residual of $name', async ({ n, op }) => {
+  )('reports to each of $n ranks its residual of $name', async ({ n, op }) => {
     const length = 1500;
     const residuals = await runWorld(n, async (group) => {
       const residual = new Float32Array(length).fill(7);
@@ -153,10 +153,10 @@ describe.each(ENCODED)('%s', (codec) => {
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
 
-  test('loses nothing in the long run, with what was residual added to the next tensor', async () => {
+  test('loses nothing in the long run if the residual is added to the next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
-      const told = new Float64Array(length);
+      const decoded = new Float64Array(length);
       const apart = new Float64Array(length);
       const residual = new Float32Array(length);
       for (let step = 0; step < steps; step++) {
@@ -167,15 +167,15 @@ describe.each(ENCODED)('%s', (codec) => {
           gradient.map((value, i) => value + residual[i]!),
           { codec, residual },
         );
-        fed.forEach((value, i) => (told[i]! += value / steps));
+        fed.forEach((value, i) => (decoded[i]! += value / steps));
       }
-      return { told, apart };
+      return { decoded, apart };
     });
     const expected = sumOf(n, length);
     const off = (mean: Float64Array): number =>
       Math.sqrt(mean.reduce((sum, value, i) => sum + (value - expected[i]!) ** 2, 0) / length);
     // Without, each step loses the same; with it, all steps together lose what one does.
-    expect(off(results[0]!.told)).toBeLessThan(off(results[0]!.apart) / 20);
+    expect(off(results[0]!.decoded)).toBeLessThan(off(results[0]!.apart) / 20);
   });
 
   test('goes as it is by other algorithms than the ring', async () => {

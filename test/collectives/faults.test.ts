@@ -157,7 +157,7 @@ describe('late ranks', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('a timeout is told by what is in flight, however many messages have passed since', async () => {
+  test('a timeout reports the ops in flight, however many messages have passed since', async () => {
     const errors = await runWorld(3, async (group) => {
       if (group.rank === 2) return pause(700).then(() => null);
       const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
@@ -188,7 +188,7 @@ describe('late ranks', () => {
     expect(error.context.missing).toEqual([]);
   });
 
-  test('a rank that is told of a timeout blames those that it has not heard itself', async () => {
+  test('a rank that receives a timeout blames the ranks whose reports it misses itself', async () => {
     const clock = new ManualClock();
     const { meshes } = createMeshes(3);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -248,7 +248,7 @@ describe('late ranks', () => {
 });
 
 describe('lost links', () => {
-  test('a rank that is told of one knows whose it was', async () => {
+  test('a rank that receives the error of another knows which link it was', async () => {
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
     const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));
@@ -343,7 +343,7 @@ describe('hostile ranks', () => {
   });
 
   test.each([
-    ['news that is none', () => encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
+    ['an invalid flood message', () => encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
     [
       'an abort by no name of ours',
       () =>

@@ -1,10 +1,10 @@
-/** What a monitored barrier believes of other ranks' news. */
+/** Monitored barriers: which messages of other ranks count. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** A rank's end of the barriers of four; nobody else is there but by `hear`. */
+/** A rank's end of the barriers of four; other ranks exist only through `receive`. */
 function barrierOf(rank: number) {
   const clock = new ManualClock();
   let failure: Error | null = null;

@@ -65,7 +65,7 @@ describe('a backward that fails with its group', () => {
     expect(Array.from(ddp.gradient).sort((a, b) => a - b)).toEqual([0.5, 5]);
   });
 
-  test('can be told to forget them', async () => {
+  test('dropGradients drops them', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
     ddp.dropGradients();
     ddp.regroup(alone());
