@@ -26,7 +26,7 @@ export type { ModelPass } from './parallel/ddp/flatten.ts';
 export type { Pass, PassOptions } from './parallel/ddp/pass.ts';
 export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/syncBatchNorm/syncBatchNorm.ts';
 export type { JoinOptions } from './parallel/ddp/join.ts';
-export type { Reduction } from './parallel/ddp/reducer.ts';
+export type { Reduction } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';

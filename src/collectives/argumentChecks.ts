@@ -1,6 +1,6 @@
 /**
- * What may be passed to a process group: each check gives what was passed, ready to be used, or
- * throws UsageError.
+ * Checks of arguments of a process group's calls. Each returns the value ready for use, or throws
+ * UsageError.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
@@ -13,22 +13,22 @@ import { reducerFor } from './reduce.ts';
 
 /** The group as the caller's rank sees it. */
 export interface Caller {
-  /** Its rank in the world, by which messages name it. */
+  /** Its rank in the world, which error messages name. */
   readonly self: number;
-  /** Its rank in the group; -1 where it is no member. */
+  /** Its rank in the group; -1 if it is not a member. */
   readonly rank: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
 }
 
-/** The group's rank of the root whose global rank is `rank`. */
+/** Converts the global rank of a root to its rank in the group. */
 export function rootRank({ ranks }: Caller, rank: number): number {
   const root = ranks.indexOf(rank);
   if (root >= 0) return root;
   throw new UsageError(`Invalid root rank ${rank}: this group has ranks ${rangeOf(ranks)}.`);
 }
 
-/** The group's rank of the other end of a message, whose global rank is `peer`. */
+/** Converts the global rank of a message's other end to its rank in the group. */
 export function peerRank({ rank, ranks }: Caller, peer: number, what: 'source' | 'destination'): number {
   const place = ranks.indexOf(peer);
   if (place >= 0 && place !== rank) return place;
@@ -36,7 +36,7 @@ export function peerRank({ rank, ranks }: Caller, peer: number, what: 'source' |
   throw new UsageError(`Invalid ${what} rank ${peer}: ${why}.`);
 }
 
-/** Sizes of all ranks' parts, where this rank's is `tensor`. */
+/** Sizes of all ranks' parts; this rank's part is `tensor`. */
 export function partSizes(
   caller: Caller,
   { length }: TypedArray,
@@ -51,7 +51,7 @@ export function partSizes(
   return sizes;
 }
 
-/** Sizes of the parts that `tensor` is cut into. */
+/** Sizes of the parts that `tensor` is divided into. */
 export function splitSizes(
   caller: Caller,
   { length }: TypedArray,
@@ -61,14 +61,14 @@ export function splitSizes(
   const n = caller.ranks.length;
   if (sizes === undefined) {
     if (length % n === 0) return caller.ranks.map(() => length / n);
-    throw new UsageError(`${length} elements cannot be cut into ${n} equal parts: pass ${name}.`);
+    throw new UsageError(`${length} elements cannot be divided into ${n} equal parts: pass ${name}.`);
   }
   const sum = checkSizes(caller, sizes, name).reduce((total, size) => total + size, 0);
   if (sum !== length) throw new UsageError(`${name} add up to ${sum}, but the tensor has ${length} elements.`);
   return sizes;
 }
 
-/** One size for each rank, whatever they add up to. */
+/** One size for each rank, with any sum. */
 export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: string): readonly number[] {
   if (sizes.length !== ranks.length || !sizes.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     throw new UsageError(`${name} must be ${ranks.length} whole numbers, one per rank, not ${sizes.join(', ')}.`);
@@ -77,8 +77,8 @@ export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: st
 }
 
 /**
- * What a rank passes to a scatter from global rank `src`: one of `what` for each rank there, `null`
- * elsewhere.
+ * The list that a rank passes to a scatter from global rank `src`: one item for each rank there,
+ * `null` elsewhere.
  */
 export function checkScattered<T>(
   { self, ranks }: Caller,
@@ -97,20 +97,22 @@ export function checkScattered<T>(
   return all;
 }
 
-/** Parts that ranks are to receive into tensors like `tensor`. */
-export function checkParts(parts: readonly TypedArray[], { length }: TypedArray, dtype: Dtype, said: OpOptions): void {
-  const odd = parts.findIndex((part) => part.length !== length || dtypeOf(part, said.dtype) !== dtype);
+/** Checks parts that ranks will receive into tensors like `tensor`. */
+export function checkParts(
+  parts: readonly TypedArray[],
+  { length }: TypedArray,
+  dtype: Dtype,
+  options: OpOptions,
+): void {
+  const odd = parts.findIndex((part) => part.length !== length || dtypeOf(part, options.dtype) !== dtype);
   if (odd < 0) return;
   const part = parts[odd]!;
   throw new UsageError(
-    `parts[${odd}] is ${part.length} ${dtypeOf(part, said.dtype).name}, where every rank receives ${length} ${dtype.name}.`,
+    `parts[${odd}] is ${part.length} ${dtypeOf(part, options.dtype).name}, where every rank receives ${length} ${dtype.name}.`,
   );
 }
 
-/**
- * That the op makes sense for the dtype, and that there is a factor with PREMUL_SUM and with
- * nothing else.
- */
+/** Checks that the dtype supports the op, and that a factor is passed with PREMUL_SUM only. */
 export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: ReduceOptions): void {
   reducerFor(dtype, op);
   if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
@@ -118,33 +120,37 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
 }
 
 /**
- * That the tensor and the op are such as codecs are for, and what takes the losses is as long.
- * Gives the codec.
+ * Returns the codec. Checks that it supports the dtype and the op, and the length of the residual.
  */
 export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllReduceOptions): Codec | null {
-  const { codec: name = 'fp32', op = ReduceOp.SUM, lost } = options;
+  const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
   const codec = codecOf(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {
     throw new UsageError(`The codec ${name} is for SUM and AVG of float32: leave it out.`);
   }
-  if (lost && lost.length !== length) {
-    throw new UsageError(`lost has ${lost.length} elements, where the tensor has ${length}: give it as many.`);
+  if (residual && residual.length !== length) {
+    throw new UsageError(
+      `residual has ${residual.length} elements, and the tensor has ${length}: pass one of the same length.`,
+    );
   }
   return codec;
 }
 
-/** Cuts of the parts of one op's tensor. @throws UsageError where there are too many elements. */
+/**
+ * Displacements of the parts of one op's tensor. @throws UsageError where there are too many
+ * elements.
+ */
 export function checkedDisplacements(sizes: readonly number[]): Displacements {
   const displacements = displacementsOf(sizes);
   checkCount(displacements.at(-1)!);
   return displacements;
 }
 
-/** Elements of one collective or message. @throws UsageError */
+/** Checks the elements of one collective or message. @throws UsageError */
 export function checkCount(count: number): void {
   if (count <= MAX_COUNT) return;
   throw new UsageError(
-    `${count} elements are more than one collective or message can have (${MAX_COUNT}): cut the tensor into several.`,
+    `${count} elements are more than one collective or message can have (${MAX_COUNT}): divide the tensor.`,
   );
 }
 
@@ -153,7 +159,7 @@ export function checkTag(what: 'tag' | 'bucket', value: number): void {
   throw new UsageError(`A ${what} is a whole number from 0 to ${MAX_TAG}, not ${value}.`);
 }
 
-/** Ranks of a new group in a world of `worldSize`. */
+/** Checks the ranks of a new group in a world of `worldSize`. */
 export function checkMembers(ranks: readonly number[], worldSize: number): void {
   const wrong = ranks.find((rank) => !Number.isInteger(rank) || rank < 0 || rank >= worldSize);
   if (ranks.length === 0) throw new UsageError('A group needs at least one rank.');

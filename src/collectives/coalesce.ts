@@ -1,4 +1,4 @@
-/** Several tensors as one, so that small ones do not cost a round trip each. */
+/** Combines several tensors into one, so that small ones do not cost a round trip each. */
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { copyInto, dtypeOf, emptyLike, view, type TypedArray } from './dtypes.ts';
@@ -6,7 +6,7 @@ import type { OpOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { Work } from './work.ts';
 
-/** One array of all `parts`, each at its cut. */
+/** One array of all `parts`, each at its displacement. */
 export function concatenate<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
   const flat = emptyLike(parts[0]!, displacements.at(-1)!);
   parts.forEach((part, i) => copyInto(flat, part, displacements[i]!));
@@ -27,11 +27,12 @@ export function split<T extends TypedArray>(flat: T, displacements: Displacement
 }
 
 /**
- * Runs an in-place collective once per kind of array in `tensors`, on all arrays of that kind
+ * Runs an in-place collective once per array type in `tensors`, on all arrays of that type
  * together.
  *
- * @param check checks the call for one kind; what it returns issues it, once all kinds are checked.
- * @throws UsageError where there is none.
+ * @param check checks the call for one type; the function that it returns issues it, once all
+ *   types are checked.
+ * @throws UsageError where `tensors` is empty.
  */
 export function coalesce<T extends readonly TypedArray[], Options extends OpOptions>(
   tensors: T,

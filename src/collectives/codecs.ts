@@ -1,23 +1,22 @@
 /**
- * Codecs: how the float32 values of an all-reduce travel in fewer bytes. Each hop of the ring
- * decodes what comes, adds its own in float32 and encodes the sum for the next; who owns a chunk
- * encodes it once and takes over what it decodes itself.
+ * Codecs encode the float32 values of an all-reduce in fewer bytes. At each hop of the ring a rank
+ * decodes the received values, adds its own in float32 and encodes the sum for the next rank. The
+ * owner of a chunk encodes the final sum once and replaces its own values by the decoded ones.
  *
- * A codec's rounding is idempotent: what was decoded encodes to the same bytes again, on every
- * machine. So it makes no difference to the bits that ranks end with whether a finished chunk is
- * forwarded as it came or encoded anew.
+ * A codec's rounding is idempotent: decoded values encode to the same bytes again, on every
+ * machine. So a finished chunk may be forwarded as received or encoded again, with the same result.
  *
- * Both lose something at each hop. What this rank lost can be told (`lost`), for who adds it to the
- * next step's values: error feedback (Seide et al., "1-Bit Stochastic Gradient Descent",
- * Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other Gradient
- * Compression Schemes", ICML 2019).
+ * Both codecs round at each hop. `residual` receives what this rank's rounding removed, so that the
+ * caller can add it to the next step's values: error feedback (Seide et al., "1-Bit Stochastic
+ * Gradient Descent", Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other
+ * Gradient Compression Schemes", ICML 2019).
  */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { JobCodec } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 
-/** How the values of an all-reduce travel: `fp32` is as they are. */
+/** Encoding of the values of an all-reduce: `fp32` does not encode. */
 export type CodecName = Exclude<JobCodec, 'powersgd'>;
 
 /**
@@ -25,18 +24,18 @@ export type CodecName = Exclude<JobCodec, 'powersgd'>;
  * payload.
  */
 export interface Codec {
-  /** What frames and messages call the values. */
+  /** Dtype code in frames and error messages. */
   readonly code: DtypeCode;
   /** Most elements in a frame. */
   readonly maxSegment: number;
-  /** Of a payload of so many elements. */
+  /** Bytes of a payload of that many elements. */
   bytesOf(elements: number): number;
-  /** Elements in a payload; not a whole number where there is no such payload. */
+  /** Elements in a payload; NaN or a fraction if no payload has that size. */
   elementsOf(bytes: number): number;
-  /** @param lost takes `values` less what they are decoded to; 0 where that is not finite. */
-  encode(values: Float32Array, frame: ArrayBuffer, lost: Float32Array | null): void;
+  /** @param residual receives `values` minus their decoded values; 0 where that is not finite. */
+  encode(values: Float32Array, frame: ArrayBuffer, residual: Float32Array | null): void;
   decode(frame: ArrayBuffer, into: Float32Array): void;
-  /** Adds what is decoded. */
+  /** Adds the decoded values. */
   addTo(into: Float32Array, frame: ArrayBuffer): void;
 }
 
@@ -44,35 +43,36 @@ const MAX_PAYLOAD_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 const HALF_BYTES = Uint16Array.BYTES_PER_ELEMENT;
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** Bits of mantissa that a float32 has and a half has not. */
+/** Bits of mantissa that a float32 has and a half does not. */
 const DROPPED_HALF_BITS = 13;
 const FLOAT_EXPONENT_BIAS = 127;
 const FLOAT_MANTISSA_BITS = 23;
-/** A segment's largest value is scaled to [2^14, 2^15), which rounding cannot bring to infinity. */
+/**
+ * A segment's largest value is scaled to [2^14, 2^15), so that rounding cannot make it infinite.
+ */
 const LARGEST_HALF_EXPONENT = 14;
 
 /**
  * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two,
- * whose exponent is an int16 in front of them. So the segment's largest value neither overflows nor
- * loses bits, whatever its magnitude; values 2^28 times smaller become subnormal halves. A segment
- * with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on become
- * infinite. So has a segment whose largest value would be rounded to 2^128. Our own conversion and
- * not Float16Array's, which leaves to the browser what becomes of a NaN's bits, and which not every
- * browser has.
+ * whose exponent precedes them as an int16. So the segment's largest value neither overflows nor
+ * loses bits at any magnitude; values 2^28 times smaller become subnormal halves. A segment with an
+ * infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on become infinite.
+ * The same applies to a segment whose largest value would be rounded to 2^128. It does not use
+ * Float16Array, which not every browser has, and whose NaN bits depend on the browser.
  */
 const fp16: Codec = {
   code: DtypeCode.FLOAT32_AS_FLOAT16,
   maxSegment: MAX_PAYLOAD_BYTES / HALF_BYTES - 1,
   bytesOf: (elements) => (elements === 0 ? 0 : (1 + elements) * HALF_BYTES),
   elementsOf: (bytes) => (bytes === 0 ? 0 : bytes === HALF_BYTES ? Number.NaN : bytes / HALF_BYTES - 1),
-  encode: (values, frame, lost) => {
+  encode: (values, frame, residual) => {
     if (values.length === 0) return;
     const { exponent, halves } = fp16Views(frame, values.length);
     exponent[0] = sharedExponent(values);
     toHalf(values, halves, exponent[0]);
-    if (lost === null) return;
-    fromHalf(halves, lost, exponent[0]);
-    toResidual(values, lost);
+    if (residual === null) return;
+    fromHalf(halves, residual, exponent[0]);
+    toResidual(values, residual);
   },
   decode: (frame, into) => {
     if (into.length === 0) return;
@@ -86,18 +86,18 @@ const fp16: Codec = {
   },
 };
 
-/** A segment's worth of decoded halves: conversions and sums run faster apart. */
+/** Decoded halves of one segment: conversions and sums are faster in separate loops. */
 const scratch = new Float32Array(fp16.maxSegment);
 
 /**
- * The exponent of a segment's largest value after rounding, so that decoded values have the same,
- * relative to a half's.
+ * The exponent of a segment's largest value after rounding, relative to a half's, so that decoded
+ * values have the same.
  */
 function sharedExponent(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   let largest = 0;
   for (let i = 0; i < bits.length; i++) {
-    // As whole numbers, magnitudes have the order of their values, and NaN is the largest.
+    // As integers, magnitudes have the order of their values, and NaN is the largest.
     const magnitude = bits[i]! & 0x7fffffff;
     if (magnitude > largest) largest = magnitude;
   }
@@ -111,8 +111,8 @@ function sharedExponent(values: Float32Array): number {
 }
 
 /**
- * Replaces decoded values by residuals, `values` minus decoded; by 0 where that is not finite: no
- * step may inherit it.
+ * Replaces decoded values by residuals, `values` minus decoded; by 0 if that is not finite, so that
+ * no later step receives it.
  */
 function toResidual(values: Float32Array, decoded: Float32Array): void {
   for (let i = 0; i < values.length; i++) {
@@ -122,37 +122,37 @@ function toResidual(values: Float32Array, decoded: Float32Array): void {
 }
 
 /**
- * Elements that share a scale in int8. The larger, the fewer bytes, and the coarser are small
- * values beside large ones: of gradients of the mlp on MNIST, blocks of 32, 128, 512 and a whole
- * segment lose 0.6, 0.75, 0.9 and 1.3 % (root mean square) of 3.56, 3.88, 3.97 and 4.0 times fewer
- * bytes.
+ * Elements that share a scale in int8. Larger blocks need fewer bytes and round small values next
+ * to large ones more coarsely: for gradients of the mlp on MNIST, blocks of 32, 128, 512 and a
+ * whole segment lose 0.6, 0.75, 0.9 and 1.3 % (root mean square) and send 3.56, 3.88, 3.97 and 4.0
+ * times fewer bytes.
  */
 export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
 const INT8_MAX = 127;
 /**
- * Bits of mantissa that scales lack. With 17 that are left and 7 of an int8, products of the two
- * are exact in float32, so that the largest value of a block is decoded to 127 scales exactly, and
- * encoding it again finds the same scale.
+ * Bits of mantissa that scales lack. The product of the remaining 17 bits and the 7 of an int8 is
+ * exact in float32. So the largest value of a block is decoded to exactly 127 scales, and encoding
+ * it again finds the same scale.
  */
 const DROPPED_SCALE_BITS = 7;
 const DROPPED_SCALE_MASK = (1 << DROPPED_SCALE_BITS) - 1;
 /**
- * Adding it to a double, and taking it away, rounds to a whole number, ties to even: from 2^52 on
- * there are no others.
+ * Adding and subtracting it rounds a double to an integer, ties to even: doubles from 2^52 on are
+ * integers.
  */
 const ROUND_TO_INTEGER = 1.5 * 2 ** 52;
 /**
- * Where scales are normal numbers and 127 of them no infinity: a block of smaller values is zero,
- * one of larger values NaN.
+ * Range in which scales are normal numbers and 127 of them finite: a block of smaller values
+ * becomes zero, one of larger values NaN.
  */
 const SMALLEST = bitsOf(INT8_MAX * 2 ** -126);
 const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 
 /**
- * A quarter of the bytes: 8-bit whole numbers, and for each block of {@link INT8_BLOCK} a float32
- * scale, a 127th of its largest magnitude, rounded up; all scales go first. What is lost is at most
- * half a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 is NaN as a whole, so
+ * A quarter of the bytes: 8-bit integers, and for each block of {@link INT8_BLOCK} a float32 scale,
+ * a 127th of its largest magnitude, rounded up; all scales come first. The residual is at most half
+ * a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 becomes NaN as a whole, so
  * that none is hidden.
  */
 const int8: Codec = {
@@ -163,7 +163,7 @@ const int8: Codec = {
     const elements = bytes - Math.ceil(bytes / INT8_BLOCK_BYTES) * SCALE_BYTES;
     return elements >= 0 && int8.bytesOf(elements) === bytes ? elements : Number.NaN;
   },
-  encode: (values, frame, lost) => {
+  encode: (values, frame, residual) => {
     const { length } = values;
     const bits = new Uint32Array(values.buffer, values.byteOffset, length);
     const { scales, scaleBits, levels } = int8Views(frame, length);
@@ -171,7 +171,7 @@ const int8: Codec = {
       const end = Math.min(start + INT8_BLOCK, length);
       let largest = 0;
       for (let i = start; i < end; i++) {
-        // As whole numbers, magnitudes have the order of their values, and NaN is the largest.
+        // As integers, magnitudes have the order of their values, and NaN is the largest.
         const magnitude = bits[i]! & 0x7fffffff;
         if (magnitude > largest) largest = magnitude;
       }
@@ -185,11 +185,11 @@ const int8: Codec = {
         const perScale = 1 / scales[block]!;
         for (let i = start; i < end; i++) levels[i] = values[i]! * perScale + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
       }
-      if (lost === null) continue;
+      if (residual === null) continue;
       const scale = scales[block]!;
-      // A block that is NaN leaves nothing to the next step.
-      if (Number.isNaN(scale)) lost.fill(0, start, end);
-      else for (let i = start; i < end; i++) lost[i] = values[i]! - levels[i]! * scale;
+      // A NaN block leaves no residual.
+      if (Number.isNaN(scale)) residual.fill(0, start, end);
+      else for (let i = start; i < end; i++) residual[i] = values[i]! - levels[i]! * scale;
     }
   },
   decode: (frame, into) => {
@@ -214,7 +214,7 @@ const int8: Codec = {
 
 const CODECS: Record<CodecName, Codec | null> = { fp32: null, fp16, int8 };
 
-/** @throws UsageError where there is none of that name. */
+/** @throws UsageError for an unknown name. */
 export function codecOf(name: CodecName): Codec | null {
   if (Object.hasOwn(CODECS, name)) return CODECS[name];
   throw new UsageError(`There is no codec "${name}": use ${Object.keys(CODECS).join(', ')}.`);
@@ -240,7 +240,7 @@ function int8Views(frame: ArrayBuffer, length: number) {
   };
 }
 
-/** Of a float32. */
+/** Bits of a float32. */
 function bitsOf(value: number): number {
   return new Uint32Array(Float32Array.of(value).buffer)[0]!;
 }

@@ -1,4 +1,4 @@
-/** The tensors that collectives take: typed arrays, each of one dtype. */
+/** Dtypes of the typed arrays that collectives accept. */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 
@@ -25,7 +25,7 @@ function dtype(code: DtypeCode, name: string, array: Dtype['array'] & { BYTES_PE
   return { code, name, array, bytes: array.BYTES_PER_ELEMENT, isInteger: !name.startsWith('float') };
 }
 
-/** JavaScript has no array of halves everywhere: their bits travel in a Uint16Array. */
+/** Not every browser has an array of halves, so their bits are in a Uint16Array. */
 const FLOAT16 = dtype(DtypeCode.FLOAT16, 'float16', Uint16Array);
 
 const DTYPES: readonly Dtype[] = [
@@ -45,15 +45,15 @@ const BY_ARRAY = new Map<unknown, Dtype>(DTYPES.map((entry) => [entry.array, ent
 export type { Dtype };
 
 /**
- * The dtype of a tensor: its array's, or float16 where `said` says that a Uint16Array holds halves.
+ * The dtype of a tensor: that of its array, or float16 for a Uint16Array if `option` names it.
  *
- * @throws UsageError for arrays that no collective takes, or a `said` that does not fit.
+ * @throws UsageError for arrays that collectives do not accept, or an `option` that does not fit.
  */
-export function dtypeOf(tensor: TypedArray, said?: 'float16'): Dtype {
+export function dtypeOf(tensor: TypedArray, option?: 'float16'): Dtype {
   const found = BY_ARRAY.get((tensor as unknown) instanceof Object ? tensor.constructor : null);
-  if (found && (found === FLOAT16) === (said === 'float16')) return found;
+  if (found && (found === FLOAT16) === (option === 'float16')) return found;
   const kind = Object.prototype.toString.call(tensor).slice(8, -1);
-  if (said !== undefined) throw new UsageError(`float16 values come as a Uint16Array of their bits, not as ${kind}.`);
+  if (option !== undefined) throw new UsageError(`float16 values come as a Uint16Array of their bits, not as ${kind}.`);
   throw new UsageError(
     found
       ? "A Uint16Array is taken as float16 bits: say so with dtype: 'float16', or convert it to an Int32Array."
@@ -61,18 +61,18 @@ export function dtypeOf(tensor: TypedArray, said?: 'float16'): Dtype {
   );
 }
 
-/** What is no dtype of a tensor, but of an all-reduce's frames. */
+/** Names of the encodings in frames of an all-reduce, which are not dtypes of tensors. */
 const ENCODED_NAMES: Partial<Record<DtypeCode, string>> = {
   [DtypeCode.FLOAT32_AS_FLOAT16]: 'float32 as float16',
   [DtypeCode.FLOAT32_AS_INT8]: 'float32 as int8',
 };
 
-/** `float32` for its code, for messages. */
+/** Name of a dtype for error messages, such as `float32`. */
 export function dtypeName(code: DtypeCode): string {
   return ENCODED_NAMES[code] ?? DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
 }
 
-/** Elements that a frame's payload holds at most. */
+/** Most elements in a frame's payload. */
 export function maxSegment({ bytes }: Dtype): number {
   return Math.floor((MAX_FRAME_BYTES - FRAME_HEADER_BYTES) / bytes);
 }
@@ -89,6 +89,6 @@ export function view<T extends TypedArray>(tensor: T, start: number, end: number
 
 /** Copies elements between arrays of one dtype. */
 export function copyInto(into: TypedArray, from: TypedArray, at: number): void {
-  // Both are of one dtype, which the type of `set` cannot say for a union.
+  // Both have one dtype, which the type of `set` cannot express for a union.
   (into as Float32Array).set(from as Float32Array, at);
 }

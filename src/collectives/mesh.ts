@@ -1,8 +1,8 @@
 /**
  * The links of one generation, as this rank has them: to both ring neighbours from the start, to
- * others once something is sent to them. Process groups share it; each gets the frames of its own.
- * Ranks are global here. News are passed on for all groups until the generation ends, also after
- * this rank has left its own.
+ * others once something is sent to them. Process groups share it; each receives its own frames.
+ * Ranks are global here. Flood messages are forwarded for all groups until the generation ends,
+ * even after this rank has left its own groups.
  */
 import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
@@ -10,7 +10,7 @@ import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
-import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageQueue } from './unexpectedMessages.ts';
+import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { leftOf, rightOf } from './plans/ringPlan.ts';
 
 interface MeshOptions {
@@ -18,36 +18,31 @@ interface MeshOptions {
   worldSize: number;
   /** Membership generation; frames of another are dropped. */
   generation: number;
-  /** Links that are up, by rank: to both ring neighbours at least. */
+  /** Open links, by rank: to both ring neighbours at least. */
   links: ReadonlyMap<number, Link>;
-  /** Opens a link to a rank that has none yet. The other end gets it by {@link Mesh.accept}. */
+  /** Opens a link to a rank without one. The other end adds it by {@link Mesh.accept}. */
   connect?: (rank: number) => Promise<Link>;
   /**
-   * Makes an id for news that no other rank can guess. The default counts from 0, for ranks that
-   * trust each other.
+   * Creates an id of a flood message that no other rank can guess. The default counts from 0, for
+   * ranks that trust each other.
    */
-  newsId?: () => number;
+  newMessageId?: () => number;
 }
 
-/** What a process group hears of its mesh. */
+/** The events that a process group receives from its mesh. */
 export interface MeshListener {
   onframe: (header: FrameHeader, frame: ArrayBuffer, from: number) => void;
-  onspectatorupdate: (body: unknown, from: number) => void;
+  /** A flood message of a member. */
+  onmessage: (body: unknown, from: number) => void;
   /** The link to a rank is gone. */
   onlost: (peer: number, error: Error | null) => void;
-  /**
-   * A rank cannot be reached, or sent something that no rank of ours sends: `error` says which and
-   * what.
-   */
+  /** A rank cannot be reached, or sent invalid data; `error` names the rank and the reason. */
   onbroken: (peer: number, error: Error) => void;
   /** The generation is over. */
   onend: (error: Error) => void;
 }
 
-/**
- * Largest number of a group: it has two bytes in a frame. Numbers are not used again, because
- * frames may come late.
- */
+/** Largest number of a group: two bytes in a frame. Numbers are not reused: frames may be late. */
 const MAX_GROUP = 0xffff;
 
 export class Mesh {
@@ -56,9 +51,9 @@ export class Mesh {
   readonly generation: number;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
-  /** What ranks have sent ahead of this rank's calls, in all groups. */
-  readonly parkedCollectives: UnexpectedMessageQueue;
-  readonly parkedMessages: UnexpectedMessageQueue;
+  /** Limits of unexpected messages, over all groups. */
+  readonly unexpectedCollectives: UnexpectedMessageLimit;
+  readonly unexpectedMessages: UnexpectedMessageLimit;
   readonly #connect: MeshOptions['connect'];
   readonly #links = new Map<number, Link>();
   /** Frames for ranks whose link is being opened. */
@@ -66,11 +61,11 @@ export class Mesh {
   readonly #groups = new Map<number, MeshListener>();
   /** Global ranks of all groups that were made, by number. */
   readonly #members: (readonly number[])[] = [];
-  readonly #flood: FloodRelay;
+  readonly #relay: FloodRelay;
   #isListening = false;
 
   /** @throws UsageError where the rank does not exist, or a ring neighbour has no link. */
-  constructor({ rank, worldSize, generation, links, connect, newsId = counter() }: MeshOptions) {
+  constructor({ rank, worldSize, generation, links, connect, newMessageId = counter() }: MeshOptions) {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
     }
@@ -85,27 +80,36 @@ export class Mesh {
     const context = { rank, worldSize, generation };
     const groupsWith = (sender: number): number =>
       [...this.#groups.keys()].filter((group) => this.#members[group]!.includes(sender)).length;
-    this.parkedCollectives = new UnexpectedMessageQueue({
-      ...{ limits: MAX_UNEXPECTED_COLLECTIVES, groupsWith, context },
+    this.unexpectedCollectives = new UnexpectedMessageLimit({
+      limits: MAX_UNEXPECTED_COLLECTIVES,
+      groupsWith,
+      context,
       what: `collectives that rank ${rank} has not called yet`,
     });
-    this.parkedMessages = new UnexpectedMessageQueue({
-      ...{ limits: MAX_UNEXPECTED_MESSAGES, groupsWith, context, what: 'messages that nobody has asked for' },
+    this.unexpectedMessages = new UnexpectedMessageLimit({
+      limits: MAX_UNEXPECTED_MESSAGES,
+      groupsWith,
+      context,
+      what: `messages that rank ${rank} does not receive yet`,
     });
     this.#connect = connect;
     for (const [peer, link] of links) this.#links.set(peer, link);
-    this.#flood = new FloodRelay({
-      ...{ rank, worldSize, generation, links: this.#links, neighbours: new Set(neighbours), newId: newsId },
+    this.#relay = new FloodRelay({
+      rank,
+      worldSize,
+      generation,
+      links: this.#links,
+      neighbours: new Set(neighbours),
+      newId: newMessageId,
       membersOf: (group) => this.#members[group],
     });
   }
 
   /**
-   * Makes a group of `members` hear its frames. Groups are numbered in the order they are made, the
-   * same on all ranks.
+   * Registers the listener of a new group. Groups are numbered in order of their creation, which is
+   * the same on all ranks.
    *
-   * @throws UsageError where a frame has no number for the group: another group's would end the
-   *   world.
+   * @throws UsageError where all numbers are in use: a wrong number would end the world.
    */
   register(listener: MeshListener, members: readonly number[]): number {
     if (this.#members.length > MAX_GROUP) {
@@ -118,19 +122,19 @@ export class Mesh {
     return group;
   }
 
-  /** Begins to hear the links; the first group must not miss what has come already. Idempotent. */
+  /** Starts to receive frames, once the first group is registered. Idempotent. */
   listen(): void {
     if (this.#isListening) return;
     this.#isListening = true;
     for (const [peer, link] of this.#links) this.#attach(peer, link);
   }
 
-  /** The group hears no more. */
+  /** Removes the listener of a group. */
   unregister(group: number): void {
     this.#groups.delete(group);
   }
 
-  /** Takes over a link that was opened by this rank or by `peer`. */
+  /** Adds a link that was opened by this rank or by `peer`. */
   accept(peer: number, link: Link): void {
     if (this.#links.has(peer)) return;
     this.#links.set(peer, link);
@@ -141,24 +145,24 @@ export class Mesh {
   }
 
   /**
-   * Sends to any rank, opening a link first where there is none. Resolves when more may come;
-   * failures go to `onlost`.
+   * Sends to any rank; opens a missing link. Resolves when more may be sent; failures are
+   * reported by `onlost` and `onbroken`.
    */
   send(peer: number, frame: ArrayBuffer): Promise<void> {
     const link = this.#links.get(peer);
     if (!link) return this.#open(peer, frame);
     return link.send(frame).catch((error: unknown) => {
-      // Of a link that is gone `onclose` has told.
+      // `onclose` reports closed links.
       if (!(error instanceof PeerGoneError)) this.#broken(peer, asError(error));
     });
   }
 
-  /** The link to a rank, where there is one. */
+  /** The link to a rank; `null` if it is missing. */
   linkTo(peer: number): Link | null {
     return this.#links.get(peer) ?? null;
   }
 
-  /** Ends all groups, here: their generation is over. Links are left to whoever made them. */
+  /** Ends all groups of this rank with their generation. Their owner closes the links. */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);
     this.#isListening = false;
@@ -168,9 +172,9 @@ export class Mesh {
     }
   }
 
-  /** Tells every rank that can be reached, not this one. */
-  spread(group: number, body: unknown): void {
-    this.#flood.spread(group, body);
+  /** Sends a message to all other ranks over the flood relay. */
+  flood(group: number, body: unknown): void {
+    this.#relay.send(group, body);
   }
 
   #open(peer: number, frame: ArrayBuffer): Promise<void> {
@@ -193,7 +197,7 @@ export class Mesh {
   }
 
   #attach(peer: number, link: Link): void {
-    // First what has come, which may be the reason for the close behind it.
+    // Queued frames come first: one of them may explain the close that follows.
     link.onframe = (frame) => {
       try {
         this.#receive(frame, peer);
@@ -201,7 +205,7 @@ export class Mesh {
         this.#broken(peer, this.#explain(error, peer));
       }
     };
-    // What came may have ended the generation.
+    // A queued frame may have ended the generation.
     if (!this.#isListening) return;
     link.onclose = (error) => {
       this.#links.delete(peer);
@@ -216,29 +220,30 @@ export class Mesh {
       case FrameKind.DATA:
       case FrameKind.READY:
       case FrameKind.CALL:
-        // A group that has ended here gets late frames: nobody wants them.
+        // Late frames of a group that has ended here are dropped.
         return this.#groups.get(header.group)?.onframe(header, frame, from);
       case FrameKind.FLOOD:
-        return this.#hear(frame, header, from);
+        return this.#receiveMessage(frame, header, from);
       case FrameKind.HELLO:
       case FrameKind.HELLO_ACK:
-        throw new ProtocolError(`Rank ${from} greeted again on a link that is up.`, {
-          ...{ rank: this.rank, worldSize: this.worldSize, generation: this.generation },
+        throw new ProtocolError(`Rank ${from} sent a second HELLO on an open link.`, {
+          rank: this.rank,
+          worldSize: this.worldSize,
+          generation: this.generation,
         });
       default:
         header.kind satisfies never;
     }
   }
 
-  #hear(frame: ArrayBuffer, header: FrameHeader, from: number): void {
-    const news = this.#flood.receive(frame, header, from);
-    if (news === null) return;
+  #receiveMessage(frame: ArrayBuffer, header: FrameHeader, from: number): void {
+    const message = this.#relay.receive(frame, header, from);
+    if (message === null) return;
     try {
-      this.#groups.get(news.group)?.onspectatorupdate(news.body, news.origin);
+      this.#groups.get(message.group)?.onmessage(message.body, message.origin);
     } catch (error) {
-      // A rank that is no member of the group cannot check what it passes on, and does not answer
-      // for it.
-      if (news.origin === from || !v.isValiError(error)) throw error;
+      // A rank outside the group cannot check the messages that it forwards, so it is not to blame.
+      if (message.origin === from || !v.isValiError(error)) throw error;
     }
   }
 
@@ -246,11 +251,15 @@ export class Mesh {
     for (const group of [...this.#groups.values()]) group.onbroken(peer, error);
   }
 
-  /** Errors of ours are sentences; what a schema or a typed array says of bad bytes is none. */
+  /**
+   * Wraps errors of schemas and typed arrays about bad bytes; own errors are returned as they are.
+   */
   #explain(error: unknown, from: number): Error {
     if (error instanceof PeergradError) return error;
-    return new ProtocolError(`Rank ${from} sent something that cannot be read: ${messageOf(error)}.`, {
-      ...{ rank: this.rank, worldSize: this.worldSize, generation: this.generation },
+    return new ProtocolError(`Rank ${from} sent a frame that cannot be read: ${messageOf(error)}.`, {
+      rank: this.rank,
+      worldSize: this.worldSize,
+      generation: this.generation,
     });
   }
 }

@@ -1,22 +1,22 @@
-/** What the calls of a process group may be told. Names are torch.distributed's, in camelCase. */
+/** Options of a process group's calls. Names are torch.distributed's, in camelCase. */
 import type { ReduceOp } from '../protocol/frame.ts';
 import type { Clock } from '../util/clock.ts';
 import type { CodecName } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
 export interface ProcessGroupOptions {
-  /** Which of its browser's tabs in the world the rank is, and of how many; default 0 of 1. */
+  /** Number of this tab among those of its browser, and their count; default 0 of 1. */
   localRank?: number;
   localWorldSize?: number;
   timeoutMs?: number;
-  /** Most elements in a frame's payload; smaller than the default only to test. */
+  /** Most elements in a frame's payload; smaller than the default only in tests. */
   segmentElements?: number;
   clock?: Clock;
 }
 
 export interface OpOptions {
   timeoutMs?: number | undefined;
-  /** That a Uint16Array holds IEEE half floats. */
+  /** Marks a Uint16Array as IEEE half floats. */
   dtype?: 'float16' | undefined;
 }
 
@@ -25,7 +25,7 @@ export type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
 export interface ReduceOptions extends OpOptions {
   /** SUM by default. */
   op?: ReduceOp;
-  /** With PREMUL_SUM: what this rank's values are multiplied by first. */
+  /** Factor of this rank's values with PREMUL_SUM. */
   factor?: number;
 }
 
@@ -33,44 +33,44 @@ export interface AllReduceOptions extends ReduceOptions {
   /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
-   * How float32 values travel where the ring is what carries them, the same on every rank; `fp32`
-   * by default. What other algorithms carry is too small, or the world too large, for it to pay:
-   * that goes as it is.
+   * Encoding of float32 values on the ring, the same on every rank; `fp32` by default. Other
+   * algorithms carry tensors that are too small, or worlds that are too large, for encoding to pay;
+   * they do not encode.
    */
   codec?: CodecName;
   /**
-   * As long as the tensor: takes what this rank's rounding took away from the sum, zeros where
-   * nothing was encoded. Added to the next tensor, it is not lost (error feedback): over all ranks,
-   * tensors before less the sum (of AVG, less worldSize averages) are what `lost` adds up to. 0
-   * where that is not finite. Undefined where the op fails.
+   * As long as the tensor: receives what this rank's rounding removed from the sum, zeros if
+   * nothing was encoded. Added to the next tensor, it is sent later (error feedback). Summed over
+   * all ranks, the residuals are the tensors before less the sum (for AVG, less worldSize
+   * averages). 0 where that is not finite. Undefined if the op fails.
    */
-  lost?: Float32Array | null;
+  residual?: Float32Array | null;
 }
 
 export interface RootedOptions {
   /**
-   * `direct`: between the root and each rank, as a parameter server does. By default what is
-   * fastest.
+   * `direct`: between the root and each rank, as a parameter server does. By default the fastest
+   * algorithm.
    */
   algorithm?: 'direct';
 }
 
 export interface SizesOptions extends OpOptions {
   /**
-   * Elements of each rank's part, the same list on every rank; by default all are as large as this
-   * rank's.
+   * Elements of each rank's part, the same list on every rank; by default all parts have the size
+   * of this rank's.
    */
   sizes?: readonly number[];
 }
 
 export interface AllToAllOptions extends OpOptions {
-  /** Elements for, and from, each rank; by default equal parts. */
+  /** Elements sent to, and received from, each rank; by default equal parts. */
   inputSplits?: readonly number[];
   outputSplits?: readonly number[];
 }
 
 export interface MessageOptions extends OpOptions {
-  /** Receives take messages of their own tag only. 0 .. 65 535, 0 by default. */
+  /** A receive only matches messages with its tag. 0 .. 65 535, 0 by default. */
   tag?: number;
 }
 

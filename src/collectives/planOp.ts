@@ -1,6 +1,6 @@
 /**
- * One collective in flight: runs this rank's plan, driven by arriving segments. A move begins as
- * soon as those before it that touch the same elements are through with them, so segments of one
+ * Data of one collective in flight: runs this rank's plan, driven by arriving segments. A move
+ * starts as soon as the earlier moves on the same elements are done with them, so segments of one
  * chunk travel while others are combined.
  */
 import {
@@ -25,57 +25,49 @@ interface PlanOpOptions {
   descriptor: OpDescriptor;
   dtype: Dtype;
   plan: Plan;
-  /** What sends read from. The same array as `target` where a collective works in place. */
+  /** Array that sends read; the same as `target` if a collective works in place. */
   source: TypedArray;
-  /** What receives write to. */
+  /** Array that receives write. */
   target: TypedArray;
-  /** How values travel, of an all-reduce by the ring; `null`: as they are. */
+  /** Encoding of an all-reduce on the ring; `null`: none. */
   codec: Codec | null;
-  /** Takes what was lost where this rank has encoded a sum, as long as the target. */
-  lost: Float32Array | null;
+  /** Receives the residual of sums that this rank encodes; as long as the target. */
+  residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;
   /**
-   * The header of the op's DATA frames; what says which segment one carries is written into it.
-   * Taken over.
+   * The header of the op's DATA frames. The op takes it over and writes each segment's fields to
+   * it.
    */
   header: FrameHeader;
-  /**
-   * Hands a frame to a rank. Resolves when that rank wants more; rejects where the op must not go
-   * on.
-   */
+  /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
   /**
-   * The op cannot go on after a frame that was emitted. What fails in `start` and `receive` is
-   * thrown there.
+   * The op cannot continue after a frame was emitted. Errors in `start` and `receive` are thrown
+   * there.
    */
   onfailure: (error: unknown) => void;
-  /** Called for each receive once those before it that combine with the same elements are done. */
+  /** Called for each receive once earlier receives that combine with the same elements are done. */
   onturn: (peer: number) => void;
-  /** Called once, when all is sent and received. */
+  /** Called once, when everything is sent and received. */
   ondone: () => void;
   now: () => number;
 }
 
-/** A move under way. */
+/** Progress of a move. */
 interface Progress {
   readonly move: Move;
-  /**
-   * Moves that must be through with an element before this one may touch it, and those that wait so
-   * for this one.
-   */
+  /** Moves that must be done with an element before this move, and moves that wait for this one. */
   readonly before: Progress[];
   readonly after: Progress[];
-  /**
-   * Receives that must be done before it is this one's turn, and those that wait so for this one.
-   */
+  /** Receives that must be done before this one's turn, and receives that wait for this one. */
   readonly writers: Progress[];
   readonly followers: Progress[];
-  /** Elements done, from `move.start` on. */
+  /** Elements done, counted from `move.start`. */
   done: number;
-  /** Segments that have come too early to be taken. */
+  /** Segments that arrived before they could be combined. */
   readonly early: ArrayBuffer[];
-  /** Elements that have come, taken or not. */
+  /** Elements that have arrived. */
   arrived: number;
   /** When the last element was done. */
   endedAt: number | null;
@@ -83,11 +75,11 @@ interface Progress {
   spentMs: number;
 }
 
-/** What goes to one peer, in order. */
+/** Sends to one peer, in order. */
 interface Lane {
   readonly sends: Progress[];
   next: number;
-  /** A frame is on its way out, and the peer has not asked for more. */
+  /** Whether a frame is being sent and the peer has not asked for more. */
   isBusy: boolean;
 }
 
@@ -99,27 +91,25 @@ export class PlanOp {
   readonly #receives = new Map<number, Progress>();
   readonly #lanes = new Map<number, Lane>();
   readonly #combine: Reducer | null;
-  /**
-   * Whether a transfer says how long it is, and is made even of nothing: only its two ends know.
-   */
-  readonly #areLengthsTold: boolean;
-  /** Moves that are not done. */
+  /** Whether transfers carry their length, also 0: in an all-to-all only the two ends know it. */
+  readonly #carriesLengths: boolean;
+  /** Number of moves that are not done. */
   #remaining: number;
   #busyLanes = 0;
   #isStarted = false;
   #isDone = false;
-  /** The segment that was just taken: where it goes on as it is, its frame does too. */
+  /** The segment just combined: if it is sent on unchanged, its frame is reused. */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
-  /** @throws UsageError where the reduction makes no sense for the dtype. */
+  /** @throws UsageError where the dtype does not support the reduction. */
   constructor(options: PlanOpOptions) {
     this.#options = options;
     this.descriptor = options.descriptor;
     const { plan, dtype, descriptor, source, target } = options;
     this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reducerFor(dtype, descriptor.reduceOp);
-    this.#areLengthsTold = descriptor.op === OpCode.ALL_TO_ALL;
+    this.#carriesLengths = descriptor.op === OpCode.ALL_TO_ALL;
     this.#moves = plan
-      .filter((move) => this.#areLengthsTold || lengthOf(move) > 0)
+      .filter((move) => this.#carriesLengths || lengthOf(move) > 0)
       .map((move) => ({
         ...{ move, before: [], after: [], writers: [], followers: [] },
         ...{ done: 0, early: [], arrived: 0, endedAt: null, spentMs: 0 },
@@ -144,7 +134,7 @@ export class PlanOp {
     });
   }
 
-  /** Sends what this rank may send before it has heard anything. */
+  /** Sends what this rank can send before it receives anything. */
   start(): void {
     this.#isStarted = true;
     for (const { move, writers } of this.#moves) {
@@ -154,7 +144,7 @@ export class PlanOp {
     this.#settle();
   }
 
-  /** Bytes that this rank gets from, or sends to, a peer in the whole op. */
+  /** Bytes that this rank receives from, or sends to, a peer in the whole op. */
   bytes(kind: Move['kind'], peer: number): number {
     return this.#moves.reduce((sum, { move }) => {
       const isIt = move.kind === kind && move.peer === peer;
@@ -166,38 +156,36 @@ export class PlanOp {
     return [...new Set(this.#moves.map(({ move }) => move.peer))];
   }
 
-  /** When the send or receive of `step` ended; `null` if it has not, or there is none. */
+  /** When the send or receive of `step` ended; `null` if it has not ended or does not exist. */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
   }
 
-  /** Milliseconds that the receive of `step` took to combine or copy what came. */
+  /** Milliseconds of combining or copying in the receive of `step`. */
   spentOn(step: number): number {
     return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
 
-  /** Ranks whose data has not come, and how much of it has. */
+  /** Ranks whose data is missing, and how much has arrived. */
   missing(): { peer: number; received: number; expected: number }[] {
     return this.#moves
       .filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move))
       .map(({ move, arrived }) => ({ peer: move.peer, received: arrived, expected: lengthOf(move) }));
   }
 
-  /** Whether all that other ranks send is known to be as much as this rank expects. */
+  /** Whether all other ranks are known to send as much as this rank expects. */
   get isAgreed(): boolean {
-    if (!this.#areLengthsTold) return true;
+    if (!this.#carriesLengths) return true;
     return [...this.#receives.values()].every(({ arrived, endedAt }) => arrived > 0 || endedAt !== null);
   }
 
-  /** Whether both ends of a frame's transfer mean the same length, as far as it says. */
+  /** Whether both ends of a frame's transfer expect the same length, if it carries one. */
   expects({ kind, step, count }: FrameHeader, from: number): boolean {
     const progress = this.#receives.get(transferKey(from, step));
-    return kind !== FrameKind.DATA || !this.#areLengthsTold || !progress || count === lengthOf(progress.move);
+    return kind !== FrameKind.DATA || !this.#carriesLengths || !progress || count === lengthOf(progress.move);
   }
 
-  /**
-   * Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError
-   */
+  /** Receives a DATA frame of this op with a matching descriptor. @throws ProtocolError */
   receive({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
     const elements = this.#elementsOf(frame);
     const progress = this.#receives.get(transferKey(from, step));
@@ -213,7 +201,7 @@ export class PlanOp {
     this.#settle();
   }
 
-  /** Takes all that has come and whose turn it is. */
+  /** Combines all segments that have arrived and whose turn it is. */
   #take(progress: Progress): void {
     const { codec } = this.#options;
     const { move, early } = progress;
@@ -234,21 +222,24 @@ export class PlanOp {
     }
   }
 
-  /** Combined values stay in their frame, too. */
+  /** Combines or copies a segment; combined values are also kept in its frame. */
   #takePlain(frame: ArrayBuffer, how: Move['how'], start: number): void {
     const { dtype, target, worldSize } = this.#options;
     const values = new dtype.array(frame, FRAME_HEADER_BYTES);
     if (how !== 'copy') {
       this.#combine!(values, target, start);
       if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
-      // Here every rank combines the last two parts itself. Other algorithms copy what one rank has
-      // combined.
+      // Here every rank combines the last two parts itself; with other algorithms one rank combines
+      // and the others copy.
       if (how === 'combine-last' && this.descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
   }
 
-  /** What is final stays in its frame, and the target has what all others will decode from it. */
+  /**
+   * Combines or copies an encoded segment. A final sum stays in its frame, and the target receives
+   * the values that all other ranks will decode.
+   */
   #takeEncoded(codec: Codec, frame: ArrayBuffer, how: Move['how'], start: number, end: number): void {
     const { dtype, worldSize } = this.#options;
     const values = this.#floats(start, end);
@@ -256,11 +247,11 @@ export class PlanOp {
     codec.addTo(values, frame);
     if (how === 'combine') return;
     if (this.#isAverage) divide(values, dtype, worldSize);
-    const lost = this.#lostIn(start, end);
-    codec.encode(values, frame, lost);
+    const residual = this.#residualIn(start, end);
+    codec.encode(values, frame, residual);
     codec.decode(frame, values);
-    // What the other ranks have lost is of the sum.
-    if (this.#isAverage && lost) for (let i = 0; i < lost.length; i++) lost[i]! *= worldSize;
+    // Residuals count for the sum, as those of the other ranks do.
+    if (this.#isAverage && residual) for (let i = 0; i < residual.length; i++) residual[i]! *= worldSize;
   }
 
   #wake(progress: Progress): void {
@@ -268,7 +259,7 @@ export class PlanOp {
     else this.#take(progress);
   }
 
-  /** Sends to `peer` what may go. */
+  /** Sends to `peer` all segments that are ready. */
   #pump(peer: number): void {
     const lane = this.#lanes.get(peer)!;
     const { segmentElements } = this.#options;
@@ -284,7 +275,7 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      // One promise a frame: this runs for each.
+      // One promise per frame, because this runs for each.
       this.#options.emit(peer, frame).then(() => this.#sent(lane, peer), this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
     }
@@ -301,24 +292,25 @@ export class PlanOp {
     }
   }
 
-  /** A segment under its header. What was just received and goes on keeps its frame. */
+  /** A segment in a frame. If the segment was just received, its frame is reused. */
   #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
     const { source, dtype, codec, header } = this.#options;
     header.step = move.step;
     header.offset = done;
-    if (this.#areLengthsTold) header.count = lengthOf(move);
+    if (this.#carriesLengths) header.count = lengthOf(move);
     const taken = this.#taken;
     if (taken?.start === start && taken.end === end && source === this.#options.target) {
       this.#taken = null;
       writeHeader(taken.frame, header);
-      if (codec && move.how !== 'copy') codec.encode(this.#floats(start, end), taken.frame, this.#lostIn(start, end));
+      if (codec && move.how !== 'copy')
+        codec.encode(this.#floats(start, end), taken.frame, this.#residualIn(start, end));
       return taken.frame;
     }
     const frame = createFrame(header, this.#bytesOf(end - start));
     if (codec) {
-      // What is final was decoded once: to encode it again loses nothing more, and gives the same
+      // Final values were decoded once: encoding them again loses nothing and results in the same
       // bytes.
-      codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#lostIn(start, end));
+      codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#residualIn(start, end));
     } else {
       copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
     }
@@ -329,26 +321,26 @@ export class PlanOp {
     return this.descriptor.reduceOp === ReduceOp.AVG;
   }
 
-  /** Of a payload. */
+  /** Bytes of a payload. */
   #bytesOf(elements: number): number {
     const { codec, dtype } = this.#options;
     return codec ? codec.bytesOf(elements) : elements * dtype.bytes;
   }
 
-  /** In a frame; no whole number where it is none of this op's. */
+  /** Elements in a frame; not an integer if the frame does not belong to this op. */
   #elementsOf({ byteLength }: ArrayBuffer): number {
     const { codec, dtype } = this.#options;
     const bytes = byteLength - FRAME_HEADER_BYTES;
     return codec ? codec.elementsOf(bytes) : bytes / dtype.bytes;
   }
 
-  /** Part of the target, of an op with a codec: those are of float32, in place. */
+  /** Part of the target of an op with a codec, which is float32 and in place. */
   #floats(start: number, end: number): Float32Array {
     return view(this.#options.target as Float32Array, start, end);
   }
 
-  #lostIn(start: number, end: number): Float32Array | null {
-    return this.#options.lost?.subarray(start, end) ?? null;
+  #residualIn(start: number, end: number): Float32Array | null {
+    return this.#options.residual?.subarray(start, end) ?? null;
   }
 
   #advance(progress: Progress, elements: number): void {
@@ -374,7 +366,7 @@ function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
   return lane;
 }
 
-/** Steps are 16 bits in a frame. */
+/** Step numbers have 16 bits in a frame. */
 function transferKey(peer: number, step: number): number {
   return peer * 0x10000 + step;
 }
@@ -383,9 +375,9 @@ function lengthOf({ start, end }: Move): number {
   return end - start;
 }
 
-/** Whether all moves before this one are through with elements `start` .. `end`-1. */
+/** Whether all earlier moves are done with elements `start` .. `end`-1. */
 function isClear({ before }: Progress, start: number, end: number): boolean {
-  // A loop: asked for each frame, and a callback would be made for each.
+  // A loop, because this runs for each frame and a callback would be allocated each time.
   for (const { move, done } of before) {
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
   }

@@ -2,11 +2,11 @@
  * Messages between two ranks of a group: torch.distributed's send and recv, with tags, and receives
  * from any rank.
  *
- * A send is synchronous, as gloo's and MPI_Ssend: it ends once the receiver has posted its receive
- * and all is handed over, so that a message nobody wants is noticed. Its first EAGER bytes travel
- * ahead; the rest waits for the receiver's READY. Where many messages are ahead, only the header of
- * further ones is, so that a receiver may take them in any order. Messages of one sender and tag
- * are received in the order they were sent.
+ * A send is synchronous, as in gloo and MPI_Ssend: it ends once the receiver has posted its receive
+ * and all data is sent, so that an unwanted message is noticed. Its first EAGER_BYTES are sent
+ * ahead; the rest waits for the receiver's READY. Once many messages are ahead, further ones only
+ * send their header ahead, so that a receiver may accept them in any order. Messages of one sender
+ * and tag are received in the order of the sends.
  */
 import {
   Algorithm,
@@ -24,15 +24,15 @@ import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { UnexpectedMessageQueue } from './unexpectedMessages.ts';
+import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
 /**
- * Bytes that a message may send ahead; with the number of messages ahead it bounds what a receiver
- * parks (`parking.ts`).
+ * Bytes that a message may send ahead. Together with MAX_AHEAD it bounds the unexpected messages of
+ * a receiver (`unexpectedMessages.ts`).
  */
 const EAGER_BYTES = 64 * 1024;
-/** Messages to one rank with data ahead of its asking; of further ones only the header is. */
+/** Messages to one rank that send data ahead; further ones only send their header. */
 const MAX_AHEAD = 64;
 
 interface PointToPointEnvironment {
@@ -43,12 +43,12 @@ interface PointToPointEnvironment {
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
-  /** Of messages that nobody has asked for. */
-  parking: UnexpectedMessageQueue;
+  /** Limit of messages without a receive. */
+  unexpectedLimit: UnexpectedMessageLimit;
   /** Rejects once the group has failed. */
   transmit: (to: number, frame: ArrayBuffer, count?: (bytes: number) => void) => Promise<void>;
   fail: (error: Error) => void;
-  /** This rank itself cannot go on with the message of `call`. */
+  /** This rank cannot complete the message of `call`. */
   crash: (call: string, error: unknown) => void;
   failure: () => Error | null;
   context: () => ErrorContext;
@@ -65,10 +65,10 @@ interface Outgoing {
   readonly cancelDeadline: () => void;
 }
 
-/** Towards one rank. */
+/** Sends to one rank. */
 interface Sender {
   nextId: number;
-  /** Under way. */
+  /** Sends in flight. */
   readonly outgoing: Map<number, Outgoing>;
 }
 
@@ -137,7 +137,7 @@ export class PointToPoint {
     const cancelDeadline = clock.after(timeoutMs, () =>
       fail(
         new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: nothing that fits has come, or not all of it.`,
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: no matching message has arrived completely.`,
           { ...context(), op: call, missing: src === null ? [] : [ranks[src]!] },
         ),
       ),
@@ -161,7 +161,7 @@ export class PointToPoint {
     }
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
-    if (!known?.posted) this.#env.parking.enter(frame, this.#env.ranks[from]!);
+    if (!known?.posted) this.#env.unexpectedLimit.add(frame, this.#env.ranks[from]!);
     const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
     incoming.frames.push({ offset: header.offset, frame });
     if (known) return this.#absorb(incoming);
@@ -282,8 +282,8 @@ export class PointToPoint {
   }
 
   #unpark({ frames, from }: Incoming): void {
-    const { parking, ranks } = this.#env;
-    for (const { frame } of frames) parking.leave(frame, ranks[from]!);
+    const { unexpectedLimit, ranks } = this.#env;
+    for (const { frame } of frames) unexpectedLimit.remove(frame, ranks[from]!);
   }
 
   /** Copies what has come of a message whose receive is posted. */

@@ -1,7 +1,7 @@
 /**
- * How values are combined, one segment at a time. The result depends on its two operands alone, not
- * on their order, so that two ranks that exchange their parts end with the same bits; of a NaN,
- * once {@link unifyNaNs} has given it one bit pattern.
+ * Combines values, one segment at a time. The result does not depend on the order of the two
+ * operands, so that two ranks that exchange their parts end with the same bits; NaNs only after
+ * {@link unifyNaNs}.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
@@ -12,7 +12,8 @@ import type { Dtype, TypedArray } from './dtypes.ts';
 export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
 
 /**
- * TypeScript has no type for "any of these, the same twice": within a kernel both are of one dtype.
+ * TypeScript cannot express "one of these types, twice the same": within a kernel both have one
+ * dtype.
  */
 type Numbers = Float32Array;
 type BigInts = BigInt64Array;
@@ -24,7 +25,7 @@ const numberKernels: Partial<Record<ReduceOp, (values: Numbers, own: Numbers, at
   [ReduceOp.PRODUCT]: (values, own, at) => {
     for (let i = 0; i < values.length; i++) values[i]! *= own[at + i]!;
   },
-  // Math.min and Math.max pass NaN on from either side and order -0 below 0; `<` does neither.
+  // Math.min and Math.max propagate NaN and order -0 below 0; `<` does neither.
   [ReduceOp.MIN]: (values, own, at) => {
     for (let i = 0; i < values.length; i++) values[i] = Math.min(values[i]!, own[at + i]!);
   },
@@ -48,8 +49,8 @@ const integerProduct: Reducer = (values, own, at) => {
 };
 
 /**
- * As the ones above, but functions of their own: V8 compiles a function for the values it has seen,
- * and one that has seen bigints even once sums floats five times slower from then on.
+ * Separate functions, because V8 compiles a function for the types it has seen: after a single
+ * bigint the same function sums floats five times slower.
  */
 const bigintKernels: Partial<Record<ReduceOp, (values: BigInts, own: BigInts, at: number) => void>> = {
   [ReduceOp.SUM]: (values, own, at) => {
@@ -85,14 +86,14 @@ function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => voi
   };
 }
 
-/** Ops that add, whatever they do before or after. */
+/** The op that combines values: SUM for all ops that only scale before or after. */
 function additionOf(op: ReduceOp): ReduceOp {
   return op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM ? ReduceOp.SUM : op;
 }
 
 const BITWISE: readonly ReduceOp[] = [ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR];
 
-/** @throws UsageError where `op` is none, or makes no sense for the dtype. */
+/** @throws UsageError where `op` is NONE, or the dtype does not support it. */
 export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Reducer {
   if (BITWISE.includes(op) && !isInteger) {
     throw new UsageError(`Bitwise reductions need integers: ${name} has none.`);
@@ -124,8 +125,8 @@ export function divide(values: TypedArray, { code }: Dtype, n: number): void {
 }
 
 /**
- * Gives every NaN of a floating dtype the same bits: which a sum has depends on its operands'
- * order, and on the machine.
+ * Replaces every NaN of a floating dtype by the same bits; a sum's NaN bits depend on the order of
+ * the operands and on the machine.
  */
 export function unifyNaNs(values: TypedArray, { code }: Dtype): void {
   const { buffer, byteOffset, length } = values;

@@ -1,39 +1,37 @@
 /**
- * A bound on frames that are unexpected until this rank asks for them, over all groups of a mesh.
- * Senders keep to what they may send ahead; one that does not must not fill this rank's memory.
+ * Limit of unexpected messages: frames that arrive before this rank calls their op, over all groups
+ * of a mesh. A sender that ignores its send window must not fill this rank's memory.
  */
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Bytes unexpected of one sender's collectives: in one group twice what it may send ahead there
- * (`executor.ts`), for headers and reserved ops; and as much as it may send ahead for each further
- * group.
+ * Bytes of one sender's collectives: for the first group twice its send windows (`sendWindow.ts`),
+ * to allow for headers and reserved ops; once its send windows for each further group.
  */
 export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
 /**
- * The same of messages (`pointToPoint.ts`): some ten thousand headers beside what it may send
- * ahead.
+ * The same for messages (`pointToPoint.ts`): the data that a sender may send ahead and some ten
+ * thousand headers.
  */
 export const MAX_UNEXPECTED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
-/** More groups than these add nothing: a bound that grows with every group would bound nobody. */
+/** Further groups that raise the limit: otherwise it would grow with every group. */
 const MAX_FURTHER_GROUPS = 3;
 
-/** What a frame without payload counts for: it costs some hundred bytes here. */
+/** Least bytes that a frame counts for: even without payload it takes some hundred here. */
 const MIN_FRAME_BYTES = 512;
 
 interface UnexpectedMessageOptions {
-  /** Most bytes of one sender, by the number of groups that it shares with this rank. */
+  /** Most bytes of one sender; see {@link MAX_UNEXPECTED_COLLECTIVES}. */
   limits: { oneGroup: number; furtherGroup: number };
+  /** Number of groups that a sender shares with this rank. */
   groupsWith: (sender: number) => number;
-  /**
-   * The rest of the error's sentence, behind "Rank 3 sent more than 32 MiB, over all groups, of".
-   */
+  /** End of the error "Rank 3 sent more than 32 MiB, over all groups, of ...". */
   what: string;
   context: ErrorContext;
 }
 
-export class UnexpectedMessageQueue {
+export class UnexpectedMessageLimit {
   readonly #options: UnexpectedMessageOptions;
   /** By sender (global rank). */
   readonly #bytes = new Map<number, number>();
@@ -43,9 +41,11 @@ export class UnexpectedMessageQueue {
   }
 
   /**
-   * A frame is to be unexpected. @throws ProtocolError where its sender has unexpected too much.
+   * Counts a frame.
+   *
+   * @throws ProtocolError where its sender exceeds the limit.
    */
-  enter(frame: ArrayBuffer, from: number): void {
+  add(frame: ArrayBuffer, from: number): void {
     const { limits, what, context } = this.#options;
     const bytes = (this.#bytes.get(from) ?? 0) + weigh(frame);
     if (bytes > limits.oneGroup && bytes > this.#maxBytes(from)) {
@@ -60,8 +60,8 @@ export class UnexpectedMessageQueue {
     return limits.oneGroup + limits.furtherGroup * Math.min(Math.max(groupsWith(from) - 1, 0), MAX_FURTHER_GROUPS);
   }
 
-  /** A unexpected frame is taken, or dropped. */
-  leave(frame: ArrayBuffer, from: number): void {
+  /** Releases a frame that was received or dropped. */
+  remove(frame: ArrayBuffer, from: number): void {
     this.#bytes.set(from, this.#bytes.get(from)! - weigh(frame));
   }
 }

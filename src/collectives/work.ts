@@ -5,7 +5,7 @@ import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
 import { TimeoutError } from '../util/errors.ts';
 
-/** How an all-reduce went, as this rank saw it; times in milliseconds of the group's clock. */
+/** Course of an all-reduce on this rank; times in milliseconds of the group's clock. */
 export interface OpTrace {
   startedAt: number;
   hops: readonly HopEvent[];
@@ -19,11 +19,11 @@ export class Work<T> implements PromiseLike<T> {
   #trace: OpTrace | null = null;
   #bytesSent = 0;
 
-  /** @param name what the op calls itself in messages, e.g. `allReduce #12 (25450 float32)`. */
+  /** @param name names the op in error messages, for example `allReduce #12 (25450 float32)`. */
   constructor(name: string, clock: Clock) {
     this.#name = name;
     this.#clock = clock;
-    // A failed op that nobody awaits is no crash: its group's next op says so too.
+    // A failed op that nobody awaits must not crash; the group's next op fails with the same error.
     this.#result.promise.catch(() => {});
   }
 
@@ -33,8 +33,8 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /**
-   * When each chunk went and came, by ring step: of a finished all-reduce over the ring, `null`
-   * otherwise.
+   * When each chunk was sent and received, by ring step, for a finished all-reduce on the ring;
+   * otherwise `null`.
    */
   get trace(): OpTrace | null {
     return this.#trace;
@@ -47,7 +47,7 @@ export class Work<T> implements PromiseLike<T> {
 
   /**
    * Resolves with the result. With `timeoutMs`, rejects with TimeoutError if it takes longer; the
-   * op itself goes on until its group's deadline.
+   * op itself continues until its group's deadline.
    */
   async wait(timeoutMs?: number): Promise<T> {
     if (timeoutMs === undefined) return this.#result.promise;
@@ -67,20 +67,20 @@ export class Work<T> implements PromiseLike<T> {
     return this.#result.promise.then(onfulfilled, onrejected);
   }
 
-  /** For the process group: the op is done. */
+  /** Called by the process group when the op is done. */
   complete(value: T, trace: OpTrace | null = null): void {
     this.#completed = true;
     this.#trace = trace;
     this.#result.resolve(value);
   }
 
-  /** For the process group: the op failed. */
+  /** Called by the process group when the op failed. */
   fail(error: unknown): void {
     this.#completed = true;
     this.#result.reject(error);
   }
 
-  /** For the process group: that many more bytes went out. */
+  /** Called by the process group when more bytes are sent. */
   sent(bytes: number): void {
     this.#bytesSent += bytes;
   }

@@ -9,9 +9,9 @@ export type { OptimizerName } from '../spec/names.ts';
 export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
 
 /**
- * An optimizer for `size` parameters, its averages at zero.
+ * Creates an optimizer for `size` parameters, with averages of zero.
  *
- * @throws UsageError for an unknown name, a setting out of its range or a size that is no count.
+ * @throws UsageError for an unknown name, a setting out of its range or an invalid size.
  */
 export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
   switch (name) {

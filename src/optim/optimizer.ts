@@ -1,39 +1,39 @@
 /**
- * What an optimizer is here: PyTorch's update rules on one flat Float32Array, the same bits on
+ * The interface of optimizers: PyTorch's update rules on one flat Float32Array, the same bits on
  * every machine.
  *
- * Every rank runs the optimizer for itself on the gradient that the ring delivered, so replicas
- * stay equal only if the arithmetic does. Rules of this folder: `+ - * /` and `Math.sqrt` in
- * float64, rounded once when a value is stored in a Float32Array; never `Math.pow` or `Math.exp`,
- * whose last bits differ between engines (powers are running products).
+ * Every rank runs the optimizer itself on the averaged gradient, so replicas stay equal only if the
+ * arithmetic is exact. Rules of this folder: `+ - * /` and `Math.sqrt` in float64, rounded once
+ * when a value is stored in a Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ
+ * between engines (powers are running products).
  */
 import { MismatchError, UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 
 /**
- * Settings by PyTorch's names in camelCase, with PyTorch's defaults. An optimizer reads those that
- * it has.
+ * Settings with PyTorch's names in camelCase and PyTorch's defaults. An optimizer ignores settings
+ * that it does not have.
  */
 export interface OptimizerOptions {
   /** Step size, > 0. */
   learningRate: number;
-  /** Of `momentum` and `nesterov`: share of the old velocity that stays, in [0, 1). Default 0.9. */
+  /** `momentum` and `nesterov`: share of the old velocity that remains, in [0, 1). Default 0.9. */
   momentum?: number;
   /**
-   * Of `momentum`: share of the gradient that does not enter the velocity (nor at the first step:
-   * see torch). Default 0.
+   * `momentum`: share of the gradient that does not enter the velocity (except at the first step,
+   * as in torch). Default 0.
    */
   dampening?: number;
   /**
-   * Of `momentum`: look ahead along the velocity, as `nesterov` always does. Needs momentum > 0,
-   * dampening 0. Default false.
+   * `momentum`: whether to look ahead along the velocity, as `nesterov` always does. Needs momentum
+   * > 0 and dampening 0. Default false.
    */
   nesterov?: boolean;
-  /** Of `adam` and `adamw`: decay of the mean of gradients, in [0, 1). Default 0.9. */
+  /** `adam` and `adamw`: decay of the mean of gradients, in [0, 1). Default 0.9. */
   beta1?: number;
-  /** Of `adam` and `adamw`: decay of the mean of squared gradients, in [0, 1). Default 0.999. */
+  /** `adam` and `adamw`: decay of the mean of squared gradients, in [0, 1). Default 0.999. */
   beta2?: number;
-  /** Of `adam` and `adamw`: added to the denominator, >= 0. Default 1e-8. */
+  /** `adam` and `adamw`: added to the denominator, >= 0. Default 1e-8. */
   epsilon?: number;
   /**
    * L2 penalty added to the gradient; for `adamw` decoupled from it. Default 0, for `adamw` 0.01.
@@ -42,14 +42,11 @@ export interface OptimizerOptions {
 }
 
 /**
- * Everything that must be equal on all ranks and that a joiner or a saved run needs to go on
- * exactly.
+ * State that must be equal on all ranks; a joining rank or a saved run continues exactly from it.
  */
 export interface OptimizerState {
   readonly name: string;
-  /**
-   * Settings (the learning rate first) and counters; the optimizer's file says which index is what.
-   */
+  /** Settings (the learning rate first) and counters; each optimizer's file defines the indices. */
   readonly scalars: Float64Array<ArrayBuffer>;
   /** One array of the parameters' length for each running average. */
   readonly slots: readonly Float32Array<ArrayBuffer>[];
@@ -57,28 +54,29 @@ export interface OptimizerState {
 
 export interface Optimizer {
   /**
-   * Step size of the next `apply`. Writable, for schedules: rank 0 computes the value and sends it,
-   * because formulas with cosines or powers do not give the same bits everywhere.
+   * Step size of the next `apply`. Writable for schedules: rank 0 computes the value and sends it,
+   * because cosines and powers do not have the same bits on every machine.
    */
   learningRate: number;
   /**
-   * `params -= update(gradient)`, in place, and the state moves on by one step. `gradient` is not
-   * changed. A gradient that is not finite makes its parameter and its averages so, as in PyTorch:
-   * nothing is skipped or clipped.
+   * `params -= update(gradient)`, in place; advances the state by one step. `gradient` is not
+   * changed. A gradient that is not finite makes its parameter and its averages not finite, as in
+   * PyTorch; nothing is skipped or clipped.
    *
-   * @param ranges what to update, by default everything: parameters elsewhere and their averages
-   *   stay as they are, as those without a gradient in PyTorch (which counts their steps apart;
-   *   here they share one count).
-   * @throws UsageError if a length is not the optimizer's, or a range reaches beyond; nothing was
-   *   changed.
+   * @param ranges the elements to update, by default all. Other parameters and their averages do
+   *   not change, like those without a gradient in PyTorch (which counts their steps separately;
+   *   here all share one count).
+   * @throws UsageError if a length is not the optimizer's, or a range is out of bounds; nothing
+   *   is changed then.
    */
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
   /** Live views, not copies: hash or send them before the next `apply`. */
   state(): OptimizerState;
   /**
-   * Copies `state` in. The next `apply` does what it would have done where the state comes from.
+   * Copies `state` in. The next `apply` does the same as it would at the source of the state.
    *
-   * @throws MismatchError if it is the state of another optimizer or size; nothing was changed.
+   * @throws MismatchError if it is the state of another optimizer or size; nothing is changed
+   *   then.
    */
   load(state: OptimizerState): void;
 }
@@ -106,9 +104,9 @@ export function checkLearningRate(value: number): void {
 }
 
 /**
- * What an `apply` updates: `ranges`, or all of the `size` elements.
+ * The ranges that an `apply` updates: `ranges`, or all `size` elements.
  *
- * @throws UsageError unless both arrays have `size` elements and the ranges lie in them.
+ * @throws UsageError unless both arrays have `size` elements and the ranges are within them.
  */
 export function checkApply(
   size: number,
@@ -130,8 +128,9 @@ export function checkApply(
 }
 
 /**
- * Copies `from` into `to`, after checking that they are states of the same optimizer. @throws
- * MismatchError if not.
+ * Copies `from` into `to`.
+ *
+ * @throws MismatchError unless they are states of the same optimizer.
  */
 export function copyState(to: OptimizerState, from: OptimizerState): void {
   const same =

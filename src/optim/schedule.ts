@@ -1,24 +1,23 @@
 /**
- * How the learning rate goes over a run. Every rank works it out for itself, so the rules of this
- * folder hold: `Math.cos` and `Math.exp` are not the same on every machine, and the cosine and the
- * powers here are polynomials, which are.
+ * Learning rate schedules. Every rank computes the rate itself, so the rules of this folder hold:
+ * `Math.cos` and `Math.exp` differ between machines, and polynomials replace them here.
  */
 import type { ScheduleName } from '../spec/names.ts';
 
 interface Schedule {
-  /** The rate that it rises to; a range test has its own. */
+  /** The highest rate; a range test has its own. */
   learningRate: number;
   schedule: ScheduleName;
-  /** Steps of rising, in equal parts. */
+  /** Steps in which the rate rises linearly. */
   warmupSteps: number;
 }
 
-/** What is left at the end, of the highest rate: as GPT-3 was trained. */
+/** Share of the highest rate at the end, as in the training of GPT-3. */
 const FINAL_SHARE = 0.1;
 
 /**
- * Rates of a range test, which rises by the same factor in every step: as fastai's `lr_find` has
- * them. Lower ones teach nothing, and no job takes higher ones.
+ * Rates of a range test, which rises by the same factor in every step, as in fastai's `lr_find`.
+ * Lower rates have no effect, and no job accepts higher ones.
  */
 const LOWEST_EXPONENT = -7;
 const HIGHEST_EXPONENT = 1;
@@ -27,7 +26,7 @@ const HIGHEST_EXPONENT = 1;
  * The rate of a step.
  *
  * @param step from 0
- * @param done share of the run that is over when it begins, 0 .. 1
+ * @param done share of the run that is done before it, 0 .. 1
  */
 export function rateAt({ learningRate, schedule, warmupSteps }: Schedule, step: number, done: number): number {
   if (schedule === 'range-test') return rangeRate(done);
@@ -36,12 +35,12 @@ export function rateAt({ learningRate, schedule, warmupSteps }: Schedule, step: 
   return learningRate * warm * share;
 }
 
-/** The rate of a range test. @param done share of its steps that are over, 0 .. 1 */
+/** The rate of a range test. @param done share of its steps that are done, 0 .. 1 */
 export function rangeRate(done: number): number {
   return powerOfTen(LOWEST_EXPONENT + (HIGHEST_EXPONENT - LOWEST_EXPONENT) * done);
 }
 
-/** To 1e-14 of it: the whole part by multiplication, the rest by the series of e^x. */
+/** Relative error 1e-14: the integer part by multiplication, the rest by the series of e^x. */
 function powerOfTen(exponent: number): number {
   const whole = Math.floor(exponent);
   const x = (exponent - whole) * Math.LN10;
@@ -55,8 +54,8 @@ function powerOfTen(exponent: number): number {
 const LAST_POWER = 24;
 
 /**
- * The cosine of `turns` times pi, of 0 .. 1, to 1e-13: the series about 0, which is short up to a
- * quarter turn.
+ * The cosine of `turns` times pi, for 0 .. 1, with an error of 1e-13: the series at 0, which is
+ * short up to a quarter turn.
  */
 function cosineOfHalfTurns(turns: number): number {
   if (turns > 0.5) return -cosineOfHalfTurns(1 - turns);

@@ -23,7 +23,7 @@ const MOMENTUM = 2;
 const DAMPENING = 3;
 /** 0 or 1. */
 const NESTEROV = 4;
-/** Steps done. The first one takes the whole gradient as velocity, whatever the dampening. */
+/** Steps done. In the first one the velocity is the whole gradient, for any dampening. */
 const STEP = 5;
 
 const DEFAULT_MOMENTUM = 0.9;

@@ -1,4 +1,4 @@
-/** Checks of numbers that callers pass in. */
+/** Checks of numbers from callers. */
 import { UsageError } from '../util/errors.ts';
 
 /** @throws UsageError where `rank` is not one of 0 .. worldSize-1. */
@@ -12,9 +12,9 @@ export function checkRank(rank: number, worldSize: number): void {
   }
 }
 
-/** @throws UsageError where `value` is no whole number from `min` on. */
+/** @throws UsageError where `value` is not a whole number from `min` on. */
 export function checkCount(name: string, value: number, min: number): void {
   if (!Number.isSafeInteger(value) || value < min) {
-    throw new UsageError(`${name} is ${value}; give a whole number from ${min} on.`);
+    throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);
   }
 }

@@ -3,23 +3,24 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
 
 /**
- * The weighted mean of what all ranks have added, as Horovod's averaged metrics and torchmetrics'
- * `MeanMetric` (https://lightning.ai/docs/torchmetrics/stable/aggregation/mean.html): of sums and
- * weights, not of the ranks' means, so that a rank with few samples counts for few.
+ * The weighted mean of all values that ranks have added, as Horovod's averaged metrics and
+ * torchmetrics' `MeanMetric` (https://lightning.ai/docs/torchmetrics/stable/aggregation/mean.html).
+ * It uses sums and weights, not the ranks' means, so that a rank with few samples has little
+ * weight.
  */
 export class DistributedMean {
   #sum = 0;
   #weight = 0;
 
   /**
-   * Counts `value` with `weight`, such as a batch's mean loss with its number of samples. With
-   * weight 0 it is left out, whatever it is: the mean of an empty batch is NaN.
+   * Adds `value` with `weight`, such as a batch's mean loss with its number of samples. A value
+   * with weight 0 is ignored, even NaN, the mean of an empty batch.
    *
    * @throws UsageError where the weight is negative or not finite.
    */
   add(value: number, weight = 1): void {
     if (!(weight >= 0 && weight < Infinity)) {
-      throw new UsageError(`The weight of a value is ${weight}; give a finite number from 0 on.`);
+      throw new UsageError(`The weight of a value is ${weight}; pass a finite number from 0 on.`);
     }
     if (weight === 0) return;
     this.#sum += value * weight;
@@ -27,8 +28,8 @@ export class DistributedMean {
   }
 
   /**
-   * The mean over all ranks, the same on each; NaN where none has added anything. Every rank must
-   * call it. What was added stays and is in the next one too, until {@link reset}.
+   * The mean over all ranks, the same on each; NaN if no rank has added a value. Every rank must
+   * call it. Values stay in the mean until {@link reset}.
    */
   async reduce(group: ProcessGroup): Promise<number> {
     const totals = Float64Array.of(this.#sum, this.#weight);
@@ -36,7 +37,7 @@ export class DistributedMean {
     return totals[0]! / totals[1]!;
   }
 
-  /** Forgets what this rank has added. */
+  /** Drops the values of this rank. */
   reset(): void {
     this.#sum = 0;
     this.#weight = 0;

@@ -1,7 +1,7 @@
 /**
- * A cluster that is not there, for looking at a dashboard of many ranks: machines with their own
- * pace, links with their own rate, and the real ring plan between them, as `collectives/simulation`
- * plays it. Pure, and the same for the same seed.
+ * A simulated cluster, to view a dashboard with many ranks: machines with different speeds, links
+ * with different rates, and the real ring plan between them (`simulate.ts`). Pure, and the same for
+ * the same seed.
  */
 import { ringAllReduce } from '../collectives/plans/plans.ts';
 import { chunkRange, modulo, ringStepCount, transferFrom } from '../collectives/plans/ringPlan.ts';
@@ -16,15 +16,15 @@ export interface Cluster {
 }
 
 export interface Machine {
-  /** Of forward and backward, milliseconds. */
+  /** Forward and backward pass, milliseconds. */
   computeMs: number;
-  /** To its right neighbour: bytes per millisecond, and what each chunk takes beside. */
+  /** Link to its right neighbour: bytes per millisecond, and latency per chunk. */
   rate: number;
   latencyMs: number;
   isRelayed: boolean;
 }
 
-/** One step of one rank, on a clock that all share: it begins at 0 for every rank. */
+/** One step of one rank, on a clock that all ranks share; the step begins at 0. */
 export interface SimulatedStep {
   ms: StepTimes;
   startedAt: number;
@@ -35,14 +35,14 @@ export interface SimulatedStep {
 const COMPUTE_MS = 24;
 const READBACK_MS = 3;
 const UPDATE_MS = 2;
-/** A class's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
+/** A classroom's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
 const RATE = 12_000;
 const LATENCY_MS = 0.8;
-/** Adding two float32 from memory, milliseconds a byte. */
+/** Adding two float32 from memory, milliseconds per byte. */
 const COMBINE_MS_PER_BYTE = 1 / 2_000_000;
 const FLOAT_BYTES = 4;
 
-/** One machine in about sixteen is an old one, and one link goes over a relay. */
+/** About one machine in sixteen is an old one, and one link uses a relay. */
 export function clusterOf(n: number, seed: number): Cluster {
   const rng = createRng(mixSeed(seed, n));
   const old = rng.below(n);
@@ -64,7 +64,7 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
   const startedAt = computed.map((ms) => ms + READBACK_MS);
   const count = bytes / FLOAT_BYTES;
   const network = {
-    // Never quite as fast as the step before.
+    // Rates vary from step to step.
     lines: machines.map(({ rate }) => ({ msPerByte: between(rng, 0.9, 1.2) / rate, msPerFrame: 0 })),
     pathOf: (from: number) => ({
       first: from,

@@ -1,6 +1,6 @@
 /**
- * What is to happen, earliest first; of two at the same time the one that was put in first, so that
- * a simulation is the same every time.
+ * A queue of events, earliest first. Events of the same time keep their insertion order, so that a
+ * simulation is deterministic.
  */
 export class EventQueue {
   /** A binary heap in three arrays: objects would make millions of events several times slower. */
@@ -14,7 +14,7 @@ export class EventQueue {
     return this.#size;
   }
 
-  /** When the first is due. */
+  /** Time of the first event. */
   get time(): number {
     return this.#times[0]!;
   }
@@ -26,7 +26,7 @@ export class EventQueue {
     const order = this.#put++;
     for (; at > 0;) {
       const parent = (at - 1) >> 1;
-      // What is put in later goes behind what is due at the same time.
+      // Later insertions come after events of the same time.
       if (this.#times[parent]! <= time) break;
       this.#move(parent, at);
       at = parent;
@@ -34,7 +34,7 @@ export class EventQueue {
     this.#place(at, time, order, event);
   }
 
-  /** Takes the first out. There must be one. */
+  /** Removes the first event. The queue must not be empty. */
   pop(): number {
     const first = this.#events[0]!;
     const last = --this.#size;

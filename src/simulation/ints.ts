@@ -16,7 +16,7 @@ export class Ints {
     this.#values[this.#length++] = value;
   }
 
-  /** What was pushed. Not a copy. */
+  /** All values. Not a copy. */
   get values(): Int32Array {
     return this.#values.subarray(0, this.#length);
   }

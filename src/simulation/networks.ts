@@ -4,7 +4,7 @@ import type { Network, Path } from './simulate.ts';
 
 type Lines = Pick<Path, 'first' | 'second'>;
 
-/** Tabs of one machine: whatever any of them sends, its cores carry one after the other. */
+/** Tabs of one machine: its cores carry all frames one after the other. */
 export function oneMachine(n: number, costs: Costs): Network {
   const { sharedMsPerByte, crowdMsPerByte, sharedMsPerFrame } = costs;
   const cores = { msPerByte: sharedMsPerByte + n * crowdMsPerByte, msPerFrame: sharedMsPerFrame };
@@ -12,8 +12,7 @@ export function oneMachine(n: number, costs: Costs): Network {
 }
 
 /**
- * Each rank on a machine of its own, all behind a switch that is never in the way: what one sends
- * and receives is its own line's.
+ * Each rank on its own machine, behind a switch without limits: only its own link limits a rank.
  */
 export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByte): Network {
   const ups = Array.from({ length: n }, () => ({ msPerByte: costs.msPerByte, msPerFrame: costs.sharedMsPerFrame }));
@@ -22,8 +21,8 @@ export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByt
 }
 
 /**
- * Neighbours share an access point, so many a point: a frame passes the sender's radio channel,
- * then the receiver's.
+ * Consecutive ranks share an access point, `perPoint` each: a frame passes the sender's radio
+ * channel, then the receiver's.
  */
 export function wireless(n: number, costs: Costs, perPoint: number): Network {
   const points = Array.from({ length: Math.ceil(n / perPoint) }, () => ({ msPerByte: costs.msPerByte, msPerFrame: 0 }));

@@ -1,7 +1,7 @@
 /**
- * All ranks' plans of one collective, laid out for a simulation: which move waits for which, as in
- * `planOp.ts` (in place), and which send is which receive. Numbers in flat arrays, as a ring of
- * 1024 ranks has four million moves.
+ * All ranks' plans of one collective, prepared for a simulation: the dependencies between moves, as
+ * in `planOp.ts` (in place), and the receive of each send. Numbers in flat arrays, because a ring
+ * of 1024 ranks has four million moves.
  */
 import { dependencies } from '../collectives/plans/dependencies.ts';
 import type { Planner } from '../collectives/plans/plans.ts';
@@ -10,8 +10,8 @@ import { Ints } from './ints.ts';
 export interface Schedule {
   readonly n: number;
   /**
-   * Moves of rank r are `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order. Those of no
-   * elements are left out.
+   * Moves of rank r are `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order, without empty
+   * moves.
    */
   readonly firstMove: Int32Array;
   readonly rank: Int32Array;
@@ -19,11 +19,11 @@ export interface Schedule {
   readonly start: Int32Array;
   readonly end: Int32Array;
   readonly kind: Int32Array;
-  /** Of a send: its lane. */
+  /** Lane of a send. */
   readonly lane: Int32Array;
-  /** Of a send: the receive at its other end. */
+  /** Receive at the other end of a send. */
   readonly partner: Int32Array;
-  /** Moves that each waits for, and that wait for it. */
+  /** Moves that each move waits for, and moves that wait for it. */
   readonly before: Lists;
   readonly after: Lists;
   readonly lanes: Lanes;
@@ -34,20 +34,20 @@ export const SEND = 0;
 const COPY = 1;
 export const COMBINE = 2;
 
-/** Of list i the items `first[i]` .. `first[i+1]`-1. */
+/** Items of list i are `first[i]` .. `first[i+1]`-1. */
 export interface Lists {
   readonly first: Int32Array;
   readonly items: Int32Array;
 }
 
-/** What one rank sends another, in order. */
+/** Sends from one rank to another, in order. */
 export interface Lanes extends Lists {
   readonly from: Int32Array;
   readonly to: Int32Array;
 }
 
 /**
- * @throws Error where a send has no receive of the same step and length, or the other way round:
+ * @throws Error where a send has no receive of the same step and length, or a receive no send:
  *   the plan is wrong.
  */
 export function scheduleOf(planner: Planner, n: number): Schedule {
@@ -111,7 +111,7 @@ function valuesOf<Key extends string>(lists: Record<Key, Ints>): Record<Key, Int
 
 type Moves = Pick<Schedule, 'step' | 'start' | 'end'>;
 
-/** By step: the two ends of a link give a transfer the same. */
+/** Matches sends and receives by step: both ends of a link use the same number. */
 function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, number[]>): Int32Array {
   const { step, start, end } = moves;
   const partner = new Int32Array(step.length).fill(-1);
@@ -139,7 +139,7 @@ function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, n
   return partner;
 }
 
-/** Who waits for whom, the other way round. */
+/** The inverse relation. */
 function reversed({ first, items }: Lists): Lists {
   const starts = new Int32Array(first.length);
   for (const item of items) starts[item + 1]! += 1;

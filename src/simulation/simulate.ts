@@ -1,33 +1,36 @@
 /**
- * A collective of many ranks, played event by event on a network that is not there: by the plans
- * that real ranks run, cut into the same segments, a segment going as soon as in `planOp.ts`. For
- * what no test can open: hundreds of tabs, and lines of any kind.
+ * Simulates a collective of many ranks event by event on a modelled network. It runs the plans of
+ * real ranks with the same segments, and sends each segment as early as `planOp.ts` does. It covers
+ * cases that no test can open: hundreds of tabs, and links of any kind.
  *
- * Left out: what a connection does by itself (slow start, loss), and READY, which matters only
- * where ranks begin at different times.
+ * Not simulated: slow start and packet loss of connections, and READY, which only matters if ranks
+ * start at different times.
  */
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { Move } from '../collectives/plans/plans.ts';
 import { EventQueue } from './eventQueue.ts';
 import { COMBINE, SEND, type Schedule } from './schedule.ts';
 
-/** What carries one frame after the other: an uplink, a radio channel, the cores of a machine. */
+/**
+ * A resource that carries one frame after the other: an uplink, a radio channel, the cores of a
+ * machine.
+ */
 export interface Line {
   readonly msPerByte: number;
   readonly msPerFrame: number;
 }
 
 export interface Path {
-  /** Index of the line that a sender's frames leave by, in the order they were handed over. */
+  /** Index of the line on which a sender's frames leave, in order of sending. */
   readonly first: number;
   /**
-   * The line they come in by, as they come (cut-through: it does not wait for a frame's end);
-   * `null` if that never holds them up.
+   * Index of the line on which they arrive (cut-through: it does not wait for a frame's end);
+   * `null` if it never limits them.
    */
   readonly second: number | null;
   /**
-   * From a frame's end leaving the first line until its receiver has it, and what each byte adds:
-   * it is handed on as a whole.
+   * Time from the end of a frame on the first line to its receipt, and its increase per byte,
+   * because a frame is forwarded as a whole.
    */
   readonly latencyMs: number;
   readonly latencyMsPerByte: number;
@@ -36,31 +39,31 @@ export interface Path {
 export interface Network {
   readonly lines: readonly Line[];
   readonly pathOf: (from: number, to: number) => Path;
-  /** Of adding a received byte to one's own. */
+  /** Time to combine a received byte with the own one. */
   readonly combineMsPerByte: number;
 }
 
 export interface SimulationOptions {
   network: Network;
   elementBytes: number;
-  /** By default what fits a frame. */
+  /** By default as many as fit a frame. */
   segmentBytes?: number;
-  /** When each rank begins, milliseconds; by default all at 0. */
+  /** Start of each rank, milliseconds; by default 0. */
   startAt?: readonly number[];
 }
 
 interface Simulated {
-  /** When the last rank ended. */
+  /** Time at which the last rank ended. */
   readonly ms: number;
-  /** When each did. */
+  /** End time of each rank. */
   readonly endedAt: Float64Array;
-  /** Events it took. */
+  /** Number of simulated events. */
   readonly events: number;
-  /** When a rank's send of `step` had left, or its receive was done; `null` if it has none. */
+  /** Time at which a rank's send of `step` left, or its receive was done; `null` if it has none. */
   readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }
 
-/** What happens to a move. */
+/** Events of a move. */
 const Event = { START: 0, ARRIVE: 1, DELIVER: 2, TAKEN: 3 } as const;
 const EVENT_BITS = 2;
 
@@ -73,8 +76,8 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const segment = Math.max(1, Math.floor(segmentBytes / elementBytes));
   const paths = Array.from(lanes.from, (from, i) => network.pathOf(from, lanes.to[i]!));
   /**
-   * Elements of each move that are done; of a receive those that have begun to come, and those that
-   * have.
+   * Elements of each move that are done; for a receive, those that have begun to arrive, and those
+   * that have arrived.
    */
   const done = new Int32Array(moves);
   const coming = new Int32Array(moves);
@@ -83,7 +86,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const moveEnds = new Float64Array(moves);
   const laneNext = lanes.first.slice(0, -1);
   const lineFreeAt = new Float64Array(lines.length);
-  /** When a rank has added up what it was adding. */
+  /** Time at which a rank finishes combining. */
   const rankFreeAt = new Float64Array(n);
   const isStarted = new Uint8Array(n);
   const queue = new EventQueue();
@@ -93,7 +96,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
 
   const lengthOf = (move: number): number => end[move]! - start[move]!;
 
-  /** Whether all moves before this one are through with elements `low` .. `high`-1. */
+  /** Whether all earlier moves are done with elements `low` .. `high`-1. */
   const isClear = (move: number, low: number, high: number): boolean => {
     for (let i = before.first[move]!; i < before.first[move + 1]!; i++) {
       const earlier = before.items[i]!;
@@ -103,15 +106,15 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     return true;
   };
 
-  /** When `bytes` that come to a line now are through. */
+  /** Time at which `bytes` that reach a line now have passed it. */
   const pass = (line: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = lines[line]!;
     return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]!) + bytes * msPerByte + msPerFrame);
   };
 
   /**
-   * When `bytes` whose last one is here now have come in: they were coming while they left the
-   * other end.
+   * Time at which `bytes` have arrived whose last byte is here now: they arrived while they left
+   * the other end.
    */
   const comeIn = (line: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = lines[line]!;
@@ -131,7 +134,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     }
   };
 
-  /** Sends of a lane what may go. */
+  /** Sends all segments of a lane that are ready. */
   const pump = (at: number): void => {
     if (isStarted[lanes.from[at]!] === 0) return;
     const { first, latencyMs, latencyMsPerByte } = paths[at]!;
@@ -152,17 +155,17 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   };
 
   const frameBytes = (elements: number): number => elements * elementBytes + FRAME_HEADER_BYTES;
-  /** Segments of a move come in order. */
+  /** Size of the next segment of a move; segments arrive in order. */
   const nextSegment = (move: number, from: Int32Array): number => Math.min(segment, lengthOf(move) - from[move]!);
 
-  /** A segment of a send is at the other end. */
+  /** A segment of a send has reached the other end. */
   const deliver = (send: number): void => {
     const move = partner[send]!;
     arrived[move]! += nextSegment(move, arrived);
     take(move);
   };
 
-  /** Takes all that has come to a receive and whose turn it is. */
+  /** Combines all segments of a receive that have arrived and whose turn it is. */
   const take = (move: number): void => {
     const own = rank[move]!;
     if (isStarted[own] === 0) return;

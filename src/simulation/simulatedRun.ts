@@ -1,7 +1,7 @@
 /**
- * What the engine of a rank in a simulated cluster would tell: the dashboard draws it as it draws a
- * real run. Times are those of ./cluster.ts; nobody learns anything, so loss and accuracy follow a
- * formula.
+ * The events that the engine of a rank in a simulated cluster would emit; the dashboard shows them
+ * like those of a real run. Times are those of `cluster.ts`. No model is trained, so loss and
+ * accuracy follow a formula.
  */
 import { rightOf } from '../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../protocol/control.ts';
@@ -13,23 +13,23 @@ import { createRng, mixSeed } from '../util/rng.ts';
 import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
 interface SimulatedRun {
-  /** The room, the generation, the model. */
+  /** Events of the room, the generation and the model. */
   beginning: readonly EngineEvent[];
-  /** All that one step brings. Steps are to be asked for in order. */
+  /** Events of the next step. */
   next: () => EngineEvent[];
 }
 
-/** The rank through whose eyes the run is seen. */
+/** The rank whose events these are. */
 const SEEN_BY = 0;
 const BATCH = 32;
-/** Steps that ranks tell of each other. */
-const TOLD_STEPS = 8;
-/** The mlp's gradient. */
+/** Steps that ranks report to each other. */
+const REPORTED_STEPS = 8;
+/** Gradient of the mlp. */
 const GRADIENT_BYTES = 203_560;
 const TRAIN_SAMPLES = 60_000;
 const NAMES = ['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'John', 'Katherine'];
 
-/** @param note says on the page that all of it is simulated. */
+/** @param note text on the page which says that the run is simulated. */
 export function simulatedRun(n: number, seed: number, note: string): SimulatedRun {
   const cluster = clusterOf(n, seed);
   const job = parseJob({ seed, batchSize: BATCH, epochs: 5, hashEvery: 10 });
@@ -41,8 +41,8 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
   }));
   const stepsPerPass = Math.ceil(TRAIN_SAMPLES / (BATCH * n));
   const sent = members.map(() => 0);
-  /** By rank, as other ranks are told of them. */
-  const told = members.map((): StepLane[] => []);
+  /** Reported steps by rank. */
+  const reported = members.map((): StepLane[] => []);
   let step = 0;
   let at = 0;
   return {
@@ -69,7 +69,8 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         ...{ bucketBytes: [GRADIENT_BYTES], totalSteps: 5 * stepsPerPass },
         ...{ trainSamples: TRAIN_SAMPLES, testSamples: 10_000 },
       },
-      // The left neighbour's link to it, and its own to the right: of two ranks that is one.
+      // The left neighbour's link to it, and its own to the right: with two ranks they are the
+      // same.
       ...[n - 1, SEEN_BY].map((from): EngineEvent => {
         const peerRank = from === SEEN_BY ? rightOf(SEEN_BY, n) : from;
         return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
@@ -84,7 +85,8 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       const own = steps[SEEN_BY]!;
       for (const rank of sent.keys()) sent[rank]! += (2 * (n - 1) * GRADIENT_BYTES) / n;
       const lanes = steps.map((one) => laneOf({ step, startedAt: began, ms: one.ms, traces: [shifted(one, began)] }));
-      for (const [rank, lane] of lanes.entries()) told[rank] = [...told[rank]!, simplify(lane)].slice(-TOLD_STEPS);
+      for (const [rank, lane] of lanes.entries())
+        reported[rank] = [...reported[rank]!, simplify(lane)].slice(-REPORTED_STEPS);
       const events: EngineEvent[] = [
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
         { type: 'segments', lane: lanes[SEEN_BY]! },
@@ -111,7 +113,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
               ...bytes,
               transitMs: latencyMs + GRADIENT_BYTES / n / rate,
             },
-            ...{ clock: { offsetMs: 0, errorMs: 0 }, lanes: told[rank]! },
+            ...{ clock: { offsetMs: 0, errorMs: 0 }, lanes: reported[rank]! },
           };
         });
         events.push(
@@ -126,7 +128,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
   };
 }
 
-/** From a rank to the next. */
+/** Route from a rank to the next. */
 function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number } {
   const { isRelayed, latencyMs } = machines[from]!;
   return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs };
@@ -139,7 +141,7 @@ function shifted({ startedAt, hops }: SimulatedStep, by: number): { startedAt: n
   };
 }
 
-/** As losses of small models on digits usually fall. */
+/** A typical loss of small models on digits. */
 function lossAt(step: number, n: number, seed: number): number {
   const noise = (createRng(mixSeed(seed, step)).next() - 0.5) * 0.5;
   const clean = 0.08 + 2.2 / (1 + (step * Math.sqrt(n)) / 40);

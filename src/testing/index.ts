@@ -37,7 +37,7 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
     (own, rank) =>
       new Mesh({
         ...{ rank, worldSize: n, generation, links: own },
-        newsId: () => rng.below(2 ** 32),
+        newMessageId: () => rng.below(2 ** 32),
         connect: (peer) => {
           join(rank, peer);
           meshes[peer]!.accept(rank, links[peer]!.get(rank)!);

@@ -61,12 +61,12 @@ class Ranks {
   #deliver(call: Call): void {
     const agreement = this.agreements[call.to];
     if (!agreement) return void this.#parked.push(call);
-    agreement.hear(call.step, call.from);
+    agreement.receive(call.step, call.from);
     this.#tell(call.to, agreement);
   }
 
   #tell(from: number, agreement: Agreement): void {
-    for (const { to, step } of agreement.told()) {
+    for (const { to, step } of agreement.takeCalls()) {
       const call = { from, to, step };
       this.sent.push(call);
       const link = `${from} ${to}`;
@@ -121,30 +121,30 @@ test.each([
   ['from this rank', [2, 0]],
 ] as const)('over the ring, a frame that cannot be is nothing: %s', (_what, [step, from]) => {
   const agreement = createAgreement(broadcast, 0, 5);
-  agreement.hear(1, 4);
-  agreement.told();
-  agreement.hear(step, from);
-  expect(agreement.told()).toEqual([]);
-  agreement.hear(2, 4);
-  agreement.hear(1, 1);
+  agreement.receive(1, 4);
+  agreement.takeCalls();
+  agreement.receive(step, from);
+  expect(agreement.takeCalls()).toEqual([]);
+  agreement.receive(2, 4);
+  agreement.receive(1, 1);
   expect(agreement.isReached).toBe(false);
-  agreement.hear(2, 1);
+  agreement.receive(2, 1);
   expect(agreement.isReached).toBe(true);
 });
 
 test('in log2(n) steps, a later round is kept until the ones before it can be spoken for', () => {
   const agreement = createAgreement({ ...broadcast, algorithm: Algorithm.DOUBLING }, 0, 8);
-  expect(agreement.told()).toEqual([{ to: 1, step: 0 }]);
-  agreement.hear(1, 6);
-  agreement.hear(0, 3);
-  expect(agreement.told()).toEqual([]);
-  agreement.hear(0, 7);
-  expect(agreement.told()).toEqual([
+  expect(agreement.takeCalls()).toEqual([{ to: 1, step: 0 }]);
+  agreement.receive(1, 6);
+  agreement.receive(0, 3);
+  expect(agreement.takeCalls()).toEqual([]);
+  agreement.receive(0, 7);
+  expect(agreement.takeCalls()).toEqual([
     { to: 2, step: 1 },
     { to: 4, step: 2 },
   ]);
   expect(agreement.isReached).toBe(false);
-  agreement.hear(2, 4);
+  agreement.receive(2, 4);
   expect(agreement.isReached).toBe(true);
 });
 
@@ -156,5 +156,5 @@ test.each([
 ])('the data of %s says by itself that all have called: %o, %s', (_name, fields, isSelfEvident) => {
   const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
   expect(agreement.isReached).toBe(isSelfEvident);
-  expect(agreement.told().length === 0).toBe(isSelfEvident);
+  expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);
 });

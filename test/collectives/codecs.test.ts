@@ -13,9 +13,9 @@ const CODECS: [string, Codec][] = [
   ['int8', codecOf('int8')!],
 ];
 
-function encode(codec: Codec, values: Float32Array, lost: Float32Array | null = null): ArrayBuffer {
+function encode(codec: Codec, values: Float32Array, residual: Float32Array | null = null): ArrayBuffer {
   const frame = new ArrayBuffer(FRAME_HEADER_BYTES + codec.bytesOf(values.length));
-  codec.encode(values, frame, lost);
+  codec.encode(values, frame, residual);
   return frame;
 }
 
@@ -64,12 +64,12 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('tells what it has lost', () => {
+  test('reports the residual', () => {
     fc.assert(
       fc.property(alike, (values) => {
-        const lost = new Float32Array(values.length).fill(9);
-        const decoded = decode(codec, encode(codec, values, lost), values.length);
-        expect(lost).toEqual(values.map((value, i) => value - decoded[i]!));
+        const residual = new Float32Array(values.length).fill(9);
+        const decoded = decode(codec, encode(codec, values, residual), values.length);
+        expect(residual).toEqual(values.map((value, i) => value - decoded[i]!));
       }),
     );
   });
@@ -77,9 +77,9 @@ describe.each(CODECS)('%s', (_name, codec) => {
   test('loses nothing that is not finite', () => {
     fc.assert(
       fc.property(anything, (values) => {
-        const lost = new Float32Array(values.length).fill(Number.NaN);
-        encode(codec, values, lost);
-        expect(lost.every(Number.isFinite)).toBe(true);
+        const residual = new Float32Array(values.length).fill(Number.NaN);
+        encode(codec, values, residual);
+        expect(residual.every(Number.isFinite)).toBe(true);
       }),
     );
   });

@@ -60,7 +60,7 @@ describe.each(ENCODED)('%s', (codec) => {
     expect(worst).toBeLessThan(n * n * LOSS_PER_HOP[codec]);
   });
 
-  test('gives the same bits where chunks are forwarded as they came and where they are encoded anew', async () => {
+  test('gives the same bits where chunks are forwarded as they came and where they are encoded again', async () => {
     const n = 5;
     const length = 3000;
     const [quick] = await reduceIn(n, length, { codec });
@@ -140,42 +140,42 @@ describe.each(ENCODED)('%s', (codec) => {
       { n, op: ReduceOp.SUM, name: 'the sum' },
       { n, op: ReduceOp.AVG, name: 'the average' },
     ]),
-  )('tells each of $n ranks what it has lost of $name', async ({ n, op }) => {
+  )('reports to each of $n ranks its residual of $name', async ({ n, op }) => {
     const length = 1500;
-    const losts = await runWorld(n, async (group) => {
-      const lost = new Float32Array(length).fill(7);
-      const reduced = await group.allReduce(gradientOf(group.rank, length), { codec, lost, op });
-      return { lost, reduced };
+    const residuals = await runWorld(n, async (group) => {
+      const residual = new Float32Array(length).fill(7);
+      const reduced = await group.allReduce(gradientOf(group.rank, length), { codec, residual, op });
+      return { residual, reduced };
     });
     const expected = sumOf(n, length);
-    const accounted = Float64Array.from(losts[0]!.reduced, (value) => (op === ReduceOp.AVG ? n * value : value));
-    for (const { lost } of losts) lost.forEach((value, i) => (accounted[i]! += value));
+    const accounted = Float64Array.from(residuals[0]!.reduced, (value) => (op === ReduceOp.AVG ? n * value : value));
+    for (const { residual } of residuals) residual.forEach((value, i) => (accounted[i]! += value));
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
 
-  test('loses nothing in the long run, with what was lost added to the next tensor', async () => {
+  test('loses nothing in the long run if the residual is added to the next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
-      const told = new Float64Array(length);
+      const decoded = new Float64Array(length);
       const apart = new Float64Array(length);
-      const lost = new Float32Array(length);
+      const residual = new Float32Array(length);
       for (let step = 0; step < steps; step++) {
         const gradient = gradientOf(group.rank, length);
         const plain = await group.allReduce(gradient.slice(), { codec });
         plain.forEach((value, i) => (apart[i]! += value / steps));
         const fed = await group.allReduce(
-          gradient.map((value, i) => value + lost[i]!),
-          { codec, lost },
+          gradient.map((value, i) => value + residual[i]!),
+          { codec, residual },
         );
-        fed.forEach((value, i) => (told[i]! += value / steps));
+        fed.forEach((value, i) => (decoded[i]! += value / steps));
       }
-      return { told, apart };
+      return { decoded, apart };
     });
     const expected = sumOf(n, length);
     const off = (mean: Float64Array): number =>
       Math.sqrt(mean.reduce((sum, value, i) => sum + (value - expected[i]!) ** 2, 0) / length);
     // Without, each step loses the same; with it, all steps together lose what one does.
-    expect(off(results[0]!.told)).toBeLessThan(off(results[0]!.apart) / 20);
+    expect(off(results[0]!.decoded)).toBeLessThan(off(results[0]!.apart) / 20);
   });
 
   test('goes as it is by other algorithms than the ring', async () => {
@@ -212,7 +212,7 @@ describe.each(ENCODED)('%s', (codec) => {
     await runWorld(1, async (group) => {
       expect(() => group.allReduce(new Float64Array(3), { codec })).toThrow(UsageError);
       expect(() => group.allReduce(new Float32Array(3), { codec, op: ReduceOp.MAX })).toThrow(UsageError);
-      expect(() => group.allReduce(new Float32Array(3), { codec, lost: new Float32Array(2) })).toThrow(UsageError);
+      expect(() => group.allReduce(new Float32Array(3), { codec, residual: new Float32Array(2) })).toThrow(UsageError);
       await group.barrier();
     });
   });

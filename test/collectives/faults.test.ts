@@ -157,7 +157,7 @@ describe('late ranks', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('a timeout is told by what is in flight, however many messages have passed since', async () => {
+  test('a timeout reports the ops in flight, however many messages have passed since', async () => {
     const errors = await runWorld(3, async (group) => {
       if (group.rank === 2) return pause(700).then(() => null);
       const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
@@ -184,13 +184,11 @@ describe('late ranks', () => {
     }
     clock.advance(DEFAULT_OP_TIMEOUT_MS);
     const error = await errorOf(work!);
-    expect(error.message).toMatch(
-      /; it has 0 of 4 elements of rank 2\. Ranks 1, 2 are through with it\. Rank 0 called/,
-    );
+    expect(error.message).toMatch(/; it has 0 of 4 elements of rank 2\. Ranks 1, 2 have completed it\. Rank 0 called/);
     expect(error.context.missing).toEqual([]);
   });
 
-  test('a rank that is told of a timeout blames those that it has not heard itself', async () => {
+  test('a rank that receives a timeout blames the ranks whose reports it misses itself', async () => {
     const clock = new ManualClock();
     const { meshes } = createMeshes(3);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -250,7 +248,7 @@ describe('late ranks', () => {
 });
 
 describe('lost links', () => {
-  test('a rank that is told of one knows whose it was', async () => {
+  test('a rank that receives the error of another knows which link it was', async () => {
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
     const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));
@@ -279,9 +277,9 @@ describe('hostile ranks', () => {
       /of collectives that rank 0 has not/,
     ],
     [
-      'messages that nobody has asked for',
+      'messages that rank 0 does not receive yet',
       { op: OpCode.SEND, algorithm: Algorithm.DIRECT },
-      /of messages that nobody has asked/,
+      /of messages that rank 0 does not receive yet/,
     ],
   ])("cannot fill a rank's memory with %s", async (_what, of, message) => {
     const { group, theirs } = hostage();
@@ -345,7 +343,7 @@ describe('hostile ranks', () => {
   });
 
   test.each([
-    ['news that is none', () => encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
+    ['an invalid flood message', () => encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
     [
       'an abort by no name of ours',
       () =>
@@ -362,7 +360,7 @@ describe('hostile ranks', () => {
     await theirs.send(frame());
     const error = await errorOf(work);
     expect([ProtocolError, PeerGoneError]).toContain(error.constructor);
-    expect(error.message).toMatch(/Rank 1 sent something that cannot be read|over/);
+    expect(error.message).toMatch(/Rank 1 sent a frame that cannot be read|over/);
   });
 });
 
@@ -425,7 +423,7 @@ describe('a rank that cannot go on itself', () => {
     const at = outcomes.findIndex(({ status }) => status === 'rejected');
     const error = groups[at]!.failure as PeergradError;
     expect(error.message).toMatch(
-      `Rank ${at} cannot go on with collective #0 allGather(2000 float32): Array buffer allocation failed.`,
+      `Rank ${at} cannot complete collective #0 allGather(2000 float32): Array buffer allocation failed.`,
     );
     expect(error.cause).toBeInstanceOf(RangeError);
     expect(error.context).toMatchObject({ rank: at, seq: 0 });
@@ -445,7 +443,7 @@ describe('a rank that cannot go on itself', () => {
         giveAway(tensor);
         return [work, other.irecv(new Float32Array(100_000), 0)];
       },
-      'Rank 0 cannot go on with send(100000 float32 to rank 1, tag 0): ',
+      'Rank 0 cannot complete send(100000 float32 to rank 1, tag 0): ',
     ],
     [
       'a message of which a part is sent',
@@ -456,7 +454,7 @@ describe('a rank that cannot go on itself', () => {
         giveAway(tensor);
         return [work, other.irecv(new Float32Array(100_000), 0)];
       },
-      'Rank 0 cannot go on with send(100000 float32 to rank 1, tag 0): ',
+      'Rank 0 cannot complete send(100000 float32 to rank 1, tag 0): ',
     ],
     [
       'a message that it receives',
@@ -466,7 +464,7 @@ describe('a rank that cannot go on itself', () => {
         giveAway(tensor);
         return [work, one.isend(new Float32Array(100_000), 1)];
       },
-      'Rank 1 cannot go on with recv(100000 float32 from rank 0, tag 0): ',
+      'Rank 1 cannot complete recv(100000 float32 from rank 0, tag 0): ',
     ],
     [
       'a collective',
@@ -477,7 +475,7 @@ describe('a rank that cannot go on itself', () => {
         giveAway(tensor);
         return [work, other.allReduce(new Float32Array(100_000))];
       },
-      'Rank 0 cannot go on with collective #0 allReduce(100000 float32, SUM): ',
+      'Rank 0 cannot complete collective #0 allReduce(100000 float32, SUM): ',
     ],
   ])('because the tensor of %s was given away says so on all ranks', async (_what, main, message) => {
     const [first, second] = await main(timelessPair());
@@ -550,8 +548,8 @@ describe('groups', () => {
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
     const errors = await Promise.all(worlds.map((world, rank) => errorOf(world.newGroup([rank]))));
     expect(errors.map(({ message }) => message)).toEqual([
-      'newGroup was called with other ranks on rank 0 than on rank 1; rank 0 said 0.',
-      'newGroup was called with other ranks on rank 0 than on rank 1; rank 1 said 1.',
+      'newGroup was called with other ranks on rank 0 than on rank 1; rank 0 passed 0.',
+      'newGroup was called with other ranks on rank 0 than on rank 1; rank 1 passed 1.',
     ]);
     expect(errors.map(({ context }) => context.rank)).toEqual([0, 1]);
   });
@@ -561,7 +559,7 @@ describe('groups', () => {
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const listener = {
       onframe: vi.fn(),
-      onspectatorupdate: vi.fn(),
+      onmessage: vi.fn(),
       onlost: vi.fn(),
       onbroken: vi.fn(),
       onend: vi.fn(),

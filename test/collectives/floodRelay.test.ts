@@ -1,6 +1,4 @@
-/**
- * News between ranks: that they reach everybody, and what ranks that forge or flood them can do.
- */
+/** Flood messages: they reach all ranks, and forged or excessive messages do limited harm. */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
@@ -21,9 +19,9 @@ interface Forged {
   body: unknown;
 }
 
-/** Sends a frame of news as it is over one rank's link to another. */
-async function inject({ links }: World, from: number, to: number, { group = 0, ...news }: Forged): Promise<void> {
-  await links[from]!.get(to)!.send(encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { group, ...news }));
+/** Sends a flood message unchanged over one rank's link to another. */
+async function inject({ links }: World, from: number, to: number, { group = 0, ...message }: Forged): Promise<void> {
+  await links[from]!.get(to)!.send(encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { group, ...message }));
 }
 
 function groupsOf({ meshes }: World): ProcessGroup[] {
@@ -48,13 +46,13 @@ function stall({ links }: World, from: number, to: number) {
 
 const ABORT = { type: 'abort', name: 'TimeoutError', message: 'over' };
 
-/** News of 10 kB that no rank acts upon. */
+/** A message of 10 kB without effect. */
 const report = (id: number): Forged => ({
   ...{ origin: 0, id },
   body: { type: 'report', seq: 1000, report: { call: 'x'.repeat(10_000), state: null, last: null } },
 });
 
-describe('news', () => {
+describe('flood messages', () => {
   test('pass ranks that have left their groups', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
@@ -80,7 +78,7 @@ describe('news', () => {
     },
   );
 
-  test('of an abort are never what the rank that hears them has found itself', async () => {
+  test('of an abort never count as a finding of the receiving rank', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
@@ -129,7 +127,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('may pass on news of a ring neighbour whose link is gone', async () => {
+  test('may forward messages of a ring neighbour whose link is closed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
@@ -141,7 +139,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('has no say in a group that it is no member of, and nobody passes on what it says', async () => {
+  test('cannot send to a group that it is not a member of, and no rank forwards its messages', async () => {
     const world = createMeshes(4);
     const pairs = await newGroup(groupsOf(world), [0, 1]);
     const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
@@ -155,7 +153,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('cannot have news taken for old by sending their ids ahead', async () => {
+  test('cannot block messages by sending their ids ahead', async () => {
     const world = createMeshes(5);
     const groups = groupsOf(world);
     for (let id = 0; id < 100; id++) {
@@ -187,18 +185,18 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('is blamed for news that cannot be read, and a rank that passed them on is not', async () => {
+  test('is blamed for messages that cannot be read, and a rank that forwarded them is not', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
     // Rank 1 is no member: it cannot know.
-    await inject(world, 2, 1, { origin: 2, id: 1, group: 1, body: 'not news' });
+    await inject(world, 2, 1, { origin: 2, id: 1, group: 1, body: 'not a message' });
     await arrivals();
     expect([worlds[0]!.failure, groups[0]!.failure]).toEqual([null, null]);
     await inject(world, 2, 1, { origin: 2, id: 2, body: { type: 'arrived', barrier: 0.5 } });
     await arrivals();
     expect(worlds[1]!.failure).toBeInstanceOf(ProtocolError);
-    expect(worlds[1]!.failure!.message).toMatch(/^Rank 2 sent something that cannot be read/);
+    expect(worlds[1]!.failure!.message).toMatch(/^Rank 2 sent a frame that cannot be read/);
     world.close();
   });
 });

@@ -7,43 +7,43 @@ import {
 } from '../../src/collectives/diagnostics/hangDiagnostics.ts';
 import { ManualClock } from '../manualClock.ts';
 
-type Told = Parameters<HangDiagnosticsEnvironment['tell']>[0];
+type Message = Parameters<HangDiagnosticsEnvironment['send']>[0];
 
 const WAIT_MS = 1000;
 const reportOf = (call: string): Report => ({ call, state: 'started', last: null });
 
 let clock: ManualClock;
-let told: Told[];
+let sent: Message[];
 let concluded: Reports[];
-let inquiry: HangDiagnostics;
+let diagnostics: HangDiagnostics;
 let mine: Report;
 
 /** Rank 2 of a group of ranks 5, 2 and 0. */
 beforeEach(() => {
   clock = new ManualClock();
-  told = [];
+  sent = [];
   concluded = [];
   mine = reportOf('mine');
-  inquiry = new HangDiagnostics({
+  diagnostics = new HangDiagnostics({
     ...{ self: 2, ranks: [5, 2, 0], clock },
     reportOn: () => mine,
-    tell: (news) => told.push(news),
+    send: (message) => sent.push(message),
   });
 });
 
 function ask(seq: number, isForDeadline = false): void {
-  inquiry.ask({ seq, isForDeadline, waitMs: WAIT_MS, conclude: (reports) => concluded.push(reports) });
+  diagnostics.ask({ seq, isForDeadline, waitMs: WAIT_MS, conclude: (reports) => concluded.push(reports) });
 }
 
-test('whoever asks tells its own report with the question, and has done with the last answer', () => {
+test('a rank that asks sends its own report too, and concludes with the last answer', () => {
   ask(7);
-  expect(told).toEqual([
+  expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },
     { type: 'inquiry', seq: 7 },
   ]);
-  inquiry.hear(7, reportOf('five'), 5);
+  diagnostics.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
-  inquiry.hear(7, reportOf('zero'), 0);
+  diagnostics.receive(7, reportOf('zero'), 0);
   // In rank order, whatever the group's is.
   expect([...concluded[0]!]).toEqual([
     [0, reportOf('zero')],
@@ -56,7 +56,7 @@ test('whoever asks tells its own report with the question, and has done with the
 
 test('ranks that do not answer in time are null', () => {
   ask(7);
-  inquiry.hear(7, reportOf('zero'), 0);
+  diagnostics.receive(7, reportOf('zero'), 0);
   clock.advance(WAIT_MS - 1);
   expect(concluded).toEqual([]);
   clock.advance(1);
@@ -64,33 +64,33 @@ test('ranks that do not answer in time are null', () => {
   expect(concluded[0]!.get(0)).toEqual(reportOf('zero'));
 });
 
-test('a rank tells its report once, however many ask', () => {
-  inquiry.answer(7);
-  inquiry.answer(7);
+test('a rank sends its report once, however many ask', () => {
+  diagnostics.answer(7);
+  diagnostics.answer(7);
   ask(7);
-  expect(told).toEqual([{ type: 'report', seq: 7, report: mine }]);
+  expect(sent).toEqual([{ type: 'report', seq: 7, report: mine }]);
 });
 
 test('answers to the question of another rank count for this one, which need not ask again', () => {
-  inquiry.answer(7);
-  inquiry.hear(7, reportOf('zero'), 0);
-  inquiry.hear(7, reportOf('five'), 5);
+  diagnostics.answer(7);
+  diagnostics.receive(7, reportOf('zero'), 0);
+  diagnostics.receive(7, reportOf('five'), 5);
   ask(7);
-  expect(told).toHaveLength(1);
+  expect(sent).toHaveLength(1);
   expect(concluded).toHaveLength(1);
 });
 
 test('a rank asks one question at a time', () => {
   ask(7);
   ask(8);
-  expect(told.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', seq: 7 }]);
+  expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', seq: 7 }]);
 });
 
 test('a question whose turn has not come is asked once the one before it is dropped', () => {
   ask(7, true);
   ask(8, true);
-  inquiry.ended(7);
-  expect(told.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
+  diagnostics.ended(7);
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
   clock.advance(WAIT_MS);
   expect(concluded).toHaveLength(1);
 });
@@ -100,65 +100,65 @@ test('a mismatch found during another question is not lost, and comes before dea
   ask(9, true);
   ask(8);
   ask(8, true);
-  inquiry.ended(7);
-  expect(told.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
-  inquiry.ended(8);
+  diagnostics.ended(7);
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
+  diagnostics.ended(8);
   clock.advance(WAIT_MS);
   expect(concluded).toHaveLength(1);
 });
 
 test('of several deadlines that wait, the latest collective is asked about: ranks call them in order', () => {
   for (const seq of [7, 8, 10, 9]) ask(seq, true);
-  inquiry.ended(7);
-  expect(told.at(-1)).toEqual({ type: 'inquiry', seq: 10 });
-  inquiry.ended(10);
-  expect(told.at(-1)).toEqual({ type: 'inquiry', seq: 9 });
+  diagnostics.ended(7);
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 10 });
+  diagnostics.ended(10);
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 9 });
 });
 
 test('a question that waits is forgotten once its collective has ended', () => {
   ask(7, true);
   ask(8, true);
-  inquiry.ended(8);
-  inquiry.ended(7);
+  diagnostics.ended(8);
+  diagnostics.ended(7);
   clock.advance(2 * WAIT_MS);
   expect(concluded).toEqual([]);
-  expect(told.filter(({ type }) => type === 'inquiry')).toHaveLength(1);
+  expect(sent.filter(({ type }) => type === 'inquiry')).toHaveLength(1);
 });
 
-test('a rank that has told too early that it has not called a collective tells again once it has', () => {
+test('a rank that reported a collective as not called reports again once it is called', () => {
   mine = { call: null, state: null, last: null };
-  inquiry.answer(7);
+  diagnostics.answer(7);
   mine = reportOf('since');
-  inquiry.called(7);
-  inquiry.called(8);
-  expect(told.at(-1)).toEqual({ type: 'report', seq: 7, report: reportOf('since') });
-  expect(told).toHaveLength(2);
+  diagnostics.called(7);
+  diagnostics.called(8);
+  expect(sent.at(-1)).toEqual({ type: 'report', seq: 7, report: reportOf('since') });
+  expect(sent).toHaveLength(2);
   ask(7);
   clock.advance(WAIT_MS);
   expect(concluded[0]!.get(2)).toEqual(reportOf('since'));
 });
 
 test('answers about one collective are kept while another is asked about', () => {
-  inquiry.answer(7);
-  inquiry.hear(7, reportOf('zero'), 0);
-  inquiry.hear(7, reportOf('five'), 5);
-  inquiry.answer(8);
+  diagnostics.answer(7);
+  diagnostics.receive(7, reportOf('zero'), 0);
+  diagnostics.receive(7, reportOf('five'), 5);
+  diagnostics.answer(8);
   ask(7);
   expect(concluded).toHaveLength(1);
 });
 
 test('answers about collectives that were asked about long ago are forgotten', () => {
-  for (const seq of [7, 8, 9]) inquiry.answer(seq);
-  for (let seq = 100; seq < 200; seq++) inquiry.hear(seq, reportOf('five'), 5);
-  told = [];
-  inquiry.answer(7);
-  expect(told).toHaveLength(1);
+  for (const seq of [7, 8, 9]) diagnostics.answer(seq);
+  for (let seq = 100; seq < 200; seq++) diagnostics.receive(seq, reportOf('five'), 5);
+  sent = [];
+  diagnostics.answer(7);
+  expect(sent).toHaveLength(1);
 });
 
 test('answers about another collective do not answer the question', () => {
   ask(7);
-  inquiry.hear(8, reportOf('zero'), 0);
-  inquiry.hear(8, reportOf('five'), 5);
+  diagnostics.receive(8, reportOf('zero'), 0);
+  diagnostics.receive(8, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   clock.advance(WAIT_MS);
   expect([...concluded[0]!.values()]).toEqual([null, mine, null]);
@@ -170,18 +170,18 @@ test.each([
   ['for a mismatch needs one though its collective has ended here', false, 7, 1],
 ])('a question %s', (_what, isForDeadline, ended, conclusions) => {
   ask(7, isForDeadline);
-  inquiry.ended(ended);
+  diagnostics.ended(ended);
   clock.advance(WAIT_MS);
   expect(concluded).toHaveLength(conclusions);
 });
 
 test('a dropped question concludes nothing, and leaves room for the next', () => {
   ask(7);
-  inquiry.drop();
+  diagnostics.drop();
   clock.advance(WAIT_MS);
-  inquiry.hear(7, reportOf('zero'), 0);
-  inquiry.hear(7, reportOf('five'), 5);
+  diagnostics.receive(7, reportOf('zero'), 0);
+  diagnostics.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   ask(8);
-  expect(told.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
 });

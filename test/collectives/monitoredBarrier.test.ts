@@ -1,16 +1,16 @@
-/** What a monitored barrier believes of other ranks' news. */
+/** Monitored barriers: which messages of other ranks count. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** A rank's end of the barriers of four; nobody else is there but by `hear`. */
+/** A rank's end of the barriers of four; other ranks exist only through `receive`. */
 function barrierOf(rank: number) {
   const clock = new ManualClock();
   let failure: Error | null = null;
   const barrier: MonitoredBarrier = new MonitoredBarrier({
     ...{ rank, ranks: [4, 5, 6, 7], clock },
-    tell: () => {},
+    send: () => {},
     fail(error) {
       failure = error;
       barrier.fail(error);
@@ -24,7 +24,7 @@ function barrierOf(rank: number) {
       (error: Error) => error.message,
     );
   const arrive = (number: number): void => {
-    for (const from of [5, 6, 7]) barrier.hear('arrived', number, from);
+    for (const from of [5, 6, 7]) barrier.receive('arrived', number, from);
   };
   return { barrier, clock, pass, arrive };
 }
@@ -52,14 +52,14 @@ test('a rank may have 64 barriers under way, and a further one is refused', asyn
   const { barrier, pass } = barrierOf(1);
   const passes = Array.from({ length: 64 }, pass);
   await expect(barrier.pass({ timeoutMs: 1000 })).rejects.toThrow(UsageError);
-  for (let number = 0; number < 64; number++) barrier.hear('passed', number, 4);
+  for (let number = 0; number < 64; number++) barrier.receive('passed', number, 4);
   expect(new Set(await Promise.all(passes))).toEqual(new Set(['passed']));
 });
 
 test('only rank 0 lets others pass', async () => {
   const { barrier, clock, pass } = barrierOf(1);
   const passed = pass();
-  barrier.hear('passed', 0, 6);
+  barrier.receive('passed', 0, 6);
   clock.advance(1500);
   expect(await passed).toMatch(/rank 4 did not let it pass/);
 });
@@ -69,7 +69,7 @@ test('rank 0 prolongs the wait of others once', async () => {
   const passed = pass();
   for (let i = 0; i < 3; i++) {
     clock.advance(1000);
-    barrier.hear('arrived', 0, 4);
+    barrier.receive('arrived', 0, 4);
   }
   expect(await passed).toMatch(/rank 4 did not let it pass/);
 });

@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { EAGER_BYTES } from '../../src/collectives/executor.ts';
+import { EAGER_BYTES } from '../../src/collectives/sendWindow.ts';
 import {
   Algorithm,
   createFrame,
@@ -76,7 +76,7 @@ describe('allReduce', () => {
 
   test.each([
     ['a codec that is not for the op', { codec: 'fp16' }],
-    ['losses of another length', { lost: new Float32Array(3) }],
+    ['a residual of another length', { residual: new Float32Array(3) }],
     ['a bucket that is none', { bucket: -1 }],
   ] as const)('leaves the tensor alone where it refuses %s', (_what, wrong) => {
     const tensor = Float32Array.of(8, 8);
@@ -111,12 +111,12 @@ describe('allReduce', () => {
 
   test.each([
     ['the codec', { codec: 'fp16' }],
-    ['the number of losses', { lost: new Float32Array(1).fill(7) }],
+    ['the length of the residual', { residual: new Float32Array(1).fill(7) }],
   ] as const)('of several tensors sends none where %s does not fit all of them', async (_what, options) => {
     await runWorld(2, async (group) => {
       const tensors = [Float32Array.of(1), Int32Array.of(1, 2)];
       if (group.rank === 0) expect(() => group.allReduceCoalesced(tensors, options)).toThrow(UsageError);
-      if ('lost' in options) expect(options.lost[0]).toBe(7);
+      if ('residual' in options) expect(options.residual[0]).toBe(7);
       expect(group.flightRecording.records).toEqual([]);
       // Nothing has taken a number: ranks are still in step.
       await group.barrier();
@@ -405,7 +405,7 @@ describe('failures', () => {
         ),
       /do not belong/,
     ],
-    ['a greeting', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /greeted again/],
+    ['a greeting', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent a second HELLO/],
   ])('gives up on %s', async (_name, frame, message) => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);

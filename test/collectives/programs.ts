@@ -230,7 +230,7 @@ export const TROUBLES = [
   ...(Object.keys(STRIKES) as (keyof typeof STRIKES)[]),
 ] as const;
 
-/** Those that the others learn of at once, before any deadline. */
+/** Errors that the other ranks receive at once, before any deadline. */
 export const TOLD: readonly Trouble['kind'][] = ['closesLink', 'aborts'];
 
 interface Trouble {

@@ -18,7 +18,7 @@ import {
 import { expectClose, expectEqual } from './expect.ts';
 import { filled, range, sumOfRanks } from './values.ts';
 
-/** Of the halving-doubling tests of gloo. */
+/** World sizes of gloo's halving-doubling tests. */
 export const GLOO_WORLDS = [...range(1, 9), 13, 16, 24, 32];
 /**
  * Bytes for which worlds of more than 8 take recursive doubling, halving-doubling, and (up to 24
@@ -95,7 +95,7 @@ const MASTER_AND_WORKERS = [
   { op: ReduceOp.MAX, master: -1, worker: 10, expected: () => 10 },
 ];
 
-/** Values with rules of their own; an ordinary one where there is none. */
+/** Values with rules of their own; an ordinary one otherwise. */
 const ODD_VALUES = [NaN, Infinity, -Infinity, -0, 0, undefined, 1e-45, 3.4e38];
 
 /** Integers -100 .. 100, the same for the same seed and rank. */

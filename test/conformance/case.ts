@@ -27,7 +27,7 @@ export interface GroupCase extends Numbered {
    * world.
    */
   readonly needsWorld?: true;
-  /** Of the groups over memory links; groups in tabs have the defaults. */
+  /** Options of groups over memory links; groups in tabs have the defaults. */
   readonly options?: RunWorldOptions;
   /**
    * @throws (rejects) an error that says where and what it expected. The group may have failed by

@@ -32,7 +32,7 @@ describe('conformance case', () => {
 });
 
 describe('on links that delay frames, case', () => {
-  // Those that are meant for real links: the rest is about what no link can change, or takes long.
+  // Cases for real links: in the other cases links make no difference, or they take too long.
   const cases = CASES.filter((entry): entry is GroupCase => 'worlds' in entry && entry.inTabs === true);
   test.each(cases)('$number: $title', async (entry) => {
     const createPair = delayedLinks(createRng(entry.number));

@@ -33,7 +33,7 @@ async function weightsOf(model: tf.LayersModel): Promise<Float32Array> {
 interface Setting {
   readonly title: string;
   readonly model: (seed: number) => tf.LayersModel;
-  /** Of a sample. */
+  /** Loss of a sample. */
   readonly shape: readonly number[];
   readonly options?: DistributedDataParallelOptions;
   readonly hook?: () => CommHook;
@@ -120,7 +120,7 @@ async function trainInJoin(
   let error: unknown = null;
   const width = shape.reduce((a, b) => a * b);
   const pass = () => {
-    // Of a model with two outputs, every other iteration uses the second only.
+    // Every other iteration uses only the second output of the model.
     const loss = (outputs: tf.Tensor | tf.Tensor[]): tf.Scalar =>
       meanSquare(Array.isArray(outputs) ? outputs[done % 2]! : outputs);
     const inputs = samplesOf(group.rank, done, 2, width).reshape([2, ...shape]);
@@ -200,7 +200,7 @@ function ending(layer: tf.layers.Layer): tf.LayersModel {
   });
 }
 
-/** Of normalized outputs, the sum and the sum of squares are the same whatever the inputs. */
+/** Normalized outputs have the same sum and sum of squares for any inputs. */
 const sumOfCubes = (outputs: tf.Tensor): tf.Scalar => outputs.mul(outputs).mul(outputs).sum<tf.Scalar>();
 
 export const DDP_CASES: readonly ConformanceCase[] = [

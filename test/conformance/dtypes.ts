@@ -14,7 +14,7 @@ export interface DtypeSample {
   readonly bytes: number;
   /** A tensor of these values. */
   readonly of: (values: ArrayLike<number | bigint>) => TypedArray;
-  /** What collectives must be told of it. */
+  /** Options that collectives need for it. */
   readonly options: { dtype?: 'float16' };
 }
 
@@ -109,7 +109,7 @@ function computeExpected(dtype: DtypeSample, op: ReduceOp, n: number, count: num
   );
 }
 
-/** Of those that do not add. */
+/** Results of ops that do not add. */
 const COMBINERS: Partial<Record<ReduceOp, (a: number, b: number) => number>> = {
   [ReduceOp.PRODUCT]: (a, b) => a * b,
   [ReduceOp.MIN]: (a, b) => (a < b ? a : b),

@@ -190,7 +190,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
       }
       for (const size of [0, n - 1, n + 1, 1.5]) {
         if (n % size === 0) continue;
-        await expectRejection(world.newSubgroups(size), UsageError, 'cannot be cut', `newSubgroups(${size})`);
+        await expectRejection(world.newSubgroups(size), UsageError, 'cannot be divided', `newSubgroups(${size})`);
       }
       const group = await world.newGroup([0, 1]);
       await expectRejection(group.newGroup([0]), UsageError, 'from the world group', 'newGroup of a subgroup');

@@ -67,11 +67,11 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
     number: 55,
     title: 'the ranks with the most steps have the state for all; equal ranks need none',
     check: () => {
-      const { step: steps, sources, late, keeper } = electState([0, 1, 0, 1, 0].map(after));
+      const { step: steps, sources, late, gradientSource } = electState([0, 1, 0, 1, 0].map(after));
       // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind
       // the state, by all that have it.
-      const expected = { steps: 1, sources: [1, 3], late: [0, 2, 4], keeper: 1 };
-      expectEqual({ steps, sources, late, keeper }, expected, 'steps 0, 1, 0, 1, 0');
+      const expected = { steps: 1, sources: [1, 3], late: [0, 2, 4], gradientSource: 1 };
+      expectEqual({ steps, sources, late, gradientSource }, expected, 'steps 0, 1, 0, 1, 0');
       expectEqual(electState([0, 3, 0, 3, 0].map(after)).late, [], 'steps 0, 3, 0, 3, 0');
       const equal = electState(range(5).map(() => after(0)));
       expectEqual(equal.sources, range(5), 'all with the same state');

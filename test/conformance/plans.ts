@@ -338,7 +338,7 @@ function checkCostModel(): void {
   expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather beyond');
   expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce beyond');
   for (const n of large) {
-    // Of little only steps count, of much only bytes; between them
+    // For small tensors only steps count, for large ones only bytes; between them
     // test/collectives/costModel.test.ts asks the simulation.
     expectEqual(chooseAllReduce(n, sizes[0]!), Algorithm.DOUBLING, `allReduce of one byte over ${n}`);
     expectEqual(chooseAllReduce(n, 2 ** 28), Algorithm.RING, `allReduce of 256 MiB over ${n}`);

@@ -42,7 +42,7 @@ export const CASES_IN_TABS = CASES.filter((entry): entry is GroupCase => sizesIn
 export class Tabs {
   readonly #page: OwnPage;
   #context: BrowserContext | null = null;
-  /** Of the world that cases run in; empty until there is one, and after it broke. */
+  /** Tabs of the world that cases run in; empty before the first, and after it failed. */
   #world: Page[] = [];
 
   private constructor(page: OwnPage) {

@@ -192,7 +192,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         }),
       );
       const members = await world.newGroup([0, 2]);
-      // Of rank 1, no member, it is a call that does nothing.
+      // On rank 1, which is not a member, the call does nothing.
       if (world.rank < 3) await members.monitoredBarrier({ timeoutMs });
       const all = await world.newGroup(range(n));
       for (let round = 0; round < 5; round++) await all.monitoredBarrier({ timeoutMs, waitAllRanks: round % 2 === 1 });

@@ -175,7 +175,7 @@ export class Tab implements GradientStore {
     return {
       digest: () => Promise.resolve(this.digest()),
       head: () => ({}),
-      broadcastGradient: async (keeper) => (await world.exchange('gradient', this, this.kept))[keeper]!,
+      broadcastGradient: async (gradientSource) => (await world.exchange('gradient', this, this.kept))[gradientSource]!,
       catchUp: (sum) => {
         this.drop();
         this.history = this.history.after(sum);

@@ -112,10 +112,10 @@ type TakeOver = (
   run: number,
 ) => void;
 
-export const takeOver: TakeOver = (replica, rank, all, { sources, late, keeper }, run) => {
+export const takeOver: TakeOver = (replica, rank, all, { sources, late, gradientSource }, run) => {
   const theirs = all[sources[0]!]!;
   if (theirs.run !== run) replica.begin(run);
-  else if (late.includes(rank)) replica.apply(all[keeper!]!.kept!);
+  else if (late.includes(rank)) replica.apply(all[gradientSource!]!.kept!);
   else if (!sources.includes(rank)) replica.load(theirs);
 };
 

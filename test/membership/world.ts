@@ -94,7 +94,7 @@ interface Client {
   isLinked: boolean;
   /** The generation whose group it has. */
   active: number;
-  /** Of entering: 0 has told its status, 1 has sent what others need, 2 has its state. */
+  /** Progress of entering: 0 has sent its status, 1 has sent what others need, 2 has its state. */
   stage: number;
   isTraining: boolean;
   replica: Replica;
@@ -115,12 +115,12 @@ interface Generation {
   readonly relayed: readonly (readonly [string, string])[];
   /** By rank. */
   readonly statuses: (Status | null)[];
-  /** Of all statuses, once all are there. */
+  /** Result of all statuses, once all have arrived. */
   comparison: ElectedState | null;
   readonly hasSent: boolean[];
   /** State with which each has entered. */
   readonly entered: (string | null)[];
-  /** Of the step after `steps`: what ranks have contributed. */
+  /** Contributions of ranks to the step after `steps`. */
   readonly contributions: Map<number, ({ samples: number; base: number } | null)[]>;
 }
 
@@ -303,7 +303,7 @@ export class World {
       const { to, message } = effect;
       if (message.type === 'refused') continue;
       for (const member of to) {
-        // Who is sent out in the same step may hear something before it.
+        // A client that is removed in the same step may receive a message before.
         const isOnItsWay = effects.slice(i + 1).some((next) => next.type === 'expel' && next.member === member);
         if (!after.hidden.has(member) && !isOnItsWay) {
           throw new Violation('I6', `a ${message.type} went to ${member}, who is no member`);
@@ -359,7 +359,7 @@ export class World {
         ...{ run, ring, relayed, statuses: none(null), hasSent: none(false), entered: none(null) },
         ...{ contributions: new Map(), comparison: null },
       });
-      // Who has not said by now that it could be in it comes too late for what it applied alone.
+      // A client that has not reported readiness by now is too late for what it applied alone.
       for (const client of this.clients) {
         const { member, replica } = client;
         if (member !== null && replica.run === run && !isCounted(after, member)) client.isBehind = true;

@@ -1,13 +1,15 @@
-/** What every rank must say the same of an op, and how messages say it. */
+/**
+ * The descriptor of an op, which must be the same on every rank, and its text in error messages.
+ */
 import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../../protocol/frame.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { dtypeName } from '../dtypes.ts';
 
-/** Largest tag: it has two bytes in a frame. */
+/** Largest tag: two bytes in a frame. */
 export const MAX_TAG = 0xffff;
-/** Most elements of an op: they have four bytes in a frame. */
+/** Most elements of an op: four bytes in a frame. */
 export const MAX_COUNT = 0xffffffff;
-/** Sizes of parts that a message of an error lists. */
+/** Most sizes that an error message lists. */
 const MAX_SIZES_NAMED = 8;
 
 export interface OpDescriptor {
@@ -15,14 +17,14 @@ export interface OpDescriptor {
   reduceOp: ReduceOp;
   dtype: DtypeCode;
   algorithm: Algorithm;
-  /** Rank in the group, of an op that has a root; 0 elsewhere. */
+  /** Rank of the root in the group; 0 for ops without one. */
   root: number;
   /**
-   * Gradient bucket of an all-reduce; of a collective whose parts may differ, a digest of their
-   * sizes; 0 elsewhere.
+   * Gradient bucket of an all-reduce; digest of the sizes for collectives with unequal parts;
+   * otherwise 0.
    */
   tag: number;
-  /** Elements of the op's whole tensor; where ranks have parts of it, of all parts together. */
+  /** Elements of the op's whole tensor; of all parts together if ranks have parts of it. */
   count: number;
 }
 
@@ -40,7 +42,7 @@ const OP_NAMES: Record<OpCode, string> = {
   [OpCode.SEND]: 'send',
 };
 
-/** Where a root's rank stands in a sentence. */
+/** Preposition before the root's rank. */
 const ROOTED: Partial<Record<OpCode, string>> = {
   [OpCode.BROADCAST]: ' from rank ',
   [OpCode.SCATTER]: ' from rank ',
@@ -51,42 +53,42 @@ const ROOTED: Partial<Record<OpCode, string>> = {
 const nameIn = (values: Record<string, number>, code: number): string =>
   Object.entries(values).find(([, value]) => value === code)?.[0] ?? `unknown ${code}`;
 
-/** `allReduce`. */
+/** Name of an op, such as `allReduce`. */
 export function opName(op: OpCode): string {
   return OP_NAMES[op] ?? `unknown op ${op}`;
 }
 
-/** `ring`, `halving-doubling`. */
+/** Name of an algorithm, such as `ring` or `halving-doubling`. */
 export function algorithmName(algorithm: Algorithm): string {
   return nameIn(Algorithm, algorithm).toLowerCase().replaceAll('_', '-');
 }
 
 /**
- * `allReduce(25450 float32, SUM)`.
+ * Text of a call, such as `allReduce(25450 float32, SUM)`.
  *
- * @param rankOf turns ranks of the group into global ones.
- * @param amount what to say for the count: `3 + 4 + 5` of parts that differ.
+ * @param rankOf converts ranks of the group to global ones.
+ * @param amount text for the count, such as `3 + 4 + 5` for unequal parts.
  */
 export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => number, amount?: string): string {
   const { op, reduceOp, dtype, algorithm, root, tag, count } = descriptor;
   if (op === OpCode.BARRIER) return 'barrier()';
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
   const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
-  // Of the others every rank takes the same way, without being told.
-  const isTold = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
+  // Only here the caller chooses the algorithm.
+  const isChosen = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
   const bucket = op === OpCode.ALL_REDUCE && tag > 0 ? `, bucket ${tag}` : '';
-  return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isTold ? ', direct' : ''}${bucket})`;
+  return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
 }
 
 /**
- * For `tag`. Differs, but for one list in 65 536, where sizes do: of the same sum, they would else
- * look the same to other ranks.
+ * Digest of sizes for `tag`. It differs for different sizes, except for one list in 65 536; without
+ * it, lists of the same sum would look alike to other ranks.
  */
 export function digestOf(sizes: readonly number[]): number {
   return mixSeed(...sizes) % (MAX_TAG + 1);
 }
 
-/** For `amount`: `12` elements in equal parts, or `3 + 4 + 5`. */
+/** Text of sizes for `amount`: `12` elements in equal parts, or `3 + 4 + 5`. */
 export function amountOf(sizes: readonly number[]): string {
   if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
   const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
@@ -94,8 +96,8 @@ export function amountOf(sizes: readonly number[]): string {
 }
 
 /**
- * Ranks that chose different algorithms have been told different things, and would wait for each
- * other.
+ * Whether two ranks called the same. The algorithm counts, because ranks with different ones would
+ * wait for each other.
  */
 export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
   return (
@@ -105,7 +107,7 @@ export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
     a.algorithm === b.algorithm &&
     a.root === b.root &&
     a.tag === b.tag &&
-    // Ranks need not have equally much for all others: there, each transfer says how much it is.
+    // In an all-to-all ranks may have different totals, and each transfer carries its length.
     (a.op === OpCode.ALL_TO_ALL || a.count === b.count)
   );
 }

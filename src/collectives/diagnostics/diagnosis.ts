@@ -1,33 +1,28 @@
 /**
- * What went wrong with a collective, from what all ranks' flight recorders say of it: which rank
- * has not issued it, or what else it called instead. Pure.
+ * Diagnoses a collective from the flight recorders of all ranks: which rank has not called it, or
+ * what it called instead. Pure.
  */
 import * as v from 'valibot';
 
-/** One rank's word on one collective. */
+/** One rank's report on one collective. */
 export const Report = v.strictObject({
-  /**
-   * The collective as this rank called it; `null` where it has not, or is through with it and no
-   * longer knows what it was.
-   */
+  /** The collective as this rank called it; `null` if it has not, or no longer knows. */
   call: v.nullable(v.string()),
-  /** How far it is; `null` where this rank has not called it. */
+  /** Progress of the collective; `null` if this rank has not called it. */
   state: v.nullable(v.picklist(['scheduled', 'started', 'completed', 'failed'])),
-  /** The latest collective it has called; `null` for none. */
+  /** The latest collective that this rank has called; `null` if it has called none. */
   last: v.nullable(v.strictObject({ seq: v.number(), call: v.string(), state: v.string() })),
 });
 export type Report = v.InferOutput<typeof Report>;
 
 interface Diagnosis {
-  /**
-   * Ranks that did not answer, or have not called the collective, in rank order: those to look at.
-   */
+  /** Ranks that did not answer or have not called the collective, ascending. */
   missing: number[];
   /** Sentences. */
   text: string;
 }
 
-/** Ranks named at most in one list. */
+/** Most ranks that one list names. */
 const MAX_NAMED = 8;
 
 function nameRanks(ranks: readonly number[]): string {
@@ -40,9 +35,7 @@ function put(map: Map<string, number[]>, key: string, rank: number): void {
   map.set(key, [...(map.get(key) ?? []), rank]);
 }
 
-/**
- * @param reports by rank (global), in rank order; `null` where a rank did not answer.
- */
+/** @param reports by global rank, ascending; `null` if a rank did not answer. */
 export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis {
   const silent: number[] = [];
   const through: number[] = [];
@@ -62,7 +55,7 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
   }
   if (silent.length > 0) sentences.push(`${nameRanks(silent)} did not answer.`);
   if (through.length > 0) {
-    sentences.push(`${nameRanks(through)} ${through.length === 1 ? 'is' : 'are'} through with it.`);
+    sentences.push(`${nameRanks(through)} ${through.length === 1 ? 'has' : 'have'} completed it.`);
   }
   for (const [call, ranks] of called) sentences.push(`${nameRanks(ranks)} called ${call}.`);
   const missing = [...silent, ...[...late.values()].flat()].toSorted((a, b) => a - b);
@@ -70,6 +63,6 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
 }
 
 function stateWords(state: Report['state']): string {
-  if (state === 'completed') return ' and is through with it';
-  return state === 'scheduled' ? ' and waits for its own earlier ones' : '';
+  if (state === 'completed') return ' and completed it';
+  return state === 'scheduled' ? ' and waits for its own earlier collectives' : '';
 }

@@ -1,19 +1,19 @@
 /**
- * News (JSON) for all ranks. A rank that receives news for the first time sends them on over all
- * its other links, so that a frozen rank stops nobody but itself.
+ * The flood relay: JSON messages for all ranks. A rank forwards a message the first time it
+ * receives it, over all its other links, so that a frozen rank blocks nobody else.
  *
- * News are not signed. A rank drops what it can tell to be forged: news of a rank about a group
- * that it is no member of, and news of a ring neighbour that do not come over that neighbour's own
- * link. What it cannot tell it bounds: how much waits for a link, how much is remembered, and how
- * far news go. Ids are random, so that nobody can send an id first and have the genuine news
- * dropped as old.
+ * Messages are not signed. A rank drops those that it can recognize as forged: messages of a rank
+ * about a group that it does not belong to, and messages of a ring neighbour that do not come over
+ * that neighbour's own link. Other forgeries are bounded: the bytes that wait for a link, the ids
+ * that are remembered, and the hops of a message. Ids are random, so that no rank can send an id
+ * first and have the genuine message dropped as a duplicate.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';
 import type { Link } from '../../transport/link.ts';
 
 const FloodMessage = v.strictObject({
-  /** The rank that spread them, and their id there. */
+  /** The rank that sent the message, and the id that it chose. */
   origin: v.pipe(v.number(), v.integer()),
   id: v.pipe(v.number(), v.safeInteger()),
   group: v.pipe(v.number(), v.integer()),
@@ -21,12 +21,10 @@ const FloodMessage = v.strictObject({
 });
 type FloodMessage = v.InferOutput<typeof FloodMessage>;
 
-/**
- * News remembered of each link that brought some: what it brings next evicts no news of the others.
- */
+/** Ids remembered for each link, so that one link's messages do not evict those of others. */
 const MAX_REMEMBERED = 4096;
 /**
- * Bytes of one rank's news that may wait for one link, behind what the link itself queues. A
+ * Most bytes from one rank that wait for one link, after those that the link itself queues. A
  * barrier of 64 ranks takes 8 KiB.
  */
 const MAX_WAITING_BYTES = 256 * 1024;
@@ -37,59 +35,56 @@ interface FloodRelayEnvironment {
   generation: number;
   /** Open links, by rank. */
   links: ReadonlyMap<number, Link>;
-  /** Ranks that have had a link to this one since before either could spread news. */
+  /** Ranks with a link to this one since before either could send messages. */
   neighbours: ReadonlySet<number>;
-  /**
-   * Global ranks of a group, also of one that this rank has left; `undefined` for a group that this
-   * rank does not know.
-   */
+  /** Global ranks of a group, also of one that this rank has left; `undefined` if unknown. */
   membersOf: (group: number) => readonly number[] | undefined;
-  /** An id that no rank can guess. */
+  /** Creates an id that no rank can guess. */
   newId: () => number;
 }
 
 export class FloodRelay {
   readonly #env: FloodRelayEnvironment;
-  /** `origin/id`, oldest first, by the rank whose link brought them. */
+  /** `origin/id`, oldest first, by the rank at the other end of the link. */
   readonly #remembered = new Map<number, Set<string>>();
-  /** Bytes that wait for a link, by the rank that brought them and the rank they go to. */
+  /** Bytes that wait for a link, by the ranks they come from and go to. */
   readonly #waiting = new Map<string, number>();
 
   constructor(env: FloodRelayEnvironment) {
     this.#env = env;
   }
 
-  /** Sends news of this rank to all others. */
-  spread(group: number, body: unknown): void {
+  /** Sends a message of this rank to all others. */
+  send(group: number, body: unknown): void {
     const { rank, newId } = this.#env;
-    this.#send({ origin: rank, id: newId(), group, body }, 0, rank);
+    this.#forward({ origin: rank, id: newId(), group, body }, 0, rank);
   }
 
   /**
-   * Takes a frame from the rank at the other end of a link and passes it on.
+   * Receives a frame over the link to rank `from` and forwards it.
    *
-   * @returns the news, or `null` where they are old or forged.
-   * @throws where the frame holds no news.
+   * @returns the message, or `null` if it is a duplicate or forged.
+   * @throws where the frame holds no message.
    */
   receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): FloodMessage | null {
-    const news = v.parse(FloodMessage, decodeJsonFrame(frame));
-    if (!this.#isGenuine(news, from) || this.#isOld(news, from)) return null;
-    // Nobody first hears of news over a longer way: they stop, whatever ranks remember.
+    const message = v.parse(FloodMessage, decodeJsonFrame(frame));
+    if (!this.#isGenuine(message, from) || this.#isDuplicate(message, from)) return null;
+    // No rank first receives a message over a longer way: it ends there, whatever ranks remember.
     const hops = step + 1;
-    if (hops < this.#env.worldSize - 1) this.#send(news, hops, from);
-    return news;
+    if (hops < this.#env.worldSize - 1) this.#forward(message, hops, from);
+    return message;
   }
 
   #isGenuine({ origin, group }: FloodMessage, from: number): boolean {
     const { rank, links, neighbours, membersOf } = this.#env;
     const members = membersOf(group);
     if (origin === rank || !members?.includes(origin)) return false;
-    // A member that brings forged news could end the group in its own name. Nor may a link that is
-    // slow or dead at one end silence a neighbour: its news come by way of the other members.
+    // A member that forges messages could also end the group in its own name, so members may
+    // forward those of a neighbour: a slow or dead link must not silence it.
     return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 
-  #isOld({ origin, id }: FloodMessage, from: number): boolean {
+  #isDuplicate({ origin, id }: FloodMessage, from: number): boolean {
     const key = `${origin}/${id}`;
     for (const keys of this.#remembered.values()) if (keys.has(key)) return true;
     const keys = this.#remembered.get(from) ?? new Set();
@@ -101,11 +96,11 @@ export class FloodRelay {
     return false;
   }
 
-  #send(news: FloodMessage, hops: number, from: number): void {
+  #forward(message: FloodMessage, hops: number, from: number): void {
     const { generation, links } = this.#env;
-    const frame = encodeJsonFrame({ ...emptyHeader(FrameKind.FLOOD, generation), step: hops }, news);
+    const frame = encodeJsonFrame({ ...emptyHeader(FrameKind.FLOOD, generation), step: hops }, message);
     for (const [peer, link] of links) {
-      if (peer !== from && peer !== news.origin) this.#sendTo(peer, link, frame.slice(0), from);
+      if (peer !== from && peer !== message.origin) this.#sendTo(peer, link, frame.slice(0), from);
     }
   }
 
@@ -113,7 +108,7 @@ export class FloodRelay {
     const lane = `${from}/${peer}`;
     const { byteLength } = frame;
     const waiting = (this.#waiting.get(lane) ?? 0) + byteLength;
-    // A rank that misses news here hears them by another way, or its deadline ends its wait.
+    // A rank that misses a message here receives it another way, or reaches its deadline.
     if (waiting > MAX_WAITING_BYTES) return;
     this.#waiting.set(lane, waiting);
     const sent = (): void => void this.#waiting.set(lane, this.#waiting.get(lane)! - byteLength);

@@ -1,27 +1,27 @@
 /**
- * Asking all ranks of a group what they have called as a collective of which something is wrong.
- * Each rank tells once, to all, so that ranks that find out at the same time do not all have to be
- * answered.
+ * Hang diagnostics: asks all ranks of a group what they have called as a collective that failed.
+ * Each rank reports once, to all, so that ranks that ask at the same time share the reports.
  */
 import type { Clock } from '../../util/clock.ts';
 import type { Report } from './diagnosis.ts';
 
-/** By global rank, in order; `null` of one that has not answered. */
+/** By global rank, ascending; `null` if a rank has not answered. */
 export type Reports = ReadonlyMap<number, Report | null>;
 
 export interface HangDiagnosticsEnvironment {
-  /** Global ranks: this one's, and all of the group. */
+  /** Global rank of this rank. */
   self: number;
+  /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
-  /** What this rank has called as `seq`. */
+  /** The report of this rank on `seq`. */
   reportOn: (seq: number) => Report;
-  tell: (news: { type: 'inquiry'; seq: number } | { type: 'report'; seq: number; report: Report }) => void;
+  send: (message: { type: 'inquiry'; seq: number } | { type: 'report'; seq: number; report: Report }) => void;
 }
 
 interface Question {
   seq: number;
-  /** Whether it need not be answered once the collective has ended. */
+  /** Whether the question is dropped once the collective has ended. */
   isForDeadline: boolean;
   /** Longest wait for answers. */
   waitMs: number;
@@ -34,20 +34,17 @@ interface Asked {
   readonly cancel: () => void;
 }
 
-/**
- * Collectives whose reports are kept: ranks may ask about different ones at the same time, each
- * about one.
- */
-const MAX_COLLECTIVES_TOLD = 16;
+/** Collectives whose reports are kept: each rank may ask about a different one. */
+const MAX_COLLECTIVES_REPORTED = 16;
 
 export class HangDiagnostics {
   readonly #env: HangDiagnosticsEnvironment;
-  /** The reports of all ranks, by collective, those first asked about long ago first. */
-  readonly #told = new Map<number, Map<number, Report>>();
+  /** The reports of all ranks by collective, oldest question first. */
+  readonly #reports = new Map<number, Map<number, Report>>();
   #asked: Asked | null = null;
   /**
-   * Questions that came up during one for a deadline. They wait: the group fails with the first one
-   * that concludes.
+   * Questions asked while one for a deadline is open. They wait, because the group fails with the
+   * first question that concludes.
    */
   #waiting: Question[] = [];
 
@@ -56,41 +53,41 @@ export class HangDiagnostics {
   }
 
   /**
-   * Asks now, or once the question before it is dropped; `conclude` gets the answers, at most
-   * `waitMs` after the asking.
+   * Asks now, or once the open question is dropped. `conclude` receives the reports at most
+   * `waitMs` after the inquiry.
    */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);
-    // Every frame of a rank that calls something else finds the mismatch.
+    // Every frame of a mismatched op asks again.
     const { seq, isForDeadline } = question;
     const isKnown = this.#waiting.some((other) => other.seq === seq && other.isForDeadline === isForDeadline);
     if (this.#asked.question.isForDeadline && !isKnown) this.#waiting.push(question);
   }
 
-  /** Another rank, or this one, asks: tells all what this rank has called, once. */
+  /** Sends the report of this rank to all, once per collective. */
   answer(seq: number): void {
-    if (!this.#toldOf(seq).has(this.#env.self)) this.#tell(seq);
+    if (!this.#reportsFor(seq).has(this.#env.self)) this.#sendReport(seq);
   }
 
-  /** This rank has called `seq`: ranks that it has told otherwise must not go on blaming it. */
+  /** This rank has called `seq`. If it reported otherwise before, it reports again. */
   called(seq: number): void {
-    if (this.#told.get(seq)?.has(this.#env.self)) this.#tell(seq);
+    if (this.#reports.get(seq)?.has(this.#env.self)) this.#sendReport(seq);
   }
 
-  /** Rank `from` tells what it has called. */
-  hear(seq: number, report: Report, from: number): void {
-    this.#toldOf(seq).set(from, report);
+  /** A report of rank `from` has arrived. */
+  receive(seq: number, report: Report, from: number): void {
+    this.#reportsFor(seq).set(from, report);
     if (this.#asked?.question.seq !== seq) return;
     this.#asked.reports.set(from, report);
     this.#concludeIfComplete();
   }
 
-  /** What this rank has heard of `seq` itself; `null` where nobody has asked about it. */
-  heardOf(seq: number): Reports | null {
-    return this.#told.has(seq) ? this.#reportsOn(seq) : null;
+  /** The reports on `seq`; `null` if no rank has asked about it. */
+  reportsOf(seq: number): Reports | null {
+    return this.#reports.has(seq) ? this.#allReports(seq) : null;
   }
 
-  /** Collective `seq` has ended: it was late, not lost. */
+  /** Collective `seq` has ended, so questions for its deadline are dropped. */
   ended(seq: number): void {
     const isSettled = (question: Question): boolean => question.seq === seq && question.isForDeadline;
     this.#waiting = this.#waiting.filter((question) => !isSettled(question));
@@ -103,45 +100,45 @@ export class HangDiagnostics {
     this.#begin(next);
   }
 
-  /** Ends this rank's questions without a word. */
+  /** Drops all questions of this rank. */
   drop(): void {
     this.#asked?.cancel();
     this.#asked = null;
     this.#waiting = [];
   }
 
-  #reportsOn(seq: number): Map<number, Report | null> {
-    const told = this.#toldOf(seq);
-    return new Map(this.#env.ranks.toSorted((a, b) => a - b).map((rank) => [rank, told.get(rank) ?? null]));
+  #allReports(seq: number): Map<number, Report | null> {
+    const known = this.#reportsFor(seq);
+    return new Map(this.#env.ranks.toSorted((a, b) => a - b).map((rank) => [rank, known.get(rank) ?? null]));
   }
 
   #begin(question: Question): void {
-    const { clock, tell } = this.#env;
+    const { clock, send } = this.#env;
     const { seq, waitMs } = question;
-    const isAsked = this.#told.has(seq);
+    const isAsked = this.#reports.has(seq);
     this.answer(seq);
-    const reports = this.#reportsOn(seq);
+    const reports = this.#allReports(seq);
     this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()) };
-    // Where another rank has asked before, all are telling.
-    if (!isAsked) tell({ type: 'inquiry', seq });
+    // If another rank has asked before, all ranks report already.
+    if (!isAsked) send({ type: 'inquiry', seq });
     this.#concludeIfComplete();
   }
 
-  #tell(seq: number): void {
-    const { self, reportOn, tell } = this.#env;
+  #sendReport(seq: number): void {
+    const { self, reportOn, send } = this.#env;
     const report = reportOn(seq);
-    this.#toldOf(seq).set(self, report);
-    tell({ type: 'report', seq, report });
+    this.#reportsFor(seq).set(self, report);
+    send({ type: 'report', seq, report });
   }
 
-  #toldOf(seq: number): Map<number, Report> {
-    const known = this.#told.get(seq);
+  #reportsFor(seq: number): Map<number, Report> {
+    const known = this.#reports.get(seq);
     if (known) return known;
-    const [oldest] = this.#told.keys();
-    if (this.#told.size >= MAX_COLLECTIVES_TOLD) this.#told.delete(oldest!);
-    const told = new Map<number, Report>();
-    this.#told.set(seq, told);
-    return told;
+    const [oldest] = this.#reports.keys();
+    if (this.#reports.size >= MAX_COLLECTIVES_REPORTED) this.#reports.delete(oldest!);
+    const reports = new Map<number, Report>();
+    this.#reports.set(seq, reports);
+    return reports;
   }
 
   #concludeIfComplete(): void {

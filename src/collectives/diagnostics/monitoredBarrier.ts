@@ -1,6 +1,6 @@
 /**
- * torch.distributed.monitored_barrier: a barrier that says who is missing. Goes by news, not over a
- * plan: it must reach rank 0 also past ranks that are stuck.
+ * torch.distributed.monitored_barrier: a barrier that names the missing ranks. It uses the flood
+ * relay, not a plan, because it must reach rank 0 past ranks that are stuck.
  */
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -8,29 +8,26 @@ import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.t
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;
-  /** Name all missing ranks, not the first alone. */
+  /** Whether the error names all missing ranks, not only the first. */
   waitAllRanks?: boolean;
 }
 
 /**
- * How much longer the others wait than rank 0, for its word on who is missing; at most half of the
- * barrier's own deadline. They count from when rank 0 came, if that is later.
+ * Extra wait of the other ranks for rank 0's report on missing ranks; at most half of the barrier's
+ * own deadline. If rank 0 arrives later than they do, their wait starts then.
  */
 const GRACE_MS = 1000;
-/**
- * Barriers that a rank may have under way: rank 0 keeps nothing of ranks that come to one further
- * ahead.
- */
+/** Most barriers that a rank waits in at the same time; rank 0 ignores arrivals further ahead. */
 const MAX_UNDER_WAY = 64;
 
 interface Environment {
-  /** In the group. */
+  /** Rank in the group. */
   rank: number;
   /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
-  tell: (type: 'arrived' | 'passed', barrier: number) => void;
-  /** Gives the whole group up. */
+  send: (type: 'arrived' | 'passed', barrier: number) => void;
+  /** Fails the whole group. */
   fail: (error: Error) => void;
   failure: () => Error | null;
   context: () => ErrorContext;
@@ -38,7 +35,7 @@ interface Environment {
 
 export class MonitoredBarrier {
   readonly #env: Environment;
-  /** Global ranks that have come, by barrier. */
+  /** Global ranks that have arrived, by barrier. */
   readonly #arrived = new Map<number, Set<number>>();
   readonly #passing = new Map<number, { passed: Deferred<void>; restart: () => void }>();
   #next = 0;
@@ -48,11 +45,12 @@ export class MonitoredBarrier {
   }
 
   /**
-   * Resolves once all have come. @throws (rejects) TimeoutError on every rank; the group is over
-   * then.
+   * Resolves once all ranks have arrived.
+   *
+   * @throws (rejects) TimeoutError on every rank, which ends the group.
    */
   async pass({ timeoutMs, waitAllRanks = false }: MonitoredBarrierOptions): Promise<void> {
-    const { rank, ranks, clock, tell, fail, failure, context } = this.#env;
+    const { rank, ranks, clock, send, fail, failure, context } = this.#env;
     const before = failure();
     if (before) throw before;
     if (this.#passing.size >= MAX_UNDER_WAY) {
@@ -63,8 +61,8 @@ export class MonitoredBarrier {
     const barrier = this.#next++;
     const passed = deferred();
     const expire = (): void => {
-      const come = this.#arrived.get(barrier);
-      const missing = ranks.filter((other, i) => i > 0 && !come?.has(other));
+      const arrived = this.#arrived.get(barrier);
+      const missing = ranks.filter((other, i) => i > 0 && !arrived?.has(other));
       const named = waitAllRanks ? missing : missing.slice(0, 1);
       const who = `${named.length === 1 ? 'Rank' : 'Ranks'} ${named.join(', ')}`;
       fail(
@@ -80,7 +78,7 @@ export class MonitoredBarrier {
     let cancel = clock.after(waitMs, expire);
     let isRestarted = false;
     const restart = (): void => {
-      // Once: otherwise rank 0 could make the others wait without end.
+      // Only once: otherwise rank 0 could make the others wait forever.
       if (isRestarted) return;
       isRestarted = true;
       cancel();
@@ -88,7 +86,7 @@ export class MonitoredBarrier {
     };
     this.#passing.set(barrier, { passed, restart });
     try {
-      tell('arrived', barrier);
+      send('arrived', barrier);
       if (rank === 0) this.#check(barrier);
       await passed.promise;
     } finally {
@@ -97,15 +95,15 @@ export class MonitoredBarrier {
     }
   }
 
-  /** News from a rank (global). What the rank cannot mean is ignored. */
-  hear(type: 'arrived' | 'passed', barrier: number, from: number): void {
+  /** A message of a rank (global). Messages that the rank cannot send are ignored. */
+  receive(type: 'arrived' | 'passed', barrier: number, from: number): void {
     const { rank, ranks } = this.#env;
     const passing = this.#passing.get(barrier);
     if (from === ranks[0]) return type === 'passed' ? passing?.passed.resolve() : passing?.restart();
     const isAhead = barrier >= this.#next && barrier < this.#next + MAX_UNDER_WAY;
     if (rank !== 0 || type === 'passed' || !(passing || isAhead)) return;
-    const come = this.#arrived.get(barrier) ?? new Set();
-    this.#arrived.set(barrier, come.add(from));
+    const arrived = this.#arrived.get(barrier) ?? new Set();
+    this.#arrived.set(barrier, arrived.add(from));
     this.#check(barrier);
   }
 
@@ -113,13 +111,13 @@ export class MonitoredBarrier {
     for (const { passed } of this.#passing.values()) passed.reject(error);
   }
 
-  /** Rank 0: lets all pass if all are there, itself too. */
+  /** Rank 0: releases all ranks, itself included, once all have arrived. */
   #check(barrier: number): void {
-    const { ranks, tell } = this.#env;
+    const { ranks, send } = this.#env;
     const passing = this.#passing.get(barrier);
     if (!passing || (this.#arrived.get(barrier)?.size ?? 0) < ranks.length - 1) return;
     this.#arrived.delete(barrier);
-    tell('passed', barrier);
+    send('passed', barrier);
     passing.passed.resolve();
   }
 }

@@ -1,13 +1,13 @@
 /**
- * Values of JavaScript as bytes, for the object collectives: JSON's, and Map, Set, Date, BigInt,
- * undefined, NaN, typed arrays, and values that refer to each other. Code never: what strangers
- * send is only ever data.
+ * Encodes JavaScript values as bytes for the object collectives: JSON, Map, Set, Date, BigInt,
+ * undefined, NaN, typed arrays, and cyclic references. Never code, because other ranks are not
+ * trusted.
  */
 import { parse, stringify } from 'devalue';
 import { ProtocolError, UsageError, messageOf } from '../../util/errors.ts';
 
 /**
- * @throws UsageError that names the part which is no data, such as a function or an object of a
+ * @throws UsageError that names the part which is not data, such as a function or an object of a
  *   class.
  */
 export function encodeObject(value: unknown): Uint8Array {
@@ -18,7 +18,7 @@ export function encodeObject(value: unknown): Uint8Array {
   }
 }
 
-/** @throws ProtocolError where the bytes are no such value. */
+/** @throws ProtocolError where the bytes do not encode a value. */
 export function decodeObject(bytes: Uint8Array): unknown {
   try {
     return parse(new TextDecoder().decode(bytes));
@@ -28,9 +28,8 @@ export function decodeObject(bytes: Uint8Array): unknown {
 }
 
 /**
- * The bytes of a view, for devalue, in a buffer of their own: whatever else is in the view's buffer
- * (a file, a pool, WebAssembly's memory) stays on this rank. Views of whole buffers keep theirs,
- * which they may share.
+ * The bytes of a view in their own buffer, for devalue: other data in the view's buffer (a file, a
+ * pool, WebAssembly's memory) stays on this rank. Views of whole buffers may share theirs.
  */
 function viewInfo({ buffer, byteOffset, byteLength }: ArrayBufferView) {
   const isWhole = byteLength === buffer.byteLength;

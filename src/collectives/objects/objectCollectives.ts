@@ -1,6 +1,6 @@
 /**
- * Collectives of values, each as two of bytes: first how many there are, so that receivers can make
- * room, then the bytes.
+ * Collectives of JavaScript values. Each consists of two collectives of bytes: first the sizes, so
+ * that receivers can allocate, then the data.
  */
 import { asError, ProtocolError } from '../../util/errors.ts';
 import type { Executor } from '../executor.ts';
@@ -8,12 +8,12 @@ import { decodeObject, encodeObject } from './encoding.ts';
 import type { SizesOptions, TimeoutOption } from '../options.ts';
 import type { Work } from '../work.ts';
 
-/** Largest encoded object: what its receivers make room for before they have seen any of it. */
+/** Largest encoded object: receivers allocate it before they have received any of it. */
 const MAX_OBJECT_BYTES = 256 * 1024 * 1024;
-/** What text is filled up with. */
+/** Padding of encoded text. */
 const BLANK = 0x20;
 
-/** The calls of a process group that these are made of. */
+/** The calls of a process group that these collectives use. */
 interface ByteGroup {
   readonly rank: number;
   broadcast<T extends Bytes>(tensor: T, src: number, options: TimeoutOption): Work<T>;
@@ -26,8 +26,8 @@ interface ByteGroup {
 type Bytes = Uint8Array | Float64Array;
 
 /**
- * Those of a group that this rank is a member of. `src` and `dst` are global ranks, and have been
- * checked.
+ * Object collectives of a group that this rank is a member of. `src` and `dst` are global ranks,
+ * already checked.
  */
 export class ObjectCollectives {
   readonly #group: ByteGroup;
@@ -69,8 +69,8 @@ export class ObjectCollectives {
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));
     const bytes = await this.#inTwo(this.#group.broadcast(length, src, options), ([size]) => {
-      // Parts of a scatter are of one size: shorter ones are filled up with blanks, which JSON may
-      // end with.
+      // Parts of a scatter have one size: shorter ones are padded with blanks, which JSON may end
+      // with.
       const parts = encoded?.map((part) => {
         const filled = bytesFor(size!).fill(BLANK);
         filled.set(part);
@@ -82,8 +82,8 @@ export class ObjectCollectives {
   }
 
   /**
-   * The two collectives of an object: sizes, then bytes, under a number that is taken now. Ranks
-   * that fail between the two would leave the others waiting, so the group fails.
+   * Issues the two collectives of an object, sizes and bytes, and reserves the number of the second
+   * at once. If a rank fails between the two, the others would wait for it, so the group fails.
    */
   async #inTwo<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();
@@ -96,13 +96,13 @@ export class ObjectCollectives {
     }
   }
 
-  /** All ranks' values, this rank's as it is. */
+  /** All ranks' values; this rank's is not encoded. */
   #decodeAll<T>(parts: readonly Uint8Array[], own: T): T[] {
     return parts.map((bytes, rank) => (rank === this.#group.rank ? own : (decodeObject(bytes) as T)));
   }
 }
 
-/** @throws ProtocolError where another rank's object says that it is larger than any may be. */
+/** @throws ProtocolError where another rank announces an object that is too large. */
 function checkObjectSize(size: number): void {
   if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
   throw new ProtocolError(
@@ -110,7 +110,7 @@ function checkObjectSize(size: number): void {
   );
 }
 
-/** Room for an object. */
+/** An array for an object. */
 function bytesFor(size: number): Uint8Array {
   checkObjectSize(size);
   return new Uint8Array(size);

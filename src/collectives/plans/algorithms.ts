@@ -1,4 +1,4 @@
-/** The plan that carries out a collective by the algorithm that `costModel.ts` has chosen. */
+/** The plan of a collective for the algorithm that `costModel.ts` chooses. */
 import { Algorithm } from '../../protocol/frame.ts';
 import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
@@ -21,7 +21,7 @@ import {
   type Planner,
 } from './plans.ts';
 
-/** How a call is carried out. */
+/** Algorithm and plan of a call. */
 export interface Choice {
   readonly algorithm: Algorithm;
   readonly plan: Planner;
@@ -46,14 +46,14 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
   [Algorithm.DIRECT]: directBroadcast,
 };
 
-/** For an all-reduce of `tensor` over `n` ranks. */
+/** Choice for an all-reduce of `tensor` over `n` ranks. */
 export function allReduceOf({ length, byteLength }: TypedArray, n: number, codec: Codec | null = null): Choice {
   const algorithm = chooseAllReduce(n, byteLength, codec?.bytesOf(length));
   const planOf = ALL_REDUCE_PLANS[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, length) };
 }
 
-/** For an all-gather of the n parts of `parts`. */
+/** Choice for an all-gather of the n parts of `parts`. */
 export function allGatherOf({ byteLength }: TypedArray, displacements: Displacements): Choice {
   const n = displacements.length - 1;
   const algorithm = chooseAllGather(n, byteLength);
@@ -61,12 +61,12 @@ export function allGatherOf({ byteLength }: TypedArray, displacements: Displacem
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 
-/** For a reduce of `tensor` to `root`. */
+/** Choice for a reduce of `tensor` to `root`. */
 export function reduceOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): Choice {
   return rootedOf(REDUCE_PLANS, tensor, root, n, options);
 }
 
-/** For a broadcast of `tensor` from `root`. */
+/** Choice for a broadcast of `tensor` from `root`. */
 export function broadcastOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): Choice {
   return rootedOf(BROADCAST_PLANS, tensor, root, n, options);
 }

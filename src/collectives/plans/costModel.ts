@@ -1,69 +1,67 @@
 /**
- * What a collective costs, and which algorithm it takes: the one place that decides. Every rank
- * decides from the same numbers, so all agree.
+ * Estimates the cost of collectives and chooses their algorithm. Every rank decides from the same
+ * numbers, so all agree.
  *
- * Hockney's model, alpha + bytes * beta for each round, as MPICH chooses by it (Thakur,
- * Rabenseifner and Gropp 2005), with two things added: a transfer is cut into frames, so that a
- * long one hides the hop of all but its first; and tabs of one machine share its cores. `bench
- * scale` fits the constants from tabs and holds the model against them and against the simulation
- * of the real plans (`simulation/`).
+ * Hockney's model, alpha + bytes * beta per round, as MPICH uses it (Thakur, Rabenseifner and Gropp
+ * 2005), with two additions: a transfer is divided into frames, so that a long one hides the hop of
+ * all frames but its first; and tabs of one machine share its cores. `bench scale` fits the
+ * constants to measured tabs and compares the model with them and with the simulation of the real
+ * plans (`simulation/`).
  */
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
 import { groupSizeOf } from './plans.ts';
 
 export interface Costs {
-  /** Alpha: a frame without content from one rank to the next. */
+  /** Alpha: time of an empty frame from one rank to the next. */
   readonly hopMs: number;
-  /** What each byte of it adds, beside the line's time: a frame is handed on as a whole. */
+  /** Additional time per byte of a frame, besides the link's: a frame is forwarded as a whole. */
   readonly hopMsPerByte: number;
-  /** Beta: of a rank's own line. */
+  /** Beta: time per byte on a rank's own link. */
   readonly msPerByte: number;
-  /** Of adding a received byte to one's own. */
+  /** Time to combine a received byte with the own one. */
   readonly combineMsPerByte: number;
   /**
-   * Where all ranks are on one machine: its cores' time for each frame and byte that any of them
-   * sends; else 0.
+   * If all ranks are on one machine: time of its cores for each frame and byte that any of them
+   * sends; otherwise 0.
    */
   readonly sharedMsPerFrame: number;
   readonly sharedMsPerByte: number;
-  /**
-   * What a byte adds to that for each tab there is: the more take turns on a core, the more their
-   * turns cost.
-   */
+  /** Additional time per byte for each tab: more tabs on a core cost more switches. */
   readonly crowdMsPerByte: number;
 }
 
 /**
- * Ranks on machines of their own with two cores, on a room's Wi-Fi of about 100 Mbit/s, which takes
- * most of a hop; what a frame's bytes take beside the line is as `bench scale` has fitted it.
+ * Costs of ranks on separate machines with two cores, on a Wi-Fi of about 100 Mbit/s, which causes
+ * most of a hop; the time per byte of a frame was fitted by `bench scale`.
  */
 export const USUAL_COSTS: Costs = {
   ...{ hopMs: 3, hopMsPerByte: 6e-5, msPerByte: 1e-4, combineMsPerByte: 1e-6 },
   ...{ sharedMsPerFrame: 0, sharedMsPerByte: 0, crowdMsPerByte: 0 },
 };
 
-/** Up to here a ring's steps are few, and further links cost more than they save. */
+/**
+ * Largest world that always uses the ring: it has few steps, and more links would cost more than
+ * they save.
+ */
 const RING_WORLD = 8;
 /**
- * Opening the links that an algorithm needs beside the ring's, all at once: offer, answer,
- * candidates, greeting.
+ * Time to open the links of an algorithm besides the ring's, all at once: offer, answer,
+ * candidates, HELLO.
  */
 const LINKS_MS = 1000;
-/**
- * Calls in which that has to pay: a generation of a class may be over after a few hundred steps.
- */
+/** Calls in which new links must pay off: a generation may end after a few hundred steps. */
 const CALLS = 100;
 
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 
-/** Transfers that follow on each other, each waiting for the one before. */
+/** Consecutive transfers, each of which waits for the previous one. */
 interface Rounds {
   readonly count: number;
-  /** That every rank sends in each. */
+  /** Bytes that every rank sends in each round. */
   readonly bytes: number;
 }
 
-/** What `algorithm` makes of an all-reduce of `bytes` over `n` ranks. */
+/** The rounds of an all-reduce of `bytes` over `n` ranks by `algorithm`. */
 export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number): Rounds[] {
   if (n === 1) return [];
   if (algorithm === Algorithm.RING) return [{ count: 2 * (n - 1), bytes: bytes / n }];
@@ -77,25 +75,25 @@ export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number):
   }
   const halvings = Math.floor(Math.log2(n));
   const p = 2 ** halvings;
-  // Ranks beyond a power of two hand their tensor over first and get the result back.
+  // Ranks beyond a power of two send their tensor first and receive the result at the end.
   const folds: Rounds[] = p === n ? [] : [{ count: 2, bytes }];
   if (algorithm === Algorithm.DOUBLING) return [{ count: halvings, bytes }, ...folds];
   return [...Array.from({ length: halvings }, (_, i) => ({ count: 2, bytes: bytes / 2 ** (i + 1) })), ...folds];
 }
 
-/** Milliseconds that they take `n` ranks. */
+/** Estimated milliseconds of the rounds for `n` ranks. */
 export function estimate(rounds: readonly Rounds[], n: number, costs: Costs): number {
   return rounds.reduce((sum, { count, bytes }) => {
     const first = Math.min(bytes, FRAME_BYTES);
     const latency = costs.hopMs + first * (costs.hopMsPerByte + costs.combineMsPerByte);
     const hop = latency + wireMs(first, 1, costs);
     const wire = wireMs(bytes, n, costs);
-    // Where the line is what takes long, only the last frame's way is waited for.
+    // If the link is the bottleneck, only the last frame's latency adds to it.
     return sum + (wire > hop ? count * wire + latency : count * hop);
   }, 0);
 }
 
-/** Of a transfer that `n` ranks of one machine make at once. */
+/** Time of a transfer on the link, while `n` ranks of one machine make one each. */
 function wireMs(bytes: number, n: number, costs: Costs): number {
   const frames = Math.max(1, Math.ceil(bytes / FRAME_BYTES));
   const sharedMsPerByte = costs.sharedMsPerByte + n * costs.crowdMsPerByte;
@@ -103,8 +101,8 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
 }
 
 /**
- * Named by its rounds. The first needs no links but the ring's; the others need some that have to
- * pay.
+ * Algorithms with their rounds. The first one only needs the ring's links; the others need more,
+ * which must pay off.
  */
 type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
 
@@ -116,9 +114,9 @@ function quickest(n: number, candidates: Candidates): Algorithm {
 const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
 
 /**
- * For a tensor of `bytes` over `n` ranks.
+ * Chooses for a tensor of `bytes` over `n` ranks.
  *
- * @param ringBytes what it has on the ring, the only one that codecs ride on.
+ * @param ringBytes its bytes on the ring, the only algorithm with codecs.
  */
 export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
@@ -131,7 +129,7 @@ export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Al
   );
 }
 
-/** For parts of `bytes` in all over `n` ranks: both move the same bytes. */
+/** Chooses for parts of `bytes` in total over `n` ranks: both algorithms move the same bytes. */
 export function chooseAllGather(n: number, bytes: number): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
   const doublings = Array.from({ length: Math.ceil(Math.log2(n)) }, (_, k) => Math.min(2 ** k, n - 2 ** k));
@@ -142,8 +140,8 @@ export function chooseAllGather(n: number, bytes: number): Algorithm {
 }
 
 /**
- * For a broadcast or reduce of `bytes`: a chain moves them once per rank, frame by frame; a tree
- * log2(n) times at its root.
+ * Chooses for a broadcast or reduce of `bytes`: a chain moves them once per rank, frame by frame; a
+ * tree log2(n) times at its root.
  */
 export function chooseRooted(n: number, bytes: number): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;

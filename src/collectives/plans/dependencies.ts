@@ -1,35 +1,31 @@
 /**
- * Which moves of a plan have to wait for which: what lets `planOp.ts` and the simulation run it
- * with as much in flight as it allows.
+ * Dependencies between the moves of a plan, with which `planOp.ts` and the simulation run it with
+ * as much in flight as possible.
  */
 import type { Plan } from './plans.ts';
 
-/** Of one move, by the places in the plan of those before it that touch the same elements. */
+/** Dependencies of one move, as indices of earlier moves that touch the same elements. */
 interface Needs {
-  /**
-   * It waits for these. Of several that wait for each other, the last: who waits for it waits for
-   * all.
-   */
+  /** Moves that it waits for. Of several that wait for each other, only the last. */
   readonly before: readonly number[];
-  /** Of a receive: those that wrote these elements last. */
+  /** For a receive: the moves that wrote these elements last. */
   readonly writers: readonly number[];
 }
 
 const NONE: Needs = { before: [], writers: [] };
 
 /**
- * What each move of `plan` needs: those before it that touch the same elements, where one of the
- * two writes. In time that grows with the moves and the parts that the tensor is cut into, not with
- * pairs of moves.
+ * Dependencies of each move of `plan`: earlier moves that touch the same elements, if one of the
+ * two writes. The time grows with the number of moves and parts, not with pairs of moves.
  *
- * @param inPlace whether sends read what receives write.
+ * @param inPlace whether sends read the array that receives write.
  */
 export function dependencies(plan: Plan, inPlace = true): Needs[] {
   const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
   const placeOf = new Map(edges.map((edge, place) => [edge, place]));
   /**
-   * Between two edges nothing is cut: the last move that wrote there, and those that have read it
-   * since.
+   * Between two edges nothing is divided: the last move that wrote there, and later moves that read
+   * it.
    */
   const written = edges.map(() => -1);
   const read = edges.map((): number[] => []);

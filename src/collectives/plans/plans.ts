@@ -1,10 +1,10 @@
 /**
- * Every collective as a plan: what one rank sends and receives, in the order the algorithm says.
- * Pure functions, so that tests can run all ranks' plans against each other without a network;
- * `planOp.ts` runs them with one.
+ * Every collective as a plan: the sends and receives of one rank, in the order of the algorithm.
+ * Pure functions, so that tests can run all ranks' plans without a network; `planOp.ts` runs them
+ * with one.
  *
- * A plan is sequential by meaning: a move sees what all moves before it did to the same elements.
- * It runs with as much in flight as that allows.
+ * A plan is sequential: a move sees the effects of all earlier moves on the same elements. It runs
+ * with as much in flight as that allows.
  */
 import { chunkRange, modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 
@@ -12,36 +12,34 @@ export interface Move {
   readonly kind: 'send' | 'receive';
   /** The other rank. */
   readonly peer: number;
-  /** With the sender, names the transfer: both ends of it give the same number. */
+  /** Identifies the transfer together with the sender; both ends use the same number. */
   readonly step: number;
   /** Elements of the sender's or receiver's own tensor, `end` exclusive. */
   readonly start: number;
   readonly end: number;
   /**
-   * What a receiver does: overwrite, combine with its own, or combine with its own as the last to
-   * do so. A send of the ring's says what its receiver will do.
+   * What a receiver does: overwrite, combine with its own values, or combine as the last rank. A
+   * send of the ring has the value of its receiver.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
 
 export type Plan = readonly Move[];
 
-/**
- * The plan of a rank of the group: made once the rank issues the op. Who is no member never does.
- */
+/** The plan of a rank of the group; called when the rank issues the op, never on other ranks. */
 export type Planner = (rank: number) => Plan;
 
-/** Where each rank's part of a concatenation starts, and at last its whole length: n+1 numbers. */
+/** Start of each rank's part in a concatenation, and its total length: n+1 numbers. */
 export type Displacements = readonly number[];
 
-/** Cuts of parts of these sizes. */
+/** Displacements of parts of these sizes. */
 export function displacementsOf(sizes: readonly number[]): Displacements {
   const displacements = [0];
   for (const size of sizes) displacements.push(displacements.at(-1)! + size);
   return displacements;
 }
 
-/** Cuts of `count` elements into n parts whose sizes differ by one at most. */
+/** Displacements of n parts of `count` elements whose sizes differ by at most one. */
 export function evenDisplacements(count: number, n: number): Displacements {
   return Array.from({ length: n + 1 }, (_, i) => (i === n ? count : chunkRange(count, n, i).start));
 }
@@ -60,16 +58,16 @@ const part = (displacements: Displacements, first: number, last = first): Range 
 });
 const neighbours = (rank: number, n: number) => ({ left: modulo(rank - 1, n), right: modulo(rank + 1, n) });
 
-/** A ring of some ranks, within a plan of more. */
+/** A ring of some of a plan's ranks. */
 interface SubRing {
-  /** This rank's place in it, and how many there are. */
+  /** This rank's place in it, and its size. */
   readonly index: number;
   readonly n: number;
   readonly rankOf: (index: number) => number;
   readonly displacements: Displacements;
   /** Number of its first step in the plan. */
   readonly firstStep: number;
-  /** Whether a sum is complete once it has been round this ring. */
+  /** Whether a sum is complete after this ring. */
   readonly isLast: boolean;
 }
 
@@ -89,7 +87,7 @@ function subRingSteps(
   });
 }
 
-/** The same of all ranks. */
+/** Ring steps `from` .. `to`-1 over all ranks. */
 function ringSteps(rank: number, n: number, displacements: Displacements, from: number, to: number): Move[] {
   return subRingSteps(
     { ...{ index: rank, n, displacements, firstStep: from, isLast: true }, rankOf: (r) => r },
@@ -108,14 +106,14 @@ export function ringReduceScatter(rank: number, n: number, displacements: Displa
   return ringSteps(rank, n, displacements, 0, n - 1);
 }
 
-/** The last n-1 ring steps: rank r begins with part r, all end with all. */
+/** The last n-1 ring steps: rank r starts with part r, and all end with all parts. */
 export function ringAllGather(rank: number, n: number, displacements: Displacements): Plan {
   return ringSteps(rank, n, displacements, n - 1, ringStepCount(n));
 }
 
 /**
- * Ranks of a group of the two-level all-reduce: the divisor of n next to its square root, which
- * makes steps fewest; 1 where n is prime, and for n < 4.
+ * Group size of the two-level all-reduce: the divisor of n closest to its square root, which has
+ * the fewest steps; 1 if n is prime, and for n < 4.
  */
 export function groupSizeOf(n: number): number {
   let size = Math.floor(Math.sqrt(n));
@@ -124,10 +122,10 @@ export function groupSizeOf(n: number): number {
 }
 
 /**
- * All-reduce on two levels: groups of neighbours reduce-scatter among themselves, ranks of equal
- * place all-reduce their part round a ring of the groups, and groups all-gather. As few bytes as
- * the ring for any n, in 2(g-1) + 2(n/g-1) steps, and four links a rank. Each chunk is summed by
- * one rank and then copied.
+ * All-reduce on two levels: groups of neighbours reduce-scatter, ranks of equal index in their
+ * groups all-reduce their part round a ring, and groups all-gather. As few bytes as the ring for
+ * any n, in 2(g-1) + 2(n/g-1) steps, with four links per rank. One rank sums each chunk and the
+ * others copy it.
  *
  * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
  * "2D-torus all-reduce".
@@ -155,9 +153,9 @@ export function twoLevelAllReduce(rank: number, n: number, count: number): Plan 
 }
 
 /**
- * Brings any world to a power of two and back: of the first 2(n-p) ranks the even ones hand their
- * tensor to the odd ones, sit out, and get the result. `inner` plans the p that are left, by their
- * index among them and a function back to ranks.
+ * Reduces any world to a power of two and back: of the first 2(n-p) ranks the even ones send their
+ * tensor to the odd ones, wait, and receive the result. `inner` plans the other p, by their index
+ * among them and a function back to ranks.
  *
  * Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH"
  * (2005), section 4.5.
@@ -171,7 +169,7 @@ function folded(
   const p = 2 ** Math.floor(Math.log2(n));
   const extra = n - p;
   const all: Range = { start: 0, end: count };
-  /** Behind all steps of the p: at most two for each halving of the world. */
+  /** After all steps of the p ranks: at most two for each halving of the world. */
   const lastStep = 1 + 2 * Math.log2(p);
   if (rank < 2 * extra && rank % 2 === 0) return [send(rank + 1, 0, all), receive(rank + 1, lastStep, all)];
   const index = rank < 2 * extra ? (rank - 1) / 2 : rank - extra;
@@ -182,8 +180,8 @@ function folded(
 
 /**
  * All-reduce by recursive halving, then recursive doubling: 2 log2(n) steps, and as few bytes as
- * the ring where n is a power of two. Each chunk is summed by one rank and then copied, so all end
- * with the same bits.
+ * the ring if n is a power of two. One rank sums each chunk and the others copy it, so all end with
+ * the same bits.
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
@@ -194,7 +192,7 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
     let step = firstStep;
     for (let mask = p / 2; mask >= 1; mask /= 2, step++) {
       const partner = index ^ mask;
-      /** The 2*mask parts this rank still works on, and which half of them it keeps. */
+      /** The 2*mask parts that this rank still works on, and the half that it keeps. */
       const base = index & ~(2 * mask - 1);
       const kept = base + (index & mask);
       const given = base + (partner & mask);
@@ -214,9 +212,9 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
 }
 
 /**
- * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor; for what is so
+ * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor, for tensors so
  * small that only the number of steps counts. Partners combine the same two operands, so by
- * induction all ranks have the same bits (`unifyNaNs` sees to NaNs).
+ * induction all ranks have the same bits (for NaNs see `unifyNaNs`).
  */
 export function recursiveDoubling(rank: number, n: number, count: number): Plan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
@@ -232,8 +230,8 @@ export function recursiveDoubling(rank: number, n: number, count: number): Plan 
 }
 
 /**
- * All-gather in ceil(log2 n) steps, for any n: in step k a rank passes what it has to the rank 2^k
- * to its left.
+ * All-gather in ceil(log2 n) steps, for any n: in step k a rank sends its parts to the rank 2^k to
+ * its left.
  *
  * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
  * Systems" (1997).
@@ -272,8 +270,8 @@ export function chainBroadcast(rank: number, n: number, root: number, count: num
 }
 
 /**
- * Reduction up the ring to `root`, beginning at its right neighbour: every rank but the root sends
- * the tensor once.
+ * Reduction along the ring to `root`, starting at its right neighbour: every rank but the root
+ * sends the tensor once.
  */
 export function chainReduce(rank: number, n: number, root: number, count: number): Plan {
   const { left, right } = neighbours(rank, n);
@@ -285,8 +283,8 @@ export function chainReduce(rank: number, n: number, root: number, count: number
 }
 
 /**
- * Binomial tree from `root`, counted from it: a rank's parent lacks its lowest bit, its children
- * add a lower one.
+ * Binomial tree, with ranks counted from `root`: the parent of a rank is without its lowest bit,
+ * and its children have a lower one.
  */
 function treeLinks(rank: number, n: number, root: number): { parent: number | null; children: number[] } {
   const place = modulo(rank - root, n);
@@ -296,13 +294,15 @@ function treeLinks(rank: number, n: number, root: number): { parent: number | nu
   return { parent: place === 0 ? null : modulo(rank - lowest, n), children };
 }
 
-/** Broadcast down a binomial tree: ceil(log2 n) steps; the root sends the tensor that often. */
+/**
+ * Broadcast down a binomial tree in ceil(log2 n) steps; the root sends the tensor as many times.
+ */
 export function treeBroadcast(rank: number, n: number, root: number, count: number): Plan {
   const { parent, children } = treeLinks(rank, n, root);
   const all: Range = { start: 0, end: count };
   return [
     ...(parent === null ? [] : [receive(parent, 0, all)]),
-    // The largest subtree has the longest way to go.
+    // The largest subtree takes the longest, so it comes first.
     ...children.toReversed().map((child) => send(child, 0, all)),
   ];
 }
@@ -322,15 +322,14 @@ function others(rank: number, n: number): number[] {
   return Array.from({ length: n }, (_, peer) => peer).filter((peer) => peer !== rank);
 }
 
-/** `root` sends the tensor to each rank itself: a parameter server's answer. */
+/** `root` sends the tensor to each rank directly, as a parameter server does. */
 export function directBroadcast(rank: number, n: number, root: number, count: number): Plan {
   const all: Range = { start: 0, end: count };
   return rank === root ? others(rank, n).map((peer) => send(peer, 0, all)) : [receive(root, 0, all)];
 }
 
 /**
- * Each rank sends its tensor to `root`, which adds them in rank order: a parameter server's
- * question.
+ * Each rank sends its tensor to `root`, which adds them in rank order, as a parameter server does.
  */
 export function directReduce(rank: number, n: number, root: number, count: number): Plan {
   const all: Range = { start: 0, end: count };
@@ -338,23 +337,21 @@ export function directReduce(rank: number, n: number, root: number, count: numbe
   return others(rank, n).map((peer, i) => receive(peer, 0, all, i === n - 2 ? 'combine-last' : 'combine'));
 }
 
-/**
- * Each rank sends its part to `root`. Elsewhere than on the root, the tensor is that part alone.
- */
+/** Each rank sends its part to `root`. On other ranks the tensor is that part alone. */
 export function directGather(rank: number, n: number, root: number, displacements: Displacements): Plan {
   if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(displacements, peer)));
   return [send(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
-/** `root` sends each rank its part. Elsewhere than on the root, the tensor is that part alone. */
+/** `root` sends each rank its part. On other ranks the tensor is that part alone. */
 export function directScatter(rank: number, n: number, root: number, displacements: Displacements): Plan {
   if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(displacements, peer)));
   return [receive(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
 /**
- * Every rank sends part j of its input to rank j; each pair at its own time, so that no rank is
- * everybody's first.
+ * Every rank sends part j of its input to rank j. Each rank starts with another peer, so that no
+ * rank receives from all at first.
  */
 export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): Plan {
   return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {

@@ -1,14 +1,14 @@
 /**
- * The ring all-reduce as a pure function: who sends which chunk to whom in which step. The executor
- * runs it, property tests check its laws, and the page animates it, so the picture cannot drift
- * from the algorithm.
+ * The ring all-reduce as a pure function: which rank sends which chunk to which in each step. The
+ * executor runs it, property tests check it, and the page animates it, so the picture always
+ * matches the algorithm.
  *
  * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations"
- * (2009): the tensor is cut into n chunks. In n-1 reduce-scatter steps each chunk travels once
- * round the ring and every rank it meets adds its own part; rank r ends with the sum of chunk r. In
- * n-1 all-gather steps the sums travel round once more and are copied. Each rank sends 2(n-1)/n of
- * the tensor. A chunk's sum starts at one rank and visits the others in ring order, so every rank
- * ends with the same bits.
+ * (2009): the tensor is divided into n chunks. In n-1 reduce-scatter steps each chunk travels once
+ * round the ring and every rank adds its own part; rank r ends with the sum of chunk r. In n-1
+ * all-gather steps the sums travel round once more and are copied. Each rank sends 2(n-1)/n of the
+ * tensor. A chunk's sum starts at one rank and visits the others in ring order, so every rank ends
+ * with the same bits.
  */
 
 export type RingPhase = 'reduce-scatter' | 'all-gather';
@@ -39,7 +39,7 @@ export function leftOf(rank: number, n: number): number {
   return (rank + n - 1) % n;
 }
 
-/** What `rank` sends to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1). */
+/** The transfer from `rank` to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1). */
 export function transferFrom(n: number, ringStep: number, rank: number): Transfer {
   const to = rightOf(rank, n);
   if (ringStep < n - 1) {
@@ -50,7 +50,7 @@ export function transferFrom(n: number, ringStep: number, rank: number): Transfe
   return { ringStep, phase: 'all-gather', hop, from: rank, to, chunk: modulo(rank - hop, n) };
 }
 
-/** All n transfers of one ring step; they happen at the same time. */
+/** All n transfers of one ring step, which happen at the same time. */
 export function transfersAt(n: number, ringStep: number): Transfer[] {
   return Array.from({ length: n }, (_, rank) => transferFrom(n, ringStep, rank));
 }

@@ -1,12 +1,11 @@
 /**
- * When each chunk of an all-reduce over the ring went and came: what the plan's ring steps show on
- * a page.
+ * Trace of an all-reduce on the ring: when each chunk was sent and received, for display on a page.
  */
 import type { PlanOp } from '../planOp.ts';
 import { modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 import type { OpTrace } from '../work.ts';
 
-/** Of the finished `op` of `rank` in a ring of `n`. */
+/** Trace of the finished `op` of `rank` in a ring of `n`. */
 export function traceOfRing(op: PlanOp, startedAt: number, rank: number, n: number): OpTrace {
   const left = modulo(rank - 1, n);
   const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({

@@ -83,7 +83,7 @@ export class GenerationLinks {
       ...{ rank, worldSize: members.length, generation, links },
       connect: (peer) => this.#dial(peer),
       // 52 bits, which a JSON number keeps.
-      newsId: () => Number.parseInt(randomId().slice(0, 13), 16),
+      newMessageId: () => Number.parseInt(randomId().slice(0, 13), 16),
     });
     this.#mesh = mesh;
     this.#opening.resolve();

@@ -27,7 +27,7 @@ import {
 import {
   createStrategy,
   Ring,
-  type Arrival,
+  type AttachedRank,
   type RingState,
   type StepReport,
 } from '../../parallel/strategies/index.ts';
@@ -268,7 +268,7 @@ export class TrainingLoop {
       );
     }
     const assigner = await this.#shareData(group);
-    let arrivals: Arrival<Note>[] = [];
+    let arrivals: AttachedRank<Note>[] = [];
     if (strategy instanceof Ring) {
       strategy.rollBack();
       const { samples, comparison } = this.#due;
@@ -524,7 +524,7 @@ export class TrainingLoop {
    * Whether a rank has duties left after the last step, or is late for them: then all do them,
    * again if need be.
    */
-  #isAnyoneDue(arrivals: readonly Arrival<Note>[]): boolean {
+  #isAnyoneDue(arrivals: readonly AttachedRank<Note>[]): boolean {
     const { step } = this.#progress;
     // Who comes after the last step wants a result, too.
     if (this.#isOver) return true;

@@ -1,45 +1,44 @@
 /**
- * The global data cursor: every step takes the next window of the pass's permutation and deals it
- * out by rank, which keeps "each sample once per pass" while ranks come and go.
+ * The global data cursor. Every step takes the next window of the epoch's permutation and divides
+ * it among ranks, so that each sample occurs once per epoch while ranks come and go.
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { checkCount, checkRank } from '../checks.ts';
 
 /**
- * How far the training data is used up: part of the state that all ranks share and a joiner
+ * Position in the training data: part of the state that all ranks share and a joining rank
  * receives.
  */
 export interface CursorPosition {
-  /** Passes over the data that are done (not a membership epoch). */
+  /** Completed epochs. */
   readonly epoch: number;
   /**
-   * Samples of this pass that are done, 0 .. datasetSize-1; where each rank has its own, parts of
-   * it.
+   * Samples of this epoch that are done, 0 .. datasetSize-1; with partitioned data, parts of it.
    */
   readonly offset: number;
-  /** Where each rank has samples of its own: parts that this pass is divided into. */
+  /** With partitioned data: number of parts that this epoch is divided into. */
   readonly parts?: number;
 }
 
 /** The samples of one step, of all ranks together. */
 export interface SampleWindow {
   readonly epoch: number;
-  /** Samples of the pass that are done before it. */
+  /** Samples of the epoch that are done before it. */
   readonly offset: number;
-  /** 1 .. globalBatch sample indices; fewer than globalBatch only at the end of a pass. */
+  /** 1 .. globalBatch sample indices; fewer than globalBatch only at the end of an epoch. */
   readonly indices: Uint32Array;
-  /** Where the next step starts. */
+  /** Start of the next step. */
   readonly next: CursorPosition;
 }
 
 /**
- * Walks through seeded permutations of a dataset, one window per step. A window depends on (seed,
- * position, globalBatch) alone and never reaches over the end of a pass, so whatever the sequence
- * of batch sizes, a pass holds each sample exactly once; a retried step asks for the same position
- * and size and gets the same samples.
+ * Iterates over seeded permutations of a dataset, one window per step. A window depends on (seed,
+ * position, globalBatch) alone and never crosses the end of an epoch. So with any sequence of batch
+ * sizes an epoch has each sample exactly once, and a retried step with the same position and size
+ * has the same samples.
  *
- * Keeps one pass's permutation, so that a step does not shuffle the whole dataset.
+ * Keeps one epoch's permutation, so that a step does not shuffle the whole dataset.
  */
 export class GlobalCursor {
   readonly datasetSize: number;
@@ -54,7 +53,7 @@ export class GlobalCursor {
     this.seed = options.seed;
   }
 
-  /** @throws UsageError if `position` lies outside a pass or `globalBatch` is not a count. */
+  /** @throws UsageError if `position` is outside an epoch or `globalBatch` is not a count. */
   windowAt(position: CursorPosition, globalBatch: number): SampleWindow {
     const { epoch, offset } = position;
     checkCount('globalBatch', globalBatch, 1);
@@ -62,7 +61,7 @@ export class GlobalCursor {
     checkCount('offset', offset, 0);
     if (offset >= this.datasetSize) {
       throw new UsageError(
-        `The data cursor is at sample ${offset} of a pass over ${this.datasetSize}: it must be below.`,
+        `The data cursor is at sample ${offset} of an epoch of ${this.datasetSize}: it must be below.`,
       );
     }
     const end = Math.min(offset + globalBatch, this.datasetSize);
@@ -85,7 +84,7 @@ export class GlobalCursor {
 
 /**
  * A rank's share of a window: every `worldSize`-th index from `rank` on. Shares are disjoint, cover
- * the window, and differ in length by one at most; in a short window the last ranks' may be empty.
+ * the window, and differ in length by at most one; in a short window the last ranks' may be empty.
  *
  * @throws UsageError if `rank` is not in 0 .. worldSize-1.
  */

@@ -1,7 +1,7 @@
 /**
- * Files in slices, from the ranks that have them to all: in each round ranks tell which slices they
- * have, come to the same plan (`distributionPlan.ts`) and carry it out. What came is kept, so that
- * after a round that broke off the next one goes on with the rest.
+ * Distributes files in slices, from the ranks that have them to all. In each round ranks report
+ * their slices, compute the same plan (`distributionPlan.ts`) and execute it. Received slices are
+ * kept, so that the round after an interruption transfers only the rest.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -10,56 +10,57 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../util/errors.ts';
 import { planDistribution, type DistributionPlan, type SliceReport, type SliceTransfer } from './distributionPlan.ts';
 
-/** What a rank has of the files. */
+/** The slices of the files on one rank. */
 export interface FileSlices {
   readonly count: number;
-  /** Of all slices, one behind the other; `null` until they are known. */
+  /** Concatenated digests of all slices; `null` until they are known. */
   readonly digests: string | null;
-  /** Bytes that are here. */
+  /** Bytes of the slices on this rank. */
   readonly heldBytes: number;
   bytesOf(slice: number): number;
   has(slice: number): boolean;
   /** @throws where these are the digests of other files. */
   learn(digests: string): void;
-  /** Keeps a slice that came. @returns whether it is what its digest says; else it was not kept. */
+  /**
+   * Stores a received slice.
+   *
+   * @returns whether it matches its digest; otherwise it was not stored.
+   */
   put(slice: number, bytes: Uint8Array<ArrayBuffer>): boolean;
-  /** A slice that is here; `null` where it cannot be read any more: it is no longer here then. */
+  /** Reads a stored slice; `null` if it cannot be read, which also removes it. */
   read(slice: number): Promise<Uint8Array<ArrayBuffer> | null>;
 }
 
 interface DistributeFilesOptions {
   clock: Clock;
-  /** Called at once, and then twice a second, on all ranks, with the bytes that each has. */
+  /** Called at the start and then twice a second, on all ranks, with the bytes that each has. */
   onprogress: (heldBytes: readonly number[]) => void;
 }
 
-/** Of slices; any that nothing else in a generation's beginning takes. */
+/** Tag of slices; no other message at the beginning of a generation uses it. */
 const TAG = 2000;
 /**
- * Slices under way to or from a rank at once. A message's second frame waits for the receiver's
- * word, which comes back behind what fills the link: with 8, links idled now and then, and a file
- * took a tenth longer.
+ * Slices in transit to or from a rank at the same time. A message's second frame waits for the
+ * receiver's READY, which queues behind the data on the link: with 8, links idled now and then, and
+ * a file took a tenth longer.
  */
 const AHEAD = 24;
-/** How often ranks tell each other how far they are, milliseconds. */
+/** Interval of progress reports between ranks, milliseconds. */
 const PROGRESS_MS = 500;
-/** No rank gets anything for so long: something is stuck. As long as a collective's deadline. */
+/** Longest time without progress on any rank. As long as a collective's deadline. */
 const STALLED_MS = 60_000;
-/**
- * Times that a slice may come damaged from one rank: whoever has sent it damaged less often is
- * asked first.
- */
+/** Most damaged transfers of a slice from one rank; ranks with fewer are asked first. */
 const MAX_TRIES = 3;
-/** Deadline of one slice's message: none, as ranks tell each other whether anything moves. */
+/** Deadline of one slice's message: none, because progress reports detect a stall. */
 const WATCHED = Infinity;
 
 /**
- * Gives all ranks of a group all slices that one of them has. Every rank must call it.
+ * Distributes all slices that some rank has to all ranks of a group. Every rank must call it.
  *
- * @returns the slices that no rank has, the same on all ranks: only with none does every rank have
- *   all.
- * @throws (rejects) PeergradError where a slice comes damaged again and again, TimeoutError where
- *   nothing moves, what collectives reject with. What has come until then stays in `slices`.
+ * @returns the slices that no rank has, the same on all ranks; empty if every rank has all
+ *   slices.
+ * @throws (rejects) PeergradError where a slice is damaged again and again, TimeoutError without
+ *   progress, errors of collectives. Received slices stay in `slices`.
  */
 export async function distributeFiles(
   group: ProcessGroup,
@@ -80,7 +81,7 @@ export async function distributeFiles(
     options.onprogress(reports.map((report) => bytesIn(report, slices)));
     const plan = planDistribution(group.rank, reports);
     if (plan.missing.length > 0 || reports.every((report) => isWhole(report))) return plan.missing;
-    if (await carryOut(group, slices, plan, damaged, options)) return [];
+    if (await execute(group, slices, plan, damaged, options)) return [];
   }
 }
 
@@ -92,8 +93,8 @@ function isWhole({ has }: SliceReport): boolean {
   return has.every((one) => one === 1);
 }
 
-/** @returns whether all ranks have all slices then. */
-async function carryOut(
+/** @returns whether all ranks have all slices afterwards. */
+async function execute(
   group: ProcessGroup,
   slices: FileSlices,
   plan: DistributionPlan,
@@ -102,42 +103,42 @@ async function carryOut(
 ): Promise<boolean> {
   let isDone = false;
   const work = transfer(group, slices, plan, damaged).then(() => (isDone = true));
-  // Also where a collective below fails first.
+  // A collective below may fail first.
   work.catch(() => {});
   let moved = { bytes: -1, at: clock.now() };
   for (;;) {
     await orAfter(clock, PROGRESS_MS, work);
     const lacking = plan.receives.filter(({ slice }) => !slices.has(slice));
-    const told = await group.allGather(Float64Array.of(slices.heldBytes, Number(isDone), lacking.length));
-    const held = told.map(([bytes]) => bytes!);
+    const reports = await group.allGather(Float64Array.of(slices.heldBytes, Number(isDone), lacking.length));
+    const held = reports.map(([bytes]) => bytes!);
     onprogress(held);
-    if (told.every((one) => one[1] === 1)) return told.every((one) => one[2] === 0);
+    if (reports.every((one) => one[1] === 1)) return reports.every((one) => one[2] === 0);
     const bytes = held.reduce((sum, one) => sum + one, 0);
     if (bytes !== moved.bytes) moved = { bytes, at: clock.now() };
-    else if (clock.now() - moved.at >= STALLED_MS) throw stalled(group, lacking, told);
+    else if (clock.now() - moved.at >= STALLED_MS) throw stalled(group, lacking, reports);
   }
 }
 
 function stalled(
   { rank, worldSize, generation }: ProcessGroup,
   lacking: readonly SliceTransfer[],
-  told: Float64Array[],
+  reports: Float64Array[],
 ): Error {
-  const waiting = told.flatMap((one, other) => (one[2]! > 0 ? [other] : []));
+  const waiting = reports.flatMap((one, other) => (one[2]! > 0 ? [other] : []));
   const missing = [...new Set(lacking.map(({ from }) => from))];
-  const what = `for ${STALLED_MS / 1000} s no rank has got anything of the files`;
+  const what = `no rank has received a slice of the files for ${STALLED_MS / 1000} s`;
   const who = waiting.length === 0 ? '' : `; rank ${waiting.join(', ')} waits for the left neighbour`;
   return new TimeoutError(`Timed out: ${what}${who}.`, { rank, worldSize, generation, missing });
 }
 
-/** Sends and receives all of a plan, whose order both ends of a link know. */
+/** Sends and receives all slices of a plan, in the order that both ends of a link know. */
 async function transfer(
   group: ProcessGroup,
   slices: FileSlices,
   plan: DistributionPlan,
   damaged: Damaged,
 ): Promise<void> {
-  /** Of what has yet to come: settled once it has, be it damaged. */
+  /** Slices to receive; settled on arrival, even if damaged. */
   const arrived = new Map(plan.receives.map(({ slice }) => [slice, deferred()]));
   await Promise.all([
     ...lanesOf(plan.receives, 'from').map((lane) => receiveAll(group, slices, lane, damaged, arrived)),
@@ -145,7 +146,7 @@ async function transfer(
   ]);
 }
 
-/** What comes from, or goes to, one rank each. */
+/** Transfers grouped by the rank at one end. */
 function lanesOf(transfers: readonly SliceTransfer[], end: 'from' | 'to'): SliceTransfer[][] {
   const lanes = new Map<number, SliceTransfer[]>();
   for (const one of transfers) {
@@ -187,15 +188,15 @@ async function sendAll(
   for (const { slice, to } of lane) {
     if (under.length === AHEAD) await under.shift();
     await arrived.get(slice)?.promise;
-    // The receiver counts on a message, and sees that it is none of the slice: it asks another in
-    // the next round.
+    // The receiver expects a message. It detects that the data is not the slice, and asks another
+    // rank in the next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
     under.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }
   for (const one of under) await one;
 }
 
-/** The slices that came damaged to this rank in this generation. */
+/** Slices that this rank received damaged in this generation. */
 class Damaged {
   readonly #group: ProcessGroup;
   readonly #slices: FileSlices;
@@ -210,7 +211,7 @@ class Damaged {
     return this.#list;
   }
 
-  /** @throws PeergradError where there is no use in asking once more. */
+  /** @throws PeergradError where another attempt is useless. */
   add({ slice, from }: SliceTransfer): void {
     const before = this.#list.find((one) => one.slice === slice && one.from === from);
     const times = (before?.times ?? 0) + 1;
@@ -226,7 +227,7 @@ class Damaged {
   }
 }
 
-/** Resolves with `promise`, or after so long. */
+/** Resolves with `promise`, or after `ms`. */
 async function orAfter(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
   const later = deferred();
   const cancel = clock.after(ms, later.resolve);

@@ -1,4 +1,4 @@
-/** `DistributedSampler` with PyTorch's semantics, for training loops of one's own. */
+/** `DistributedSampler` with PyTorch's semantics, for custom training loops. */
 import { permutation } from '../../util/rng.ts';
 import { checkCount, checkRank } from '../checks.ts';
 
@@ -7,22 +7,22 @@ export interface DistributedSamplerOptions {
   numReplicas: number;
   /** This rank, 0 .. numReplicas-1. */
   rank: number;
-  /** A new order every epoch (see `setEpoch`) instead of 0, 1, 2, ... Default true. */
+  /** Whether every epoch has a new order (see `setEpoch`), not 0, 1, 2, ... Default true. */
   shuffle?: boolean;
-  /** The same on all ranks. Default 0. */
+  /** Seed of the order; the same on all ranks. Default 0. */
   seed?: number;
   /**
-   * Leave out the tail that does not divide evenly, instead of repeating samples from the head.
-   * Default false.
+   * Whether the rest that does not divide evenly is dropped; otherwise samples from the start are
+   * repeated. Default false.
    */
   dropLast?: boolean;
 }
 
 /**
- * The indices of one rank's share of a dataset, as torch.utils.data.DistributedSampler deals them:
- * the (shuffled) list, padded from its own head to a multiple of the ranks or cut to one, then
- * every `numReplicas`-th from `rank` on. Every rank gets equally many. Iterating again gives the
- * same indices until `setEpoch`.
+ * The indices of one rank's share of a dataset, as torch.utils.data.DistributedSampler computes
+ * them: the (shuffled) list is padded from its own start to a multiple of the world size, or cut to
+ * one; a rank has every `numReplicas`-th index from `rank` on. Every rank has equally many.
+ * Iterating again yields the same indices until `setEpoch`.
  *
  * The order is `permutation(size, seed + epoch)` of util/rng, not torch's Mersenne twister.
  *
@@ -51,7 +51,7 @@ export class DistributedSampler implements Iterable<number> {
     this.length = dropLast ? Math.floor(datasetSize / numReplicas) : Math.ceil(datasetSize / numReplicas);
   }
 
-  /** Chooses the order of this pass over the data; call it on all ranks before each. */
+  /** Sets the epoch, and with it the order; call it on all ranks before each epoch. */
   setEpoch(epoch: number): void {
     this.#epoch = epoch;
   }

@@ -1,19 +1,19 @@
 /**
- * Who hands which slice to whom: a pure function of who has which, so that all ranks come to the
- * same plan from the same reports.
+ * Plans which rank sends which slice to which: a pure function of the slices that each rank has, so
+ * that all ranks compute the same plan from the same reports.
  *
- * A rank gets what it lacks from its left neighbour, which has it or gets it first. So each slice
- * goes down the ring from whoever has it, every rank gets it once and sends it once at most, and
- * all of it goes at the rate of one link. Only who got a slice damaged asks another, one that has
- * it.
+ * A rank receives missing slices from its left neighbour, which has them or receives them first. So
+ * each slice travels down the ring, every rank receives it once and sends it at most once, and all
+ * of it moves at the rate of one link. Only a rank that received a damaged slice asks another rank
+ * that has it.
  */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 
-/** What a rank has when a round begins, told to all. */
+/** The slices of a rank when a round begins, sent to all ranks. */
 export interface SliceReport {
-  /** One byte a slice: whether the rank has it. */
+  /** One byte per slice: whether the rank has it. */
   readonly has: Uint8Array;
-  /** Who has sent the rank a slice damaged, and how often. */
+  /** Ranks that sent this rank a damaged slice, and how often. */
   readonly damaged: readonly { slice: number; from: number; times: number }[];
 }
 
@@ -22,14 +22,14 @@ export interface SliceTransfer {
   readonly from: number;
   readonly to: number;
   /**
-   * Ranks that the slice passes on its way here: what passes fewer goes first, so that nothing
-   * waits for what waits for it.
+   * Transfers before this one on the slice's way. Fewer go first, so that no transfer waits for a
+   * later one.
    */
   readonly hops: number;
 }
 
 export interface DistributionPlan {
-  /** Of one rank, in the order in which both ends of a link take them. */
+  /** Transfers of one rank, in the order that both ends of a link use. */
   readonly receives: readonly SliceTransfer[];
   readonly sends: readonly SliceTransfer[];
   /** Slices that no rank has. */
@@ -72,7 +72,7 @@ export function planDistribution(rank: number, reports: readonly SliceReport[]):
 
 type Times = ReadonlyMap<number, number>;
 
-/** By slice: how often each rank has sent it damaged. */
+/** How often each rank has sent each slice damaged. */
 function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   const bySlice = new Map<number, Map<number, number>>();
   for (const { slice, from, times } of damaged) {
@@ -81,7 +81,7 @@ function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   return bySlice;
 }
 
-/** Who has sent it damaged least often; of several the nearest to the left. */
+/** The holder that sent it damaged least often; of several, the nearest to the left. */
 function leastBad(holders: readonly number[], bad: Times, to: number, n: number): number {
   const timesOf = (holder: number): number => bad.get(holder) ?? 0;
   const wayFrom = (holder: number): number => modulo(to - holder, n);

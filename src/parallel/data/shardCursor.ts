@@ -1,33 +1,33 @@
 /**
- * The data cursor where each rank has samples of its own, which no other rank sees: every step
- * takes from each of them in proportion to what it has, so that all come to the end of the pass
- * together and a step's samples stand for all ranks'. (DDP's `join` lets a rank run dry and the
- * others go on without it, whose samples the last steps would then be all of.)
+ * The data cursor for partitioned data, where each rank has its own samples. Every step takes
+ * samples from each rank in proportion to its data, so that all ranks reach the end of the epoch
+ * together and a step's samples represent all ranks. (DDP's `join` would let a rank end early; the
+ * last steps would then only have samples of the others.)
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { checkCount, checkRank } from '../checks.ts';
 import type { CursorPosition } from './cursor.ts';
 
-/** One step. */
+/** The samples of one step. */
 interface ShardWindow {
   readonly epoch: number;
-  /** Samples of the pass that are done before it, of all ranks together. */
+  /** Samples of the epoch that are done before it, of all ranks together. */
   readonly offset: number;
   /** Its samples, of all ranks together: at least one. */
   readonly size: number;
-  /** This rank's, by their places in its own data: maybe none. */
+  /** This rank's samples, as indices into its own data; may be empty. */
   readonly indices: Uint32Array;
   readonly next: CursorPosition;
 }
 
 /**
- * A pass is divided into as many parts as the largest shard has batches. Of part k of n a rank with
- * m samples has those from floor(m*k/n) to floor(m*(k+1)/n) of its shard's permutation, by whole
- * numbers: so a pass holds each sample once, and no rank has more than a batch in a step. What a
- * rank has given by then is the same share of any shard, whoever comes or goes: a shard that came
- * and is larger has each part divided further, which moves no boundary; where the largest has gone,
- * a step takes as many parts as fit a batch.
+ * An epoch is divided into as many parts as the largest shard has batches. Part k of n has, of a
+ * rank with m samples, those from floor(m*k/n) to floor(m*(k+1)/n) of its shard's permutation, in
+ * integer arithmetic. So an epoch has each sample once, and no rank has more than a batch in a
+ * step. After each part, all shards have used the same share of their samples, also when ranks come
+ * and go: for a larger new shard each part is divided further, which moves no boundary; after the
+ * largest shard has left, a step takes as many parts as fit a batch.
  */
 export class ShardCursor {
   /** Samples of all ranks together. */
@@ -40,7 +40,7 @@ export class ShardCursor {
 
   /**
    * @param options.sizes samples of each rank, at least one.
-   * @throws UsageError if one has none.
+   * @throws UsageError if a rank has none.
    */
   constructor({ sizes, rank, seed }: { sizes: readonly number[]; rank: number; seed: number }) {
     checkRank(rank, sizes.length);
@@ -52,20 +52,19 @@ export class ShardCursor {
   }
 
   /**
-   * About as many steps as are left from `position` to the end of so many passes; of passes that
-   * nobody comes or goes in exactly.
+   * Estimated steps from `position` to the end of `epochs` epochs; exact if no rank comes or goes.
    */
   stepsLeft({ epoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
     const each = this.partsOf(batchSize);
     return Math.ceil(((parts - offset) * each) / parts) + (epochs - epoch - 1) * each;
   }
 
-  /** Steps of a pass of which nothing is done, of batches of `batchSize` for each rank. */
+  /** Steps of a whole epoch, with batches of `batchSize` for each rank. */
   partsOf(batchSize: number): number {
     return Math.max(...this.#sizes.map((size) => Math.ceil(size / batchSize)));
   }
 
-  /** @throws UsageError if `position` lies outside a pass or `batchSize` is not a count. */
+  /** @throws UsageError if `position` is outside an epoch or `batchSize` is not a count. */
   windowAt({ epoch, offset, parts: divided }: CursorPosition, batchSize: number): ShardWindow {
     checkCount('batchSize', batchSize, 1);
     checkCount('epoch', epoch, 0);
@@ -73,7 +72,7 @@ export class ShardCursor {
     const before = offset === 0 ? this.partsOf(batchSize) : (divided ?? 0);
     if (offset >= before) {
       throw new UsageError(
-        `The data cursor is at part ${offset} of a pass that is divided into ${before}: it must be below.`,
+        `The data cursor is at part ${offset} of an epoch that is divided into ${before}: it must be below.`,
       );
     }
     const finer = Math.ceil(Math.max(...this.#sizes) / (before * batchSize));
@@ -82,7 +81,7 @@ export class ShardCursor {
     const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
-    // As long as that, each rank has a sample left: a step is never empty.
+    // Up to here each rank has a sample left, so a step is never empty.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
     const from = start[this.#rank]!;
@@ -96,8 +95,8 @@ export class ShardCursor {
   }
 
   /**
-   * Of this rank's samples: by its seed and its size alone, so that it is the same in a world where
-   * the rank has another number.
+   * The permutation of this rank's samples. It depends on seed and size alone, so it stays the same
+   * if the rank's number changes.
    */
   #permutationOf(epoch: number): Uint32Array {
     if (this.#order === null || this.#orderEpoch !== epoch) {

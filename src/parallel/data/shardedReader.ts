@@ -1,4 +1,4 @@
-/** Text data, a line a sample, dealt out to ranks while it is read. */
+/** Text data with one sample per line, divided among ranks while it is read. */
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DataError, messageOf, TimeoutError } from '../../util/errors.ts';
@@ -12,24 +12,20 @@ export interface ReadShardOptions {
   clock?: Clock;
 }
 
-/**
- * Silence of a source after which it is given up: what a download on a slow link may need for its
- * next piece.
- */
+/** Longest silence of a source: a download over a slow link may need as long for its next piece. */
 export const READ_TIMEOUT_MS = 60_000;
 
 /**
  * One rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All ranks
- * read the whole text, as where a line starts is known only then; only a piece of it and one line
- * are ever in memory.
+ * read the whole text to find the lines. Only one piece and one line are in memory.
  *
- * The text is UTF-8, with or without a byte order mark; a sequence that is not valid becomes
- * U+FFFD. Lines end with \n or \r\n, the last one with or without. Can be iterated once; a loop
- * that is left early closes the source.
+ * The text is UTF-8, with or without a byte order mark; invalid sequences become U+FFFD. Lines end
+ * with \n or \r\n; the last one may have no end. Can be iterated once; leaving the loop early
+ * closes the source.
  *
  * @param source a file, a stream of bytes, or the URL of a file to fetch.
- * @throws UsageError if `rank` is not in 0 .. worldSize-1; (from the iteration) DataError where the
- *   source cannot be read to its end, TimeoutError where it falls silent.
+ * @throws UsageError if `rank` is not in 0 .. worldSize-1; (from the iteration) DataError where
+ *   the source cannot be read to its end, TimeoutError where it sends nothing for too long.
  */
 export function readShard(
   source: Blob | ReadableStream<Uint8Array> | string,
@@ -46,7 +42,7 @@ async function* linesOf(
   clock: Clock,
 ): AsyncGenerator<string, void> {
   let line = 0;
-  /** The beginning of a line whose end has not come yet. */
+  /** The beginning of a line whose end has not arrived yet. */
   let begun = '';
   for await (const text of textOf(source, clock)) {
     let start = 0;
@@ -61,7 +57,7 @@ async function* linesOf(
   if (begun !== '' && line % worldSize === rank) yield begun;
 }
 
-/** The source's text as it comes, in pieces that end anywhere. */
+/** The source's text in pieces, which may end anywhere. */
 async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock: Clock): AsyncGenerator<string, void> {
   const name = typeof source === 'string' ? source : 'The data';
   const abort = new AbortController();
@@ -73,7 +69,7 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
       next,
       () =>
         new TimeoutError(
-          `Timed out: ${name} sent nothing for ${READ_TIMEOUT_MS} ms. Check its server, or copy it nearer.`,
+          `Timed out: ${name} sent nothing for ${READ_TIMEOUT_MS} ms. Check its server, or copy the file to a closer one.`,
         ),
     );
   try {
@@ -90,7 +86,7 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
     throw new DataError(`${name} could not be read to its end (${messageOf(cause)}): try again.`, {}, { cause });
   } finally {
     abort.abort();
-    // Of what has failed already nothing more is to be said.
+    // Its failure adds nothing to the one above.
     reader?.cancel().catch(() => {});
   }
 }

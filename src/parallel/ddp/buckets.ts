@@ -1,17 +1,19 @@
 /**
- * How parameters lie in the flat gradient, and which of them travel together. A tensor an
- * all-reduce would drown in round trips, one of all tensors could not overlap with anything;
- * buckets are the middle, as in PyTorch DDP (Li et al., "PyTorch Distributed", VLDB 2020, section
- * 3.2.3).
+ * The places of parameters in the flat gradient, and the buckets that travel together. One
+ * all-reduce per tensor would be dominated by round trips, and one for all tensors could not
+ * overlap with anything. Buckets are the compromise, as in PyTorch DDP (Li et al., "PyTorch
+ * Distributed", VLDB 2020, section 3.2.3).
  */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 
-/** First bucket: small, so that communication starts early. */
+/** Size of the first bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
- * Other buckets, unless ranks choose (`bucketChoice.ts`): DDP's 25 MiB suit NCCL. Over lines of 4
- * Mbit/s a step took as long with 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one
- * piece (`bench step`, docs/buckets.png): of the best the largest, as every bucket costs an op.
+ * Default size of the other buckets (see `bucketChoice.ts` for measured ones); DDP's 25 MiB suit
+ * NCCL. Over links of 4 Mbit/s a step took as long with 256 KiB as with 64, 6 % longer with 1 MiB,
+ * and 28 % longer in one piece (`bench step`, docs/buckets.png). This is the largest of the best,
+ * because every bucket costs an op.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
@@ -22,8 +24,8 @@ interface BucketItem {
 
 /**
  * Assigns tensors to buckets, as `compute_bucket_assignment_by_size` of PyTorch's reducer does: in
- * the order given, one dtype a bucket; a tensor that brings its bucket to the limit closes it; the
- * n-th bucket of a dtype has the n-th limit, the last limit holding from then on.
+ * the given order, one dtype per bucket. A tensor that reaches the limit closes its bucket. The
+ * n-th bucket of a dtype has the n-th limit; further ones have the last limit.
  *
  * @returns indices into `items`; buckets ordered by their first index.
  */
@@ -50,7 +52,7 @@ export function assignBuckets(items: readonly BucketItem[], limits: readonly num
   return done.sort((a, b) => a[0]! - b[0]!);
 }
 
-/** Bytes of each bucket, by those of the parameters in flat order. */
+/** Bytes of each bucket for parameters of these sizes, in flat order. */
 export function cutSizes(
   parameterBytes: readonly number[],
   firstBucketBytes: number,
@@ -62,7 +64,7 @@ export function cutSizes(
   );
 }
 
-/** One parameter's place. */
+/** Place of one parameter. */
 export interface Slot {
   /** Index in the list of parameters, forward order. */
   parameter: number;
@@ -71,9 +73,7 @@ export interface Slot {
   size: number;
 }
 
-/**
- * Parameters, gradients and optimizer state share one order, so that every bucket is one stretch.
- */
+/** Parameters, gradients and optimizer state share one order, so that every bucket is one range. */
 export interface FlatLayout {
   /** In flat order. */
   slots: Slot[];
@@ -82,18 +82,22 @@ export interface FlatLayout {
   buckets: { slots: Slot[]; start: number; end: number }[];
 }
 
-interface LayoutOptions {
-  firstBucketBytes?: number | undefined;
-  bucketCapBytes?: number | undefined;
+export interface BucketCaps {
+  firstBucketBytes: number;
+  bucketCapBytes: number;
+}
+
+interface LayoutOptions extends Partial<BucketCaps> {
   /**
-   * Indices of all parameters in the order to lay them out; reversed by default: backward reaches
-   * the last layers first.
+   * Indices of all parameters in the order of the flat arrays. Reversed by default, because
+   * backward reaches the last layers first.
    */
   order?: readonly number[] | undefined;
 }
 
 /**
- * Lays parameters of `sizes` elements (forward order, float32) out flat and cuts them into buckets.
+ * Places parameters of `sizes` elements (forward order, float32) one after the other and divides
+ * them into buckets.
  */
 export function createLayout(
   sizes: readonly number[],
@@ -118,6 +122,27 @@ export function createLayout(
   return { slots, size, buckets };
 }
 
+/**
+ * The order in which gradients become ready on the first rank that has samples; `null` if none has.
+ * Every rank must call it.
+ *
+ * PyTorch rebuilds buckets after the first step, because its autograd hooks report the order while
+ * gradients are already being sent. The TensorFlow.js tape has the order before anything is sent.
+ * No step has been applied yet, so the optimizer's averages are still zero and need not be moved.
+ *
+ * @param parameters number of parameters.
+ * @param own this rank's ready order; `undefined` without samples.
+ */
+export async function agreeOnOrder(
+  group: ProcessGroup,
+  parameters: number,
+  own: readonly number[] | undefined,
+): Promise<number[] | null> {
+  const all = await group.allGather(Float32Array.from({ length: parameters }, (_, i) => own?.[i] ?? -1));
+  const first = all.find(([parameter]) => parameter !== -1);
+  return first ? Array.from(first) : null;
+}
+
 /** Moves every parameter's elements in `flat` from its place in `from` to its place in `to`. */
 export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout): void {
   const old = flat.slice();
@@ -128,7 +153,7 @@ export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout):
   }
 }
 
-/** The stretches of the slots that `keeps` wants, in flat order, neighbours merged. */
+/** Ranges of the slots that `keeps` accepts, in flat order, adjacent ones merged. */
 export function rangesOf(slots: readonly Slot[], keeps: (slot: Slot) => boolean): Range[] {
   const ranges: Range[] = [];
   for (const slot of slots) {

@@ -11,12 +11,13 @@ const EPSILON = 1e-6;
  * (https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html). Sums in
  * float64 in the array's order: the same bits on every machine.
  *
- * @param ranges what of `gradient` counts and is scaled.
- * @returns the norm before; one that is not finite spoils the gradient, as in PyTorch.
+ * @param ranges the elements that count and are scaled.
+ * @returns the norm before clipping; if it is not finite, the gradient becomes invalid, as in
+ *   PyTorch.
  * @throws UsageError where `maxNorm` is not a number from 0 on.
  */
 export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], maxNorm: number): number {
-  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; give a number from 0 on.`);
+  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; pass a number from 0 on.`);
   let squares = 0;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
   const norm = Math.sqrt(squares);

@@ -1,12 +1,13 @@
 /**
- * Communication hooks: what carries a bucket's gradient to the other ranks in place of the plain
- * all-reduce. As torch.distributed.algorithms.ddp_comm_hooks
+ * Communication hooks, which replace the plain all-reduce of a bucket. As
+ * torch.distributed.algorithms.ddp_comm_hooks
  * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html), with two differences: a bucket
- * arrives weighted, so that a hook only has to add up; and hooks of several buckets run one after
- * the other (see {@link CommHook}).
+ * arrives weighted, so that a hook only has to sum; and hooks of several buckets run one after the
+ * other (see {@link CommHook}).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { fromHalf, toHalf } from '../../util/float16.ts';
+import type { FlatLayout } from './buckets.ts';
 
 /** Gradients that travel together. */
 export interface GradBucket {
@@ -15,9 +16,8 @@ export interface GradBucket {
   /** Whether it is the step's last. */
   readonly isLast: boolean;
   /**
-   * Whether the step before failed after its buckets were reduced, and was not applied. A hook that
-   * keeps residuals then goes on from those that it had before that step. The same for all buckets
-   * of a step.
+   * Whether the previous step failed after its buckets were reduced and was not applied. A hook
+   * with residuals then uses those from before that step. The same for all buckets of a step.
    */
   readonly isRetry: boolean;
   /**
@@ -26,9 +26,9 @@ export interface GradBucket {
    */
   readonly buffer: Float32Array;
   /**
-   * What lies in {@link buffer}: each parameter's index in forward order, its first element, its
-   * shape, and whether any rank used it in this step (where that is not tracked: true). Of one that
-   * none used the gradient is zero on all ranks, and what the hook makes of it is dropped.
+   * The parameters in {@link buffer}: index in forward order, first element, shape, and whether any
+   * rank used it in this step (true if that is not tracked). The gradient of an unused parameter is
+   * zero on all ranks, and the hook's result for it is dropped.
    */
   readonly parameters: readonly {
     readonly index: number;
@@ -39,30 +39,51 @@ export interface GradBucket {
 }
 
 /**
- * Reduces one bucket in place. DDP calls it in order of buckets, for the next once it has resolved:
- * a hook may wait for one collective before it issues another, and if several ran at once, the
- * network would decide in which order theirs are issued, differently on each rank.
+ * Reduces one bucket in place. DDP calls it for one bucket after the other: a hook may wait for one
+ * collective before it issues another, and hooks that ran at the same time would issue theirs in an
+ * order that differs between ranks.
  *
- * @param group the group DDP was made with; what the hook issues, it has to issue on every rank
- *   alike.
+ * @param group the group of the DDP instance; a hook must issue the same collectives on every rank.
  */
 export interface CommHook {
   (bucket: GradBucket, group: ProcessGroup): Promise<void>;
   /**
-   * Forgets what the hook has kept of this rank's earlier gradients; see {@link
-   * DistributedDataParallel.forgetLosses}.
+   * Drops residuals of this rank's earlier gradients; see {@link
+   * DistributedDataParallel.resetErrorFeedback}.
    */
-  forget?(): void;
+  reset?(): void;
 }
 
-/** What DDP does without a hook: the exact sum. (torch: `allreduce_hook`) */
+/** The buckets of `gradient` as hooks receive them. */
+export function gradBuckets(
+  { buckets }: FlatLayout,
+  gradient: Float32Array,
+  shapes: readonly (readonly number[])[],
+  isUsed: (parameter: number) => boolean,
+  isRetry: boolean,
+): GradBucket[] {
+  return buckets.map(({ slots, start, end }, index) => ({
+    index,
+    isLast: index === buckets.length - 1,
+    isRetry,
+    buffer: gradient.subarray(start, end),
+    parameters: slots.map(({ parameter, offset }) => ({
+      index: parameter,
+      offset: offset - start,
+      shape: shapes[parameter]!,
+      isUsed: isUsed(parameter),
+    })),
+  }));
+}
+
+/** The default of DDP: the exact sum. (torch: `allreduce_hook`) */
 export const allReduceHook: CommHook = async ({ buffer, index }, group) => {
   await group.allReduce(buffer, { bucket: index });
 };
 
 /**
- * Sends half the bytes: rounds to float16 (11 bits of mantissa, up to 65504), which is also what
- * the sum is rounded to at each rank. (torch: `fp16_compress_hook`)
+ * Sends half the bytes: values and partial sums are rounded to float16 (11 bits of mantissa, up to
+ * 65504). (torch: `fp16_compress_hook`)
  */
 export const fp16Hook: CommHook = async ({ buffer, index }, group) => {
   const halves = toHalf(buffer);
@@ -71,7 +92,7 @@ export const fp16Hook: CommHook = async ({ buffer, index }, group) => {
 };
 
 /**
- * Sends nothing and leaves every rank its own weighted gradient: replicas drift apart. To measure
- * what communication costs.
+ * Sends nothing, so that every rank keeps its own weighted gradient and replicas drift apart. For
+ * measuring the cost of communication.
  */
 export const noopHook: CommHook = async () => {};

@@ -1,6 +1,6 @@
 /**
- * A model's buffers as they were after the last step that was applied: passes change them, also
- * those of steps that then come to nothing.
+ * A model's buffers after the last applied step. Every pass changes buffers, also that of a step
+ * that fails.
  */
 import { createLayout } from './buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';
@@ -8,7 +8,7 @@ import { TensorReader, writeVariables, type Tensor, type Variable } from './flat
 export class CommittedBuffers {
   readonly #variables: readonly Variable[];
   readonly #layout;
-  /** Clones: they share the variables' data until those are assigned other. */
+  /** Clones: they share the variables' data until a variable is assigned. */
   #values: Tensor[];
 
   /** @param variables float32. */
@@ -18,7 +18,7 @@ export class CommittedBuffers {
     this.#values = variables.map((variable) => variable.clone());
   }
 
-  /** Takes the variables as they are; tells whether any has changed. */
+  /** Commits the current values; returns whether any has changed. */
   commit(): boolean {
     const changed = this.#variables.map((variable, i) => variable.dataId !== this.#values[i]!.dataId);
     this.#values = this.#values.map((value, i) => {
@@ -29,7 +29,7 @@ export class CommittedBuffers {
     return changed.includes(true);
   }
 
-  /** Gives the variables back what they had; tells whether any had changed. */
+  /** Restores the committed values; returns whether any had changed. */
   rollBack(): boolean {
     let isChanged = false;
     for (const [i, variable] of this.#variables.entries()) {
@@ -40,7 +40,7 @@ export class CommittedBuffers {
     return isChanged;
   }
 
-  /** All of them, flat, as they are when it is called. */
+  /** All committed values, flat, as they are at the time of the call. */
   async read(): Promise<Float32Array<ArrayBuffer>> {
     const { slots, size } = this.#layout;
     const flat = new Float32Array(size);
@@ -55,7 +55,7 @@ export class CommittedBuffers {
     }
   }
 
-  /** Makes what {@link read} gave the variables' values, and commits them. */
+  /** Assigns the values of {@link read} to the variables and commits them. */
   write(flat: Float32Array<ArrayBuffer>): void {
     writeVariables(this.#variables, this.#layout.slots, flat);
     this.commit();

@@ -1,27 +1,28 @@
 /**
- * `DistributedDataParallel`: one model, a replica on every rank, kept equal by averaging gradients.
- * As torch.nn.parallel.DistributedDataParallel
+ * `DistributedDataParallel`: one model with a replica on every rank; averaged gradients keep the
+ * replicas equal. As torch.nn.parallel.DistributedDataParallel
  * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html), with
  * these differences:
  *
- * - gradients are averaged over samples, not over ranks, unless told otherwise: N ranks equal one
- *   whatever the batch sizes;
+ * - gradients are averaged over samples by default, not over ranks: N ranks equal one whatever the
+ *   batch sizes;
  * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any
  *   mix of GPUs;
- * - what is given to the model's weights after `create` is lost with the next `step` (see
+ * - a change of the model's weights after `create` is overwritten by the next `step` (see
  *   `parameters`);
- * - every `backward` outside `noSync` starts a gradient of its own: there is no `zeroGrad` to
- *   forget;
- * - buckets are rebuilt in the first backward, not after the first step (see `#orderBuckets`);
- * - buffers are broadcast behind the gradients, not before the next forward pass: the same values
- *   in every pass, and replicas are equal after every step, not only after every forward.
+ * - every `backward` outside `noSync` starts a new gradient: there is no `zeroGrad`;
+ * - buckets are rebuilt in the first backward, not after the first step (see `agreeOnOrder`);
+ * - buffers are broadcast after the gradients, not before the next forward pass: replicas are equal
+ *   after every step, not only after every forward pass.
+ *
+ * One class is one subject: about half of the lines document its API.
  */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
-import { asError, UsageError } from '../../util/errors.ts';
-import { createLayout, rearrange, type FlatLayout } from './buckets.ts';
+import { UsageError } from '../../util/errors.ts';
+import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
 import { resolveOptions, type DistributedDataParallelOptions, type SharedOptions } from './options.ts';
@@ -29,25 +30,25 @@ import {
   readVariables,
   variablesOf,
   writeVariables,
-  type Gradients,
   type Model,
   type ModelVariables,
   type Tensor,
   type Variable,
 } from './flatten.ts';
-import { JoinContext, type JoinOptions, type Roll } from './join.ts';
+import { JoinContext, type JoinOptions, type Status } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
 import { attendPass, differentiate, type Pass, type PassOptions } from './pass.ts';
-import { Reducer, type LocalPass, type OpenReduction, type Reduction } from './reducer.ts';
+import { Reducer } from './reducer.ts';
+import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
 
 export class DistributedDataParallel {
   /**
-   * All parameters, flat, as {@link layout} says. Equal on all ranks. Steps are taken here and the
-   * model's weights follow: what is given to the model itself after {@link create}, as by
-   * `setWeights`, is lost with the next {@link step}. Give it to the model before, or change these
-   * on every rank alike and call {@link writeParameters}.
+   * All parameters, flat, in the order of {@link layout}; equal on all ranks. {@link step} changes
+   * this array and copies it to the model, so it overwrites weights that were set on the model
+   * after {@link create}. Set weights before, or change this array on every rank alike and call
+   * {@link writeParameters}.
    */
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
@@ -76,7 +77,12 @@ export class DistributedDataParallel {
     const layout = this.#createLayout();
     this.parameters = new Float32Array(layout.size);
     this.#reducer = new Reducer(layout, {
-      ...{ group, clock, checkGradients, keepsLocal: keepGradients, codec, errorFeedback },
+      group,
+      clock,
+      checkGradients,
+      keepsLocal: keepGradients,
+      codec,
+      errorFeedback,
       shapes: parameters.map(({ shape }) => shape),
       tracksUsage: findUnusedParameters || staticGraph,
       flags: broadcastBuffers ? buffers.length : 0,
@@ -85,11 +91,11 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Wraps a model: checks that every rank holds the same shapes, then gives all of them rank 0's
-   * parameters and buffers.
+   * Wraps a model: checks that every rank has the same shapes, then broadcasts rank 0's parameters
+   * and buffers.
    *
-   * @param model a LayersModel; or variables, of which those that are trainable are parameters, in
-   *   forward order, and the others buffers. All float32.
+   * @param model a LayersModel; or float32 variables in forward order: trainable ones are
+   *   parameters, the others buffers.
    * @throws (rejects) MismatchError on every rank where models or options differ, UsageError where
    *   there is nothing to train or a variable is not float32.
    */
@@ -111,81 +117,74 @@ export class DistributedDataParallel {
     return this.#group;
   }
 
-  /**
-   * Where each parameter lies in the flat arrays. Another one after the first backward that
-   * reduces.
-   */
+  /** Offset of each parameter in the flat arrays. Changes in the first backward that reduces. */
   get layout(): FlatLayout {
     return this.#reducer.layout;
   }
 
-  /** After {@link backward}: the gradient averaged over all ranks, flat. */
+  /** The gradient averaged over all ranks after {@link backward}, flat. */
   get gradient(): Float32Array<ArrayBuffer> {
     return this.#reducer.gradient;
   }
 
-  /**
-   * Bytes of what goes round the ring in a step, without a hook: the gradient, and a few numbers
-   * behind it.
-   */
+  /** Bytes that ranks sum in a step, without a hook: the gradient and a few numbers. */
   get gradientBytes(): number {
     return this.#reducer.bytes;
   }
 
-  /** The same by bucket. */
+  /** {@link gradientBytes} by bucket. */
   get bucketBytes(): number[] {
     return this.#reducer.bucketBytes;
   }
 
-  /** Samples whose gradients wait for the next {@link backward} outside {@link noSync}. */
+  /** Samples whose gradients are kept for the next {@link backward} outside {@link noSync}. */
   get pendingSamples(): number {
     return this.#reducer.pendingSamples;
   }
 
-  /** Forgets the gradients that wait. */
-  dropPending(): void {
-    this.#reducer.drop();
+  /** Drops the gradients that are kept for the next {@link backward}. */
+  dropGradients(): void {
+    this.#reducer.dropGradients();
   }
 
   /**
-   * Forgets what a codec or hook has kept of earlier gradients to add it to the next: where another
-   * rank's gradient, in which it is already, takes the place of this one's.
+   * Zeroes the residuals of codec and hook. Call it when another rank's gradient, which includes
+   * them already, replaces this rank's.
    */
-  forgetLosses(): void {
-    this.#reducer.forgetLosses();
+  resetErrorFeedback(): void {
+    this.#reducer.resetErrorFeedback();
   }
 
   /**
-   * How gradients travel from the next {@link backward} on, on every rank the same: by a codec, or
-   * by a hook in its place. What codec or hook before kept of earlier gradients is forgotten.
+   * Sets how gradients travel from the next {@link backward} on, the same on every rank: by a
+   * codec, or by a hook in its place. Residuals are dropped.
    *
-   * @param isWhole all in one bucket, for a hook that waits several times for each; otherwise in
-   *   buckets as the options have them.
+   * @param inOneBucket whether all gradients form one bucket, for a hook that waits several times
+   *   for each bucket.
    */
-  carryBy(codec: CodecName, hook: CommHook | null, isWhole = false): void {
-    const sizes = this.#variables.parameters.map(({ size }) => size);
-    const order = this.layout.slots.map(({ parameter }) => parameter);
-    const caps = isWhole ? { firstBucketBytes: Infinity, bucketCapBytes: Infinity } : this.#options;
-    // No parameter moves.
-    this.#reducer.relayout(createLayout(sizes, { ...caps, order }));
+  setTransport(codec: CodecName, hook: CommHook | null, inOneBucket = false): void {
+    const caps = inOneBucket ? { firstBucketBytes: Infinity, bucketCapBytes: Infinity } : {};
+    this.#reducer.setLayout(this.#createLayout(this.parameterOrder, caps));
     this.#reducer.useCodec(codec);
     this.#reducer.hook = hook;
   }
 
   /**
-   * Cuts buckets anew, on every rank the same, before a {@link backward}; by default as the options
-   * have them. No parameter moves.
+   * Changes the bucket size, on every rank alike and before a {@link backward}. Parameters keep
+   * their offsets.
+   *
+   * @param bucketCapBytes by default the value of the options.
    */
-  cut(bucketCapBytes: number = this.#options.bucketCapBytes): void {
-    const sizes = this.#variables.parameters.map(({ size }) => size);
-    const order = this.layout.slots.map(({ parameter }) => parameter);
-    this.#reducer.cut(createLayout(sizes, { ...this.#options, bucketCapBytes, order }));
+  setBucketCap(bucketCapBytes: number = this.#options.bucketCapBytes): void {
+    this.#reducer.setBuckets(this.#createLayout(this.parameterOrder, { bucketCapBytes }));
   }
 
-  /**
-   * Goes on in another group, all of whose ranks hold the same parameters in the same layout, which
-   * stays, and the same buffers.
-   */
+  /** Indices of the parameters in the order of the flat arrays. */
+  get parameterOrder(): number[] {
+    return this.layout.slots.map(({ parameter }) => parameter);
+  }
+
+  /** Continues in another group, whose ranks all have the same parameters, layout and buffers. */
   regroup(group: ProcessGroup): void {
     this.#group = group;
     this.#isOrdered = true;
@@ -194,30 +193,33 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Lays parameters out in another rank's order, indices in forward order: fill {@link parameters}
-   * anew afterwards. Gradients are dropped, and what a codec or hook has kept of earlier ones.
+   * Lays parameters out in the order of another rank; fill {@link parameters} again afterwards.
+   * Kept gradients and residuals are dropped.
+   *
+   * @param order see {@link parameterOrder}.
    */
-  relayout(order: readonly number[]): void {
+  reorder(order: readonly number[]): void {
     this.#isOrdered = true;
-    this.#reducer.drop();
-    this.#reducer.relayout(this.#createLayout(order));
+    this.#reducer.dropGradients();
+    this.#reducer.setLayout(this.#createLayout(order));
   }
 
   /**
-   * Computes this rank's gradients and averages them with all other ranks': the all-reduce of one
-   * bucket runs while the next is read back. Every rank must call it, with as many samples as it
-   * has. Inside {@link noSync} it only adds to what the next one outside averages: one
-   * communication for several passes, the same gradient as one pass over all their samples (with
+   * Computes this rank's gradients and averages them over all ranks: the all-reduce of one bucket
+   * runs while the next is read back. Every rank must call it, with as many samples as it has.
+   *
+   * Inside {@link noSync} it only adds to the gradients that the next call outside averages. The
+   * result is the gradient of one pass over all their samples, for one communication (with
    * `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
    *
-   * @param pass the forward pass: a function that gives a scalar of this rank's samples, or, for a
-   *   LayersModel, inputs to apply it to in training mode and the loss of its outputs. Not run
-   *   where there are no samples, but for what SyncBatchNormalization layers send, which only the
-   *   second form does.
-   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass
-   *   uses other parameters than the first one; MismatchError where samples do not add up to
-   *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; what the hook
-   *   and {@link ProcessGroup.allReduce} reject with.
+   * @param pass the forward pass: a function that returns the loss of this rank's samples, or,
+   *   for a LayersModel, inputs to apply it to in training mode and the loss of its outputs.
+   *   Without samples only the second form runs, and only the collectives of SyncBatchNormalization
+   *   layers.
+   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the
+   *   pass uses other parameters than the first one; MismatchError where samples do not add up to
+   *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; errors of the
+   *   hook and of {@link ProcessGroup.allReduce}.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
@@ -225,18 +227,18 @@ export class DistributedDataParallel {
   ): Promise<Reduction> {
     const startedAt = this.#clock.now();
     const sentBefore = this.group.bytesSent;
-    const roll = await this.#callRoll(true);
+    const status = await this.#exchangeStatus(true);
     const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
-    // In the first pass parameters have no place yet.
+    // In the first pass parameters have no offsets yet.
     const listener = this.#isOrdered ? this.#reducer.listen() : undefined;
     const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
-    // A rank without samples has nothing to compute: it contributes zeros.
+    // A rank without samples contributes zeros.
     const local = computed && { samples: options.samples, computed };
     try {
-      if (local) this.#checkGraph(local.computed);
+      if (local) this.#graph?.check(local.computed.used, this.#variables.parameters, this.group);
       const { computedAt, ...reduced } = this.#isLocal
         ? await this.#accumulate(local)
-        : await this.#synchronise(local, roll, options.totalSamples);
+        : await this.#synchronize(local, status, options.totalSamples);
       return { ...reduced, compute: computedAt - startedAt, bytesSent: this.group.bytesSent - sentBefore };
     } finally {
       local?.computed.dispose();
@@ -244,8 +246,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Every {@link backward} that `main` calls keeps its gradients for the first one after it.
-   * (torch: `no_sync`)
+   * Runs `main`; each {@link backward} that it calls keeps its gradients for the first one after
+   * it. (torch: `no_sync`)
    */
   async noSync<T>(main: () => Promise<T>): Promise<T> {
     const outside = this.#isLocal;
@@ -258,18 +260,18 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Lets ranks train on unequal numbers of batches: `main` is this rank's loop of {@link backward}
-   * and {@link step}, and once it ends, the rank takes part in the others' communication with zeros
-   * (and with what {@link noSync} has kept) until theirs have ended too. Then all ranks are given
-   * the parameters and buffers of the highest one among the last. Every rank must call it, even if
-   * it has nothing to train on. Inside, `backward` costs one tiny all-gather more.
+   * Trains on unequal numbers of batches. `main` is this rank's loop of {@link backward} and {@link
+   * step}. When it ends, the rank takes part in the others' communication with zeros (and with
+   * gradients that {@link noSync} kept) until their loops have ended too. Then all ranks receive
+   * the parameters and buffers of the highest of the last ranks. Every rank must call it, even
+   * without data. Inside, `backward` costs one more all-gather of three numbers.
    *
-   * An optimizer's averages stay those of the rank's own last step, as in PyTorch: ranks that ran
-   * dry need the last one's state, or a new optimizer, before they go on.
+   * The optimizer's averages stay those of the rank's own last step, as in PyTorch: before they
+   * train again, ranks that ended early need the state of the last one, or a new optimizer.
    *
-   * @returns what `main` returns.
-   * @throws (rejects) EarlyTerminationError on every rank, if asked for, as soon as one has run dry
-   *   while others have not; what `main` rejects with.
+   * @returns the result of `main`.
+   * @throws (rejects) with `throwOnEarlyTermination`, EarlyTerminationError on every rank as soon
+   *   as one rank has no more inputs and others have; errors of `main`.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
     if (this.#join) throw new UsageError('join was called inside join: give it one loop over all of the inputs.');
@@ -279,10 +281,10 @@ export class DistributedDataParallel {
     try {
       result = await main();
       for (;;) {
-        const roll = await this.#callRoll(false);
-        if (!roll?.active.length) break;
+        const status = await this.#exchangeStatus(false);
+        if (!status?.active.length) break;
         await attendPass(this.#variables, this.group);
-        if (roll.synchronises) await this.#synchronise(null, roll);
+        if (status.synchronizes) await this.#synchronize(null, status);
       }
     } finally {
       this.#join = null;
@@ -292,11 +294,11 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Has `hook` carry every bucket from the next {@link backward} on, on every rank the same.
-   * (torch: `register_comm_hook`)
+   * Reduces every bucket by `hook` from the next {@link backward} on, on every rank alike. (torch:
+   * `register_comm_hook`)
    *
-   * @throws UsageError where there is one already: errors and states that a hook keeps would be
-   *   lost. Or where there is a codec, which a hook would take the place of.
+   * @throws UsageError where a hook is registered already, whose residuals would be lost, or where
+   *   a codec is set, which the hook would replace.
    */
   registerCommHook(hook: CommHook): void {
     if (this.#options.codec !== 'fp32') {
@@ -309,10 +311,10 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. The same
-   * on every rank. Gradients of parameters that no rank used do not count.
+   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. Call it on
+   * every rank with the same value. Parameters that no rank used do not count.
    *
-   * @returns the norm before.
+   * @returns the norm before clipping.
    * @throws UsageError for a `maxNorm` below 0, or where gradients are not reduced yet.
    */
   clipGradNorm(maxNorm: number): number {
@@ -321,12 +323,12 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Applies the averaged gradient with `optimizer` and gives the model its new parameters. Unused
-   * parameters are left out.
+   * Applies the averaged gradient with `optimizer` and copies the new parameters to the model.
+   * Unused parameters are not changed.
    *
-   * @param optimizer must change parameters by the same bits on every machine.
-   * @throws UsageError where {@link noSync} has kept gradients that are not reduced yet: replicas
-   *   would drift apart.
+   * @param optimizer must compute the same bits on every machine.
+   * @throws UsageError where gradients of {@link noSync} are not reduced yet: replicas would drift
+   *   apart.
    */
   step(optimizer: Pick<Optimizer, 'apply'>): void {
     this.#checkReduced('step');
@@ -336,10 +338,7 @@ export class DistributedDataParallel {
     this.writeParameters();
   }
 
-  /**
-   * Gives the model {@link parameters}, after something other than {@link step} has changed them,
-   * such as a model averager.
-   */
+  /** Copies {@link parameters} to the model after a change by others than {@link step}. */
   writeParameters(): void {
     writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
   }
@@ -349,27 +348,16 @@ export class DistributedDataParallel {
     this.#buffers.dispose();
   }
 
-  #createLayout(order?: readonly number[]): FlatLayout {
+  #createLayout(order?: readonly number[], caps: Partial<BucketCaps> = {}): FlatLayout {
     const sizes = this.#variables.parameters.map(({ size }) => size);
-    return createLayout(sizes, { ...this.#options, order });
+    return createLayout(sizes, { ...this.#options, ...caps, order });
   }
 
-  /** Inside {@link join}: hears whether the others go on. */
-  async #callRoll(active: boolean): Promise<Roll | null> {
+  /** Inside {@link join}: the ranks that continue. */
+  async #exchangeStatus(isActive: boolean): Promise<Status | null> {
     if (!this.#join) return null;
-    const contributes = active || this.#reducer.hasPending;
-    return this.#join.callRoll({ active, contributes, synchronises: !this.#isLocal });
-  }
-
-  #checkGraph({ used }: Gradients): void {
-    if (!this.#graph) return;
-    try {
-      this.#graph.check(used, this.#variables.parameters, this.group.rank);
-    } catch (error) {
-      // The others would wait for this rank's gradients, which will not come.
-      this.group.abort(asError(error));
-      throw error;
-    }
+    const contributes = isActive || this.#reducer.hasPending;
+    return this.#join.exchangeStatus({ isActive, contributes, synchronizes: !this.#isLocal });
   }
 
   async #accumulate(local: LocalPass | null): Promise<OpenReduction> {
@@ -381,44 +369,40 @@ export class DistributedDataParallel {
     return { ...none, loss: mean, samples, readback: this.#clock.now() - computedAt, computedAt };
   }
 
-  /** What all ranks do together in a step; one that has run dry, without a pass of its own. */
-  async #synchronise(local: LocalPass | null, roll: Roll | null, totalSamples?: number): Promise<OpenReduction> {
+  /**
+   * Reduces gradients and broadcasts buffers.
+   *
+   * @param local `null` on a rank without a pass of its own.
+   */
+  async #synchronize(local: LocalPass | null, status: Status | null, totalSamples?: number): Promise<OpenReduction> {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
-    const ranks = this.#join?.divideByInitialWorldSize === false ? (roll?.contributors ?? worldSize) : worldSize;
-    // A rank that has run dry inside `join` knows no total.
+    const ranks = this.#join?.divideByInitialWorldSize === false ? (status?.contributors ?? worldSize) : worldSize;
+    // Inside `join`, a rank without inputs does not know the total.
     const total = this.#join ? undefined : totalSamples;
     if (!this.#isOrdered) await this.#orderBuckets(local?.computed.readyOrder);
     const { flags, ...reduced } = await this.#reducer.reduce(local, broadcastBuffers ? this.#buffers.changes() : [], {
       ...(average === 'ranks' && { ranks }),
       ...(total !== undefined && { totalSamples: total }),
     });
-    // As in PyTorch, rank 0's, or inside `join`, where it may have run dry, those of the highest
-    // rank that has not.
-    if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(roll?.active.at(-1) ?? 0, flags);
+    // From rank 0, as in PyTorch. Inside `join` rank 0 may have no inputs: from the highest rank
+    // that has some.
+    if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(status?.active.at(-1) ?? 0, flags);
     this.#reducer.commit();
     return reduced;
   }
 
-  /**
-   * Lays parameters out in the order in which the first rank's gradients became ready, so that each
-   * bucket is complete as early as can be. PyTorch does this after the first step, as its autograd
-   * hooks tell the order while gradients are on their way already. TensorFlow.js's tape tells it
-   * before anything is sent; and nothing has been applied yet, so the optimizer's averages are
-   * still zero and need not be moved.
-   */
-  async #orderBuckets(order: readonly number[] | undefined): Promise<void> {
+  /** Lays parameters out in the order in which gradients became ready. */
+  async #orderBuckets(ownOrder: readonly number[] | undefined): Promise<void> {
     this.#isOrdered = true;
-    const all = await this.group.allGather(Float32Array.from(this.#variables.parameters, (_, i) => order?.[i] ?? -1));
-    // A rank without samples has no order.
-    const first = all.find(([parameter]) => parameter !== -1);
-    if (!first) return;
+    const order = await agreeOnOrder(this.group, this.#variables.parameters.length, ownOrder);
+    if (!order) return;
     const before = this.layout;
-    this.#reducer.relayout(this.#createLayout(Array.from(first)));
+    this.#reducer.setLayout(this.#createLayout(order));
     rearrange(this.parameters, before, this.layout);
   }
 
-  /** Gives all ranks the parameters and buffers of rank `src` of the group. */
+  /** Broadcasts the parameters and buffers of rank `src` of the group. */
   async #broadcastModel(src: number): Promise<void> {
     await this.group.broadcast(this.parameters, this.group.ranks[src]!);
     if (this.group.rank !== src) this.writeParameters();

@@ -1,7 +1,7 @@
 /**
- * Between TensorFlow.js tensors and flat Float32Arrays: reading gradients back, writing parameters.
- * On WebGPU both go through the backend's own buffers, an order of magnitude faster than a `data()`
- * per tensor; elsewhere through the public ways.
+ * Conversion between TensorFlow.js tensors and flat Float32Arrays: reads gradients, writes
+ * parameters. On WebGPU it uses the backend's own buffers, which is ten times faster than `data()`
+ * on each tensor; on other backends it uses the public API.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -14,29 +14,26 @@ export type Scalar = tf.Scalar;
 export type Tensor = tf.Tensor;
 export type Variable = tf.Variable;
 
-/** A forward pass through a LayersModel, in training mode, and the loss of what comes out. */
+/** A forward pass through a LayersModel in training mode, and the loss of its outputs. */
 export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
   /** One tensor per input of the model. */
   inputs: Tensor | Tensor[];
   /**
-   * Gives a scalar of this rank's samples, from the model's output, or all of them where it has
-   * several.
+   * Computes the scalar loss of this rank's samples from the model's output, or all outputs if it
+   * has several.
    */
   loss: (outputs: Outputs) => Scalar;
 }
 
-/**
- * What is wrapped: variables that are trained, in forward order, and those that are not (buffers,
- * in PyTorch).
- */
+/** Trainable variables in forward order, and the others (buffers, in PyTorch). */
 export interface ModelVariables {
-  /** Null where they came as a list. */
+  /** Null if the caller passed a list of variables. */
   model: Model | null;
   parameters: readonly Variable[];
   buffers: readonly Variable[];
 }
 
-/** The variables of a model, or of a list of variables (forward order), each once. */
+/** The variables of a model, or of a list (forward order), each once. */
 export function variablesOf(model: Model | readonly Variable[]): ModelVariables {
   if (model instanceof tf.LayersModel) {
     return { model, parameters: variablesIn(model.trainableWeights), buffers: variablesIn(model.nonTrainableWeights) };
@@ -49,10 +46,7 @@ export function variablesOf(model: Model | readonly Variable[]): ModelVariables 
   };
 }
 
-/**
- * Runs `main`, after which the buffers are what they were before: a pass changes batch
- * normalization's averages.
- */
+/** Runs `main` and restores the buffers: a pass changes batch normalization's averages. */
 export async function keepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
   const { buffers } = variablesOf(model);
   const before = buffers.map((buffer) => buffer.clone());
@@ -64,12 +58,12 @@ export async function keepingBuffers(model: Model | readonly Variable[], main: (
   }
 }
 
-/** A LayerVariable's read() hands out the tf.Variable itself. */
+/** A LayerVariable's read() returns the tf.Variable itself. */
 function variablesIn(weights: tf.LayersModel['weights']): Variable[] {
   return [...new Set(weights.map((weight) => weight.read() as tf.Variable))];
 }
 
-/** Inputs of no samples. */
+/** Inputs without samples. */
 export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () => void } {
   const tensors = inputs.map(({ shape, dtype }) => tf.zeros([0, ...shape.slice(1).map((side) => side ?? 1)], dtype));
   return { inputs: tensors, dispose: () => tf.dispose(tensors) };
@@ -78,20 +72,21 @@ export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () 
 export interface Gradients {
   /** The loss times the scale. */
   value: Scalar;
-  /** One per variable, in their order; zero where the loss does not depend on it. */
+  /** One per variable, in their order; zero if the loss does not depend on it. */
   gradients: Tensor[];
   /** For each variable, whether the loss depends on it. */
   used: boolean[];
   /**
-   * Indices of the variables as their gradients became final in back-propagation; unused ones last.
+   * Indices of the variables in the order in which back-propagation finished their gradients;
+   * unused ones last.
    */
   readyOrder: number[];
   dispose(): void;
 }
 
 /**
- * Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of
- * the result.
+ * Runs `loss` and differentiates `scale` times its result by each of `variables`. The caller
+ * disposes of the result.
  *
  * @param onfinal see {@link watchGradients}.
  */
@@ -115,8 +110,8 @@ export function gradientsOf(
 }
 
 /**
- * What of TensorFlow.js's WebGPU backend is needed here; `commandEncoder` is private in its own
- * types.
+ * The parts of TensorFlow.js's WebGPU backend that are used here; `commandEncoder` is private in
+ * its types.
  */
 interface WebGPUInternals extends Pick<
   WebGPUBackend,
@@ -125,12 +120,12 @@ interface WebGPUInternals extends Pick<
   commandEncoder: GPUCommandEncoder | null;
 }
 
-/** The WebGPU backend if it is the one in use. */
+/** The WebGPU backend if it is the current one. */
 function webgpuBackend(): WebGPUInternals | null {
   return tf.getBackend() === 'webgpu' ? (tf.backend() as unknown as WebGPUInternals) : null;
 }
 
-/** Ends the pass that is being recorded, so that copies can be recorded behind it. */
+/** Ends the compute pass that is being recorded, so that copies can be recorded after it. */
 function openEncoder(backend: WebGPUInternals): GPUCommandEncoder {
   backend.ensureCommandEncoderReady();
   backend.endComputePassEncoder();
@@ -140,36 +135,36 @@ function openEncoder(backend: WebGPUInternals): GPUCommandEncoder {
 /** Tensors on their way from the GPU. */
 export interface Reading {
   /**
-   * Puts the values, in order and without gaps, into `into`.
+   * Writes the values to `into`, in order and without gaps.
    *
    * @param add whether to add them to those in `into`, instead of replacing them.
-   * @returns what `into` has no room for: the values of the tensors at the end.
+   * @returns values that do not fit `into`: those of the tensors at the end.
    * @throws (rejects) DeviceError where the GPU device is lost.
    */
   into(into: Float32Array, options?: { add?: boolean }): Promise<number[]>;
 }
 
 /**
- * Reads groups of tensors, one staging buffer and one map a group. Keep one reader for groups whose
- * sizes stay the same: its staging buffers are made once. There is one for every group, not two in
- * turn, as all copies are recorded before the first map can be waited for: back-propagation is
- * recorded in one synchronous call.
+ * Reads groups of tensors with one staging buffer and one map per group. Use one reader for groups
+ * of constant sizes: it creates its staging buffers once. One buffer per group is enough, because
+ * all copies are recorded before the first map can be awaited: back-propagation is recorded in one
+ * synchronous call.
  */
 export class TensorReader {
-  /** By group. */
+  /** Staging buffers by group. */
   readonly #staging = new Map<number, { buffer: GPUBuffer; isBusy: boolean }>();
 
-  /** Reads `tensors` into `into`: {@link start} and {@link Reading.into} in one. */
+  /** Reads `tensors` into `into`: {@link start} and {@link Reading.into} in one call. */
   async read(group: number, tensors: readonly Tensor[], into: Float32Array): Promise<void> {
     await this.start(group, tensors).into(into);
   }
 
   /**
-   * Has the GPU copy `tensors` (float32) right behind what was recorded so far. They must live
-   * until the values are there. Several groups may be read at once; a reading that nobody takes is
-   * forgotten with the next of its group.
+   * Records a copy of `tensors` (float32) after the commands recorded so far. They must live until
+   * the values are read. Several groups may be read at the same time; an unused reading is dropped
+   * with the next one of its group.
    *
-   * @param group which staging buffer to use.
+   * @param group selects the staging buffer.
    */
   start(group: number, tensors: readonly Tensor[]): Reading {
     const backend = webgpuBackend();
@@ -197,7 +192,7 @@ export class TensorReader {
     }
     backend.submitQueue();
     const mapped = buffer.mapAsync(GPUMapMode.READ);
-    // Until somebody takes the values.
+    // Until a caller awaits it.
     mapped.catch(() => {});
     return {
       into: async (into, { add = false } = {}) => {
@@ -237,18 +232,15 @@ export class TensorReader {
   }
 }
 
-/** By the public way. */
+/** Reads by the public API. */
 function readEach(tensors: readonly Tensor[]): Reading {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
-  // Until somebody takes them.
+  // Until a caller awaits them.
   values.catch(() => {});
   return { into: async (into, { add = false } = {}) => put(into, await values, add) };
 }
 
-/**
- * Puts `parts` one behind the other into `into`; returns the values of those that it has no room
- * for.
- */
+/** Writes `parts` one after the other to `into`; returns the values that do not fit. */
 function put(into: Float32Array, parts: readonly Float32Array[], add: boolean): number[] {
   const rest: number[] = [];
   let at = 0;
@@ -291,7 +283,7 @@ export function writeVariables(
 ): void {
   const backend = webgpuBackend();
   if (backend) {
-    // What is recorded but not submitted still has to see the old values.
+    // Recorded commands that are not submitted must still see the old values.
     openEncoder(backend);
     backend.submitQueue();
   }
@@ -304,8 +296,8 @@ export function writeVariables(
       // A cached copy on the CPU would be read instead of the buffer.
       (data as { values: unknown }).values = null;
     } else {
-      // A tensor aliases its array until upload, and the flat array changes with the next step:
-      // give it a copy.
+      // A tensor aliases its array until upload, and the flat array changes with the next step, so
+      // it receives a copy.
       const next = tf.tensor(flat.slice(offset, offset + size), variable.shape, 'float32');
       variable.assign(next);
       next.dispose();

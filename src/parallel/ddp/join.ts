@@ -1,6 +1,6 @@
 /**
- * Training on uneven inputs: a rank that has run dry goes on with the others' collectives until all
- * have, as torch.distributed.algorithms.Join
+ * Training on uneven inputs: a rank without inputs takes part in the collectives of the others
+ * until all have finished, as torch.distributed.algorithms.Join
  * (https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -8,32 +8,32 @@ import { EarlyTerminationError, MismatchError } from '../../util/errors.ts';
 
 export interface JoinOptions {
   /**
-   * With `average: 'ranks'`: whether to divide by the world size for ever (default), so that every
-   * sample weighs the same, or by the number of ranks that still have inputs. Averages over samples
-   * need neither.
+   * The divisor with `average: 'ranks'`: the world size (default), so that every sample has the
+   * same weight, or the number of ranks that still have inputs. Averages over samples ignore it.
    */
   divideByInitialWorldSize?: boolean;
   /**
-   * Whether all ranks stop with EarlyTerminationError as soon as one has run dry. Default false.
+   * Whether all ranks stop with EarlyTerminationError as soon as one has no more inputs. Default
+   * false.
    */
   throwOnEarlyTermination?: boolean;
 }
 
-/** What a rank says of its next iteration. */
-interface Status {
+/** What one rank reports before an iteration. */
+interface RankStatus {
   /** Whether it has inputs. */
-  active: boolean;
-  /** Whether its gradients will be reduced, not only kept (`noSync`). */
-  synchronises: boolean;
-  /** Whether it adds anything to that reduction: a dry rank may have kept gradients. */
+  isActive: boolean;
+  /** Whether its gradients will be reduced; with `noSync` they are only kept. */
+  synchronizes: boolean;
+  /** Whether it adds to that reduction; a rank without inputs may have kept gradients. */
   contributes: boolean;
 }
 
-/** What all ranks say of their next iteration. */
-export interface Roll {
+/** The reports of all ranks before an iteration. */
+export interface Status {
   /** Ranks that have inputs, ascending. */
   active: readonly number[];
-  synchronises: boolean;
+  synchronizes: boolean;
   contributors: number;
 }
 
@@ -52,40 +52,42 @@ export class JoinContext {
     this.#group = group;
     this.#throws = throwOnEarlyTermination;
     this.divideByInitialWorldSize = divideByInitialWorldSize;
-    // Where no rank has any inputs, all are last.
+    // If no rank has any inputs, the highest rank counts as the last.
     this.#lastJoiner = group.worldSize - 1;
   }
 
-  /** The highest rank that took part in the last iteration: its model is everyone's in the end. */
+  /** The highest rank with inputs in the last iteration: all ranks end with its model. */
   get lastJoiner(): number {
     return this.#lastJoiner;
   }
 
   /**
-   * Starts an iteration on every rank, dry or not.
+   * Starts an iteration on every rank, with or without inputs.
    *
-   * @throws (rejects) EarlyTerminationError on every rank where that was asked for and some have
-   *   run dry; MismatchError on every rank where only some synchronise.
+   * @throws (rejects) EarlyTerminationError on every rank where `throwOnEarlyTermination` is set
+   *   and some ranks have no more inputs; MismatchError on every rank where only some synchronize.
    */
-  async callRoll({ active, synchronises, contributes }: Status): Promise<Roll> {
+  async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<Status> {
     const { rank, worldSize } = this.#group;
-    const all = await this.#group.allGather(Float32Array.of(Number(active), Number(synchronises), Number(contributes)));
+    const all = await this.#group.allGather(
+      Float32Array.of(Number(isActive), Number(synchronizes), Number(contributes)),
+    );
     const ranks = [...all.keys()];
     const inside = ranks.filter((r) => all[r]![0] === 1);
     const dry = ranks.filter((r) => all[r]![0] === 0);
-    const synchronising = inside.filter((r) => all[r]![1] === 1);
-    if (inside.length === 0) return { active: [], synchronises: false, contributors: 0 };
+    const synchronizing = inside.filter((r) => all[r]![1] === 1);
+    if (inside.length === 0) return { active: [], synchronizes: false, contributors: 0 };
     if (dry.length > 0 && this.#throws) {
       throw new EarlyTerminationError(
-        active
+        isActive
           ? `Rank ${rank} stopped after ${this.#iterations} iterations, as rank ${dry.join(', ')} has no more inputs.`
           : `Rank ${rank} has no more inputs after ${this.#iterations} iterations, so all ranks stop.`,
         { rank, worldSize },
       );
     }
-    if (synchronising.length > 0 && synchronising.length < inside.length) {
+    if (synchronizing.length > 0 && synchronizing.length < inside.length) {
       throw new MismatchError(
-        `Rank ${synchronising.join(', ')} reduces the gradients of this iteration and the others keep theirs: use ` +
+        `Rank ${synchronizing.join(', ')} reduces the gradients of this iteration and the others keep theirs: use ` +
           'noSync in the same iterations on every rank.',
         { rank, worldSize },
       );
@@ -94,7 +96,7 @@ export class JoinContext {
     this.#lastJoiner = inside.at(-1)!;
     return {
       active: inside,
-      synchronises: synchronising.length > 0,
+      synchronizes: synchronizing.length > 0,
       contributors: all.filter(([, , contributing]) => contributing === 1).length,
     };
   }

@@ -1,7 +1,7 @@
 /**
- * A model's buffers, in PyTorch's word: state that no gradient changes but a forward pass may, as
- * batch normalization's averages, and weights that are frozen. Every rank's pass sees other
- * samples, so one rank's values are made everyone's.
+ * A model's buffers, as PyTorch calls them: state that no gradient changes but a forward pass may,
+ * such as batch normalization's averages and frozen weights. Every rank's pass has other samples,
+ * so the values of one rank are broadcast to all.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createLayout } from './buckets.ts';
@@ -12,7 +12,8 @@ export class ModelBuffers {
   #group: ProcessGroup;
   readonly #reader = new TensorReader();
   /**
-   * What each held when all ranks last had the same: a variable that is assigned holds other data.
+   * The data id of each buffer when all ranks last had the same values. An assigned variable has
+   * another one.
    */
   #shared: readonly object[] = [];
 
@@ -22,7 +23,7 @@ export class ModelBuffers {
     this.#group = group;
   }
 
-  /** Goes on in another group, all of whose ranks hold the same values. */
+  /** Continues in another group, whose ranks all have the same values. */
   regroup(group: ProcessGroup): void {
     this.#group = group;
     this.#shared = this.#variables.map(({ dataId }) => dataId);
@@ -32,16 +33,15 @@ export class ModelBuffers {
     return this.#variables.length;
   }
 
-  /**
-   * For each buffer 1 where this rank has changed it since the last {@link broadcast}, otherwise 0.
-   */
+  /** For each buffer 1 if this rank changed it since the last {@link broadcast}, otherwise 0. */
   changes(): number[] {
     return this.#variables.map(({ dataId }, i) => (dataId === this.#shared[i] ? 0 : 1));
   }
 
   /**
-   * Gives every rank those that `wanted` is not 0 for (all by default) of rank `src` of the group,
-   * in one broadcast.
+   * Broadcasts buffers of rank `src` of the group, in one message.
+   *
+   * @param wanted buffers to broadcast: those with a value other than 0; all by default.
    */
   async broadcast(src: number, wanted?: ArrayLike<number>): Promise<void> {
     const variables = this.#variables.filter((_, i) => !wanted || wanted[i] !== 0);

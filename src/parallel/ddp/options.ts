@@ -1,4 +1,4 @@
-/** How a model is wrapped. */
+/** Options of DistributedDataParallel. */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { Clock } from '../../util/clock.ts';
 import { systemClock } from '../../util/clock.ts';
@@ -8,19 +8,19 @@ export interface DistributedDataParallelOptions {
   firstBucketBytes?: number;
   bucketCapBytes?: number;
   /**
-   * What the gradient is an average over: all ranks' `samples` (default), or the ranks, as in
+   * The divisor of the gradient: all ranks' `samples` (default), or the number of ranks, as in
    * PyTorch: the sum of each rank's mean gradient divided by the world size.
    */
   average?: 'samples' | 'ranks';
   /**
-   * Whether rank 0's buffers (batch normalization's averages) are given to all with every
-   * reduction. Default true.
+   * Whether rank 0's buffers (batch normalization's averages) are broadcast with every reduction.
+   * Default true.
    */
   broadcastBuffers?: boolean;
   /**
-   * Whether ranks tell each other which parameters their losses depended on. One that no rank used
-   * then keeps its gradient, and `step` leaves it alone; otherwise (default) its gradient is zero,
-   * which momentum and weight decay do not ignore.
+   * Whether ranks exchange which parameters their losses depended on. A parameter that no rank used
+   * then keeps its gradient, and `step` does not change it. Otherwise (default) its gradient is
+   * zero, and momentum and weight decay still change it.
    */
   findUnusedParameters?: boolean;
   /**
@@ -29,30 +29,30 @@ export interface DistributedDataParallelOptions {
    */
   staticGraph?: boolean;
   /**
-   * How gradients travel: `fp16` and `int8` send a half and a quarter of the bytes, rounded at
-   * every hop, and replicas stay equal bit for bit. Default `fp32`: as they are.
+   * Encoding of the gradients: `fp16` and `int8` send a half and a quarter of the bytes, rounded at
+   * every hop; replicas stay equal bit for bit. Default `fp32`: not encoded.
    */
   codec?: CodecName;
   /**
-   * Whether what a codec's rounding took from a step's gradient is added to the next one's. Costs
-   * two arrays of the gradient's size. Default true.
+   * Whether a codec's residual of a step is added to the next step's gradient. Costs two arrays of
+   * the gradient's size. Default true.
    */
   errorFeedback?: boolean;
   /**
-   * Whether what a rank has computed outlives a `backward` that fails because its group does: it
-   * counts as kept by `noSync`, for the next `backward`, after `regroup` in another group. Costs an
+   * Whether this rank's gradients survive a `backward` that fails because its group does: they
+   * count as kept by `noSync` for the next `backward`, after `regroup` in another group. Costs an
    * array of the gradient's size. Default false.
    */
   keepGradients?: boolean;
   clock?: Clock;
   /**
-   * Called when a step's gradients are read and before any is sent; throws if they are void, as
-   * after a GPU error.
+   * Called when a step's gradients are read and before any is sent; throws if they are invalid, for
+   * example after a GPU error.
    */
   checkGradients?: () => void;
 }
 
-/** What has to be the same on every rank. */
+/** Options that must be the same on every rank. */
 export type SharedOptions = Required<
   Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'checkGradients'>
 >;
@@ -72,8 +72,14 @@ export function resolveOptions({
   errorFeedback = true,
 }: DistributedDataParallelOptions) {
   const shared: SharedOptions = {
-    ...{ firstBucketBytes, bucketCapBytes, average },
-    ...{ broadcastBuffers, findUnusedParameters, staticGraph, codec, errorFeedback },
+    firstBucketBytes,
+    bucketCapBytes,
+    average,
+    broadcastBuffers,
+    findUnusedParameters,
+    staticGraph,
+    codec,
+    errorFeedback,
   };
   return { clock, checkGradients, keepGradients, shared };
 }

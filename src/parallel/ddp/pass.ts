@@ -1,4 +1,4 @@
-/** One forward and backward pass of a rank, however its caller gives it. */
+/** One forward and backward pass of a rank. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import {
@@ -17,34 +17,33 @@ import { hasSyncLayers } from '../syncBatchNorm/stages.ts';
 import type { GradientListener } from './tape.ts';
 
 /**
- * A function that gives the loss, or, for a LayersModel, inputs to apply it to and the loss of its
- * outputs.
+ * A function that returns the loss, or, for a LayersModel, its inputs and the loss of its outputs.
  */
 export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
 
 export interface PassOptions {
-  /** Samples that this rank's loss covers; 0 is fine, the others' count. */
+  /** Samples that this rank's loss covers; may be 0. */
   samples: number;
-  /** Whether the loss function gives the mean over those samples (default) or their sum. */
+  /** Whether the loss is the mean over those samples (default) or their sum. */
   reduction?: 'mean' | 'sum';
   /**
    * The samples of all ranks in this reduction, including those of `noSync`; the same on every
-   * rank. Optional: a codec or a hook takes averages, so without it ranks add up their samples
-   * first, which takes 2(n-1) hops. Ignored inside `join`.
+   * rank. Codecs and hooks need it to average; without it ranks sum their samples first, which
+   * takes 2(n-1) hops. Ignored inside `join`.
    */
   totalSamples?: number;
 }
 
 /**
  * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without
- * samples nothing is computed, but a pass through a model still takes part in what its
- * SyncBatchNormalization layers send.
+ * samples nothing is computed, but a pass through a model still takes part in the collectives of
+ * its SyncBatchNormalization layers.
  *
  * @param onfinal see {@link gradientsOfPass}.
  * @returns `null` without samples. The caller disposes of the result.
- * @throws (rejects) UsageError where the number of samples is none, inputs are given for a model
- *   that is not known, or a function for one with SyncBatchNormalization layers in a group of
- *   several ranks; what {@link gradientsOfPass} rejects with.
+ * @throws (rejects) UsageError where `samples` is not a number from 0 on, inputs are passed
+ *   without a model, or a function is passed for a model with SyncBatchNormalization layers in a
+ *   group of several ranks; errors of {@link gradientsOfPass}.
  */
 export async function differentiate<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
@@ -55,21 +54,21 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
   onfinal?: GradientListener,
 ): Promise<Gradients | null> {
   if (!(samples >= 0 && samples < Infinity)) {
-    throw new UsageError(`samples is ${samples}; give the number of samples that the loss covers.`);
+    throw new UsageError(`samples is ${samples}; pass the number of samples that the loss covers.`);
   }
   const scale = reduction === wanted ? 1 : wanted === 'sum' ? samples : 1 / samples;
   if (typeof pass === 'function') {
     if (model && exchangesStatistics(model, group)) {
       throw new UsageError(
         `The model "${model.name}" has SyncBatchNormalization layers, and a loss that is a function applies them to this ` +
-          "rank's samples alone. Give its inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
+          "rank's samples alone. Pass its inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
       );
     }
     return samples > 0 ? gradientsOf(pass, parameters, scale, onfinal) : null;
   }
   if (!model) {
     throw new UsageError(
-      'This was made with a list of variables, not a model: give a function that computes the loss.',
+      'This was created from a list of variables, not a model: pass a function that computes the loss.',
     );
   }
   if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
@@ -78,22 +77,22 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
 }
 
 /**
- * Runs `model` on `inputs` (without samples only for a model with SyncBatchNormalization layers) in
- * training mode and differentiates `scale` times the loss by each of `variables`, with the
- * statistics of SyncBatchNormalization layers taken over all ranks' samples. Every rank must call
- * it: a model with such layers issues collectives, the same ones on all ranks.
+ * Runs `model` on `inputs` in training mode and differentiates `scale` times the loss by each of
+ * `variables`. SyncBatchNormalization layers use the statistics of all ranks' samples. Every rank
+ * must call it: a model with such layers issues collectives, the same ones on all ranks. Only such
+ * a model may be run without samples.
  *
- * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of
+ * The gradients are this rank's part. Their sum over ranks is the gradient of the sum over ranks of
  * `scale` times loss. With a loss that is a mean, `scale` is this rank's number of samples.
  *
- * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model
- * runs in stages.
+ * `onfinal` receives final gradients as {@link gradientsOf} does; never if the model runs in
+ * stages.
  *
- * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal
- * on all ranks bit for bit. The caller disposes of the result.
+ * Moving averages are updated last, after everything has succeeded, and on the CPU, so that they
+ * stay equal on all ranks bit for bit. The caller disposes of the result.
  *
- * @throws (rejects) UsageError for a wrong number of inputs; what {@link stagedGradientsOf} rejects
- *   with; DeviceError.
+ * @throws (rejects) UsageError for a wrong number of inputs; errors of {@link stagedGradientsOf};
+ *   DeviceError.
  */
 export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   model: Model,
@@ -117,7 +116,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
 }
 
-/** Takes part in the others' passes through a model, without samples. */
+/** Takes part in the collectives of the others' passes through a model, without samples. */
 export async function attendPass(
   { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
   group: ProcessGroup,
@@ -135,7 +134,7 @@ function exchangesStatistics(model: Model, { worldSize }: ProcessGroup): boolean
   return worldSize > 1 && hasSyncLayers(model);
 }
 
-/** Not called where there are no samples. */
+/** A loss function that is never called: the pass has no samples. */
 function noLoss(): never {
   throw new UsageError('A pass without samples has no loss.');
 }

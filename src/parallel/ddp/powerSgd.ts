@@ -1,6 +1,6 @@
 /**
- * PowerSGD: gradients travel as products of two thin matrices. For a matrix M whose sum over ranks
- * is wanted, all ranks hold the same Q; P = sum(M Q) is made orthonormal, Q = sum(M^T P), and P Q^T
+ * PowerSGD: gradients travel as products of two thin matrices. The goal is the sum over ranks of a
+ * matrix M. All ranks hold the same Q; P = sum(M Q) is made orthonormal, Q = sum(M^T P), and P Q^T
  * is the sum of M projected onto P's columns: one step of a power iteration towards the best
  * approximation of that rank.
  *
@@ -9,8 +9,8 @@
  * torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
  * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html#powersgd-communication-hook).
  *
- * Sums are float64 in a fixed order, rounded once when stored as float32, and whatever decides what
- * is sent comes out of an all-reduce: ranks stay equal bit for bit.
+ * Ranks stay equal bit for bit: sums are float64 in a fixed order, rounded once when stored as
+ * float32, and everything that decides what is sent is the result of an all-reduce.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -20,44 +20,44 @@ import { checkCount } from '../checks.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
 
 export interface PowerSgdOptions {
-  /** Columns of P and Q: more approximate better and cost more bytes. Default 1. */
+  /** Columns of P and Q. More columns approximate better and cost more bytes. Default 1. */
   matrixApproximationRank?: number;
   /** Steps of plain all-reduce before the first compressed one. Default 10. */
   startPowerSgdIter?: number;
   /**
-   * Add what a step left out to the next one's gradient. Default true; without it training may not
-   * converge.
+   * Whether a step's residual is added to the next step's gradient. Default true; without it
+   * training may not converge.
    */
   useErrorFeedback?: boolean;
   /**
-   * Begin with the last step's Q, so that the power iteration goes on over the steps, instead of a
-   * random one. Default true.
+   * Whether a step starts with the last step's Q, so that the power iteration continues over the
+   * steps, and not with a random one. Default true.
    */
   warmStart?: boolean;
   /** A matrix is compressed only if it shrinks by more than this, >= 1. Default 2. */
   minCompressionRate?: number;
-  /** Of the random directions; the same on all ranks. Default 0. */
+  /** Seed of the random directions; the same on all ranks. Default 0. */
   seed?: number;
 }
 
 /**
- * The first gradients change the most from one step to the next and are the worst to approximate.
- * torch waits for 1000 steps, of runs with 100 000; runs here have some hundreds over links that
- * are the bottleneck.
+ * The first gradients change most from step to step and are the hardest to approximate. torch waits
+ * for 1000 steps, in runs of 100 000; runs here have some hundreds, over links that are the
+ * bottleneck.
  */
 export const START_POWER_SGD_ITER = 10;
 
-/** As torch's: what shrinks less is not worth the two round trips more. */
+/** torch's value: a smaller reduction does not pay for two more round trips. */
 const MIN_COMPRESSION_RATE = 2;
 
 /**
- * A column that keeps no more than this share of its length when the others' directions are taken
- * out of it is made of rounding errors, and a random direction takes its place. A float32 resolves
- * 1.2e-7 of itself; sums over ranks lose a little more.
+ * Least share of a column's length that must remain after the directions of the other columns are
+ * removed. A smaller rest is rounding error and is replaced by a random direction. A float32
+ * resolves 1.2e-7 of itself; sums over ranks lose a little more.
  */
 const ORTHOGONALIZATION_EPSILON = 1e-6;
 
-/** A parameter seen as a matrix, row after row in the bucket's buffer. */
+/** A parameter as a matrix, row after row in the bucket's buffer. */
 interface Matrix {
   readonly parameter: number;
   readonly start: number;
@@ -68,7 +68,7 @@ interface Matrix {
   readonly isUsed: boolean;
 }
 
-/** What all ranks of a group must hold the same of. */
+/** State that is equal on all ranks of a group. */
 interface SharedState {
   readonly group: ProcessGroup;
   readonly rng: Rng;
@@ -80,24 +80,27 @@ interface SharedState {
 
 /**
  * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows *
- * cols. A bucket takes two all-reduces: what is not compressed (vectors, and tensors that would not
- * shrink enough) and all Ps, then all Qs.
+ * cols. A bucket takes two all-reduces: one for all Ps and the uncompressed tensors (vectors, and
+ * tensors that would not shrink enough), one for all Qs.
  *
- * A tensor of more than two dimensions is cut into rows and columns between those dimensions where
- * P and Q are smallest: kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as [kh * kw
- * * in, out]. (torch's view(shape[0], -1) would cut these into kh rows and save next to nothing.)
+ * A tensor of more than two dimensions is divided into rows and columns between the dimensions
+ * where P and Q are smallest: kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as
+ * [kh * kw * in, out]. (torch's view(shape[0], -1) would make kh rows of these and save next to
+ * nothing.)
  *
- * With error feedback, each rank keeps what its own gradient lost, M - P P^T M. Over all ranks,
- * that is the sum of the inputs less the output, as it is of torch's M - output / n, but without
- * how the ranks differ, which would pile up for nothing. The plain steps send it too. What was kept
- * of a parameter that no rank uses in a step stays for the next one that does.
+ * With error feedback, each rank keeps the residual of its own gradient, M - P P^T M. Over all
+ * ranks that is the sum of the inputs less the output, as with torch's M - output / n. Unlike
+ * torch's, it does not include the differences between ranks, which would only accumulate.
+ * Uncompressed steps send it too. The residual of a parameter that no rank uses is kept until a
+ * step uses it.
  *
- * Buckets are reduced one after another, in the order of the calls, as several all-reduces each
- * would else be issued in different orders on different ranks. For the same reason nothing else may
- * be issued on the group until a step's hooks are done. A hook belongs to one model. On another
- * group it begins anew, plain steps first: ranks that were not in the old one could not know what
- * it shared; each keeps its own memory, as of the last step that was applied, so that a step that
- * failed can be tried again from the same gradients.
+ * Buckets are reduced one after another in the order of the calls: several all-reduces per bucket
+ * would otherwise be issued in different orders on different ranks. For the same reason no other
+ * collective may be issued on the group until a step's hooks are done.
+ *
+ * A hook belongs to one model. In another group it starts again with uncompressed steps, because
+ * new ranks do not have its shared state. Each rank keeps its residual as of the last applied step,
+ * so that a failed step can be retried with the same gradients.
  *
  * @throws UsageError where an option is out of its range.
  */
@@ -112,14 +115,14 @@ export function createPowerSgdHook({
   checkCount('matrixApproximationRank', matrixApproximationRank, 1);
   checkCount('startPowerSgdIter', startPowerSgdIter, 0);
   if (!(minCompressionRate >= 1 && minCompressionRate < Infinity)) {
-    throw new UsageError(`minCompressionRate is ${minCompressionRate}; give a finite number from 1 on.`);
+    throw new UsageError(`minCompressionRate is ${minCompressionRate}; pass a finite number from 1 on.`);
   }
 
-  /** What this rank has not sent yet, by parameter. */
+  /** Residuals of this rank, by parameter. */
   const memories = new Map<number, Float32Array>();
   /**
-   * Memories after the latest step, which replace {@link memories} once it is known to be applied;
-   * `null`: nothing is left.
+   * Residuals after the latest step, which replace {@link memories} once that step is applied;
+   * `null`: no residual.
    */
   const staged = new Map<number, Float32Array | null>();
   /** Whether the latest step has reduced its last bucket. */
@@ -129,15 +132,15 @@ export function createPowerSgdHook({
 
   const hook: CommHook = (bucket, group) => {
     const reduced = previous.then(() => reduce(bucket, group));
-    // Who awaits that one hears of its failure; the next bucket only waits for its end.
+    // The caller handles its failure; the next bucket only waits for the end.
     previous = reduced.catch(() => {});
     return reduced;
   };
-  const forget = (): void => {
+  const reset = (): void => {
     memories.clear();
     staged.clear();
   };
-  return Object.assign(hook, { forget });
+  return Object.assign(hook, { reset });
 
   async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
     if (bucket.index === 0) {
@@ -156,7 +159,7 @@ export function createPowerSgdHook({
 
   function commit(): void {
     for (const [parameter, memory] of staged) {
-      // One step's infinity must not spoil all later ones.
+      // An infinity of one step must not spoil all later ones.
       if (memory && isFinite(memory)) memories.set(parameter, memory);
       else memories.delete(parameter);
     }
@@ -201,7 +204,7 @@ export function createPowerSgdHook({
     matrices.forEach(({ rows, cols }, i) => {
       orthogonalize(ps[i]!, rows, rng);
       multiplyTransposed(inputs[i]!, ps[i]!, cols, qs.parts[i]!);
-      // From here on, what stays behind.
+      // From here on, `inputs` holds the residual.
       if (useErrorFeedback) addProduct(inputs[i]!, ps[i]!, qs.parts[i]!, cols, -1);
     });
     await addUp(qs.flat, group);
@@ -216,9 +219,9 @@ export function createPowerSgdHook({
 }
 
 /**
- * Elements that a compressed step sends in place of a parameter of this shape.
+ * Elements that a compressed step sends for a parameter of this shape.
  *
- * @param rank the option matrixApproximationRank; the others at their defaults.
+ * @param rank the option matrixApproximationRank; other options have their defaults.
  */
 export function compressedSize(shape: readonly number[], rank: number): number {
   const { rows, cols } = cutOf(shape);
@@ -226,7 +229,7 @@ export function compressedSize(shape: readonly number[], rank: number): number {
 }
 
 /**
- * Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one
+ * Divides a shape where rows + cols is smallest, at the last such dimension; a vector is one
  * column.
  */
 function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
@@ -246,12 +249,12 @@ function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][num
   return { parameter: index, start: offset, end: offset + rows * cols, isUsed, rows, cols };
 }
 
-/** Whether P and Q are that much smaller than what they stand for. */
+/** Whether P and Q are smaller than the matrix by more than `minRate`. */
 function paysFor(rows: number, cols: number, rank: number, minRate: number): boolean {
   return (rows + cols) * rank * minRate < rows * cols;
 }
 
-/** The stretches of a buffer that none of `matrices` covers. */
+/** The ranges of a buffer that no matrix covers. */
 function gapsBetween(matrices: readonly Matrix[], length: number): { start: number; end: number }[] {
   const covered = [...matrices].sort((a, b) => a.start - b.start);
   return [...covered, { start: length }]
@@ -266,7 +269,7 @@ function allocate(sizes: readonly number[]): { flat: Float32Array; parts: Float3
   return { flat, parts: sizes.map((size) => flat.subarray(end, (end += size))) };
 }
 
-/** Adds up all ranks' values, if there are any. */
+/** Sums all ranks' values, if there are any. */
 async function addUp(values: Float32Array, group: ProcessGroup): Promise<void> {
   if (values.length > 0) await group.allReduce(values);
 }
@@ -282,7 +285,10 @@ function isFinite(values: Float32Array): boolean {
   return true;
 }
 
-/** Numbers in [-1, 1); uniform is as good as normal here, and exact everywhere. */
+/**
+ * Fills with numbers in [-1, 1). A uniform distribution is as good as a normal one here, and exact
+ * on every machine.
+ */
 function fillRandomly(values: Float32Array, rng: Rng): void {
   for (let i = 0; i < values.length; i++) values[i] = 2 * rng.next() - 1;
 }
@@ -334,24 +340,23 @@ function orthogonalize(columns: Float32Array, length: number, rng: Rng): void {
   for (let start = 0; start < columns.length; start += length) {
     const column = columns.subarray(start, start + length);
     const before = norm(column);
-    const takeOut = (): void => {
+    const removeOthers = (): void => {
       for (let other = 0; other < start; other += length) project(column, columns.subarray(other, other + length));
     };
-    takeOut();
-    // Put so that it holds for NaN as well: one step's must not stay in Q for ever.
+    removeOthers();
+    // Written so that it is also true for NaN: the NaN of one step must not stay in Q.
     if (!(norm(column) > ORTHOGONALIZATION_EPSILON * before)) {
       fillRandomly(column, rng);
-      takeOut();
+      removeOthers();
     }
-    // Once more, as little may be left and that not orthogonal: twice is enough (Giraud et al.,
-    // 2005).
-    takeOut();
+    // The rest may be small and not orthogonal. A second pass is enough (Giraud et al., 2005).
+    removeOthers();
     const scale = 1 / norm(column);
     for (let i = 0; i < length; i++) column[i]! *= scale;
   }
 }
 
-/** Takes the direction of `unit` out of `column`. */
+/** Removes the direction of `unit` from `column`. */
 function project(column: Float32Array, unit: Float32Array): void {
   const share = dot(column, unit);
   for (let i = 0; i < column.length; i++) column[i]! -= share * unit[i]!;

@@ -1,89 +1,45 @@
 /**
- * The reducer, in PyTorch's word: takes a rank's gradients off the GPU bucket by bucket and adds
- * them up with the other ranks'. A bucket is copied for reading as soon as back-propagation has
- * recorded it, and its all-reduce runs while the GPU computes and copies the next.
+ * The reducer, as PyTorch calls it: reads a rank's gradients from the GPU bucket by bucket and sums
+ * them over all ranks. The all-reduce of one bucket runs while the GPU computes and copies the
+ * next.
  */
 import { codecOf, type CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
 import { divide } from '../../util/divide.ts';
-import { MismatchError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
-import type { CommHook, GradBucket } from './commHooks.ts';
+import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
-import { TensorReader, type Gradients, type Reading, type Tensor } from './flatten.ts';
+import { GradientReads } from './gradientReads.ts';
+import type { LocalPass, OpenReduction } from './reduction.ts';
+import { Tally } from './tally.ts';
 import type { GradientListener } from './tape.ts';
-
-/** What a reduction gave and took; times in milliseconds, see `StepTimes`. */
-export interface Reduction {
-  /** The loss, averaged as the gradient is. */
-  loss: number;
-  /** Samples of all ranks. */
-  samples: number;
-  /** Bytes of frames this rank sent meanwhile. */
-  bytesSent: number;
-  /**
-   * How each bucket went round the ring, by bucket; `null` where it took another way, nothing where
-   * a hook carried them.
-   */
-  traces: (OpTrace | null)[];
-  compute: number;
-  readback: number;
-  communicate: number;
-  exposed: number;
-}
-
-/** A reduction before it is known when it began. */
-export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
-  /** When the first bucket was here, milliseconds of the clock. */
-  computedAt: number;
-};
-
-/**
- * One backward pass of this rank: gradients of a loss that is scaled as ranks add up, and its
- * samples.
- */
-export interface LocalPass {
-  computed: Gradients;
-  samples: number;
-}
-
-/**
- * The divisor that makes averages of a step's sums: ranks, or by default the samples of all of
- * them.
- */
-interface Weighting {
-  ranks?: number;
-  /** The samples of all ranks, where the caller knows; see `PassOptions`. */
-  totalSamples?: number;
-}
+import { checkTotal, divisorOf, type Weighting } from './weighting.ts';
 
 interface ReducerOptions {
   group: ProcessGroup;
   clock: Clock;
-  /** By parameter, forward order. */
+  /** Shape of each parameter, forward order. */
   shapes: readonly (readonly number[])[];
-  /** Whether to find out which parameters no rank used. */
+  /** Whether ranks sum which parameters they used. */
   tracksUsage: boolean;
-  /** How many flags ranks add up beside the gradient. */
+  /** Number of flags that ranks sum with the gradient. */
   flags: number;
   checkGradients: () => void;
   /**
-   * Whether this rank's gradients outlive a reduction that fails with its group: they are then kept
-   * as by {@link Reducer.accumulate}. Costs an array of the gradient's size.
+   * Whether this rank's gradients survive a reduction that fails because its group does: they are
+   * then kept as by {@link Reducer.accumulate}. Costs an array of the gradient's size.
    */
   keepsLocal: boolean;
-  /**
-   * How buckets travel at first: a codec takes averages, and the tally goes as it is, by itself.
-   */
+  /** Initial codec of the buckets. With a codec the tally is a message of its own, in fp32. */
   codec: CodecName;
-  /** Whether what the codec takes from a step's gradient is added to the next one's. */
+  /** Whether the codec's residual of a step is added to the next step's gradient. */
   errorFeedback: boolean;
 }
 
-/** Passes that were not reduced yet (`noSync`, or a reduction that failed). */
+/** Passes that are not reduced yet (`noSync`, or a reduction that failed). */
 interface Pending {
   gradient: Float32Array<ArrayBuffer>;
   used: boolean[];
@@ -91,65 +47,44 @@ interface Pending {
   samples: number;
 }
 
-/** A pass on its way from the GPU, bucket by bucket. */
-interface Reads {
-  buckets: Promise<void>[];
-  /** When the first one was here. */
-  firstAt: Promise<number>;
-  /** Behind the last one. */
-  loss: Promise<number>;
-}
-
-/** How the buckets went; times in milliseconds. */
+/** Communication of the buckets; times in milliseconds. */
 interface Transfer {
   traces: (OpTrace | null)[];
   issuedAt: number;
   lastReadAt: number;
 }
 
-/**
- * The tally, small numbers that ranks add up behind the gradient: the loss, the samples, uses by
- * parameter, flags.
- */
-const LOSS = 0;
-const SAMPLES = 1;
-const USES = 2;
-
-/** Relative: the tally is a float32, and samples may be fractions. */
-const TOTAL_TOLERANCE = 1e-5;
-
 export class Reducer {
-  /** After {@link reduce}: the average, flat. */
+  /** The averaged gradient after {@link reduce}, flat. */
   readonly gradient: Float32Array<ArrayBuffer>;
   /** Carries the buckets in place of the plain all-reduce. */
   hook: CommHook | null = null;
   readonly #options: Omit<ReducerOptions, 'group'>;
-  readonly #reader = new TensorReader();
-  /** What goes round the ring: the gradient, then the tally. */
+  readonly #reads: GradientReads;
+  /** The data that ranks sum: the gradient, then the tally. */
   readonly #buffer: Float32Array<ArrayBuffer>;
-  readonly #tally: Float32Array<ArrayBuffer>;
+  readonly #tally: Tally;
   #codec: CodecName;
   #feedback: ErrorFeedback | null = null;
   #layout: FlatLayout;
   #usedRanges: readonly Range[];
   #group: ProcessGroup;
   #pending: Pending | null = null;
-  /** Whether the hook has reduced a step that was not committed. */
+  /** Whether the hook reduced a step that was not committed. */
   #isRetry = false;
-  /** Buckets of the pass under way that are being copied while the rest is recorded. */
-  #early = new Map<number, Reading>();
-  /** With `keepsLocal`: this rank's own sum, from step to step. */
+  /** With `keepsLocal`: this rank's own sum, reused from step to step. */
   #local: Float32Array<ArrayBuffer> | null = null;
 
   constructor(layout: FlatLayout, { group, ...options }: ReducerOptions) {
-    const { shapes, tracksUsage, flags } = options;
+    const { shapes, tracksUsage, flags, clock } = options;
     this.#group = group;
     this.#options = options;
     this.#layout = layout;
     this.#usedRanges = rangesOf(layout.slots, () => true);
-    this.#buffer = new Float32Array(layout.size + USES + (tracksUsage ? shapes.length : 0) + flags);
+    this.#reads = new GradientReads(clock);
+    this.#buffer = new Float32Array(layout.size + Tally.size(shapes.length, tracksUsage, flags));
     this.gradient = this.#buffer.subarray(0, layout.size);
-    this.#tally = this.#buffer.subarray(layout.size);
+    this.#tally = new Tally(this.#buffer.subarray(layout.size), tracksUsage);
     this.#codec = 'fp32';
     this.useCodec(options.codec);
   }
@@ -158,19 +93,19 @@ export class Reducer {
     return this.#layout;
   }
 
-  /** How buckets travel from now on; what the codec before kept is forgotten. */
+  /** Sets the codec of all later buckets; the residual of the previous codec is dropped. */
   useCodec(codec: CodecName): void {
     this.#codec = codec;
     this.#feedback = this.#isEncoded && this.#options.errorFeedback ? new ErrorFeedback(this.#layout.size) : null;
   }
 
-  /** Bytes of what goes round the ring in a step, without a hook. */
+  /** Bytes that ranks sum in a step, without a hook. */
   get bytes(): number {
     const buckets = this.bucketBytes.reduce((sum, bytes) => sum + bytes, 0);
-    return this.#isEncoded ? buckets + this.#tally.byteLength : buckets;
+    return this.#isEncoded ? buckets + this.#tally.values.byteLength : buckets;
   }
 
-  /** The same by bucket. */
+  /** {@link bytes} by bucket. */
   get bucketBytes(): number[] {
     const codec = codecOf(this.#codec);
     return this.#layout.buckets.map((_, bucket) => {
@@ -179,7 +114,7 @@ export class Reducer {
     });
   }
 
-  /** Whether {@link accumulate} has kept gradients that were not reduced since. */
+  /** Whether gradients are kept for the next {@link reduce}. */
   get hasPending(): boolean {
     return this.#pending !== null;
   }
@@ -190,77 +125,60 @@ export class Reducer {
   }
 
   /**
-   * Stretches of parameters that some rank used in the last reduction; everything where that is not
+   * Ranges of parameters that some rank used in the last reduction; everything if usage is not
    * tracked.
    */
   get usedRanges(): readonly Range[] {
     return this.#usedRanges;
   }
 
-  /** Reduces in another group from now on. */
+  /** Uses another group from the next reduction on. */
   regroup(group: ProcessGroup): void {
     this.#group = group;
   }
 
-  /** Forgets what is kept for the next {@link reduce}. */
-  drop(): void {
+  /** Drops the gradients that are kept for the next {@link reduce}. */
+  dropGradients(): void {
     this.#pending = null;
   }
 
   /**
-   * Keeps the residuals of the last {@link reduce}. To be called once nothing of the step can fail
-   * any more: a step that is tried again needs the residuals from before it.
+   * Commits the residuals of the last {@link reduce}. Call it once the step cannot fail any more: a
+   * retried step needs the residuals from before it.
    */
   commit(): void {
-    // What came of parameters that no rank used is dropped.
-    this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#isUsed(parameter)));
+    // Parameters that no rank used keep their previous residual.
+    this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#tally.isUsed(parameter)));
     this.#isRetry = false;
   }
 
-  /** Forgets what codec or hook have kept of earlier gradients. */
-  forgetLosses(): void {
-    this.#feedback?.forget();
-    this.hook?.forget?.();
+  /** Zeroes the residuals of codec and hook. */
+  resetErrorFeedback(): void {
+    this.#feedback?.reset();
+    this.hook?.reset?.();
   }
 
-  /** Takes other buckets of a layout in which every parameter has the same place. */
-  cut(layout: FlatLayout): void {
+  /** Replaces the buckets; every parameter must keep its offset. */
+  setBuckets(layout: FlatLayout): void {
     this.#layout = layout;
   }
 
   /**
-   * Takes another layout of the same parameters; {@link gradient} is void afterwards, unless it was
-   * zero everywhere.
+   * Replaces the layout by another one of the same parameters. {@link gradient} is invalid
+   * afterwards, unless it was zero everywhere.
    */
-  relayout(layout: FlatLayout): void {
+  setLayout(layout: FlatLayout): void {
     if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
-    this.forgetLosses();
+    this.resetErrorFeedback();
     this.#layout = layout;
   }
 
-  /**
-   * A pass begins: what is returned is to be told its gradients as they become final, so that
-   * buckets can be copied while the rest of the pass is recorded. The last bucket goes with the
-   * loss, once all is.
-   */
+  /** Begins a pass; see {@link GradientReads.listen}. */
   listen(): GradientListener {
-    this.#early = new Map();
-    const tensors: Tensor[] = [];
-    const { buckets } = this.#layout;
-    const bucketOf = new Map(
-      buckets.slice(0, -1).flatMap(({ slots }, bucket) => slots.map(({ parameter }) => [parameter, bucket] as const)),
-    );
-    const missing = buckets.map(({ slots }) => slots.length);
-    return (parameter, gradient) => {
-      const bucket = bucketOf.get(parameter);
-      if (bucket === undefined) return;
-      tensors[parameter] = gradient;
-      missing[bucket]! -= 1;
-      if (missing[bucket] === 0) this.#early.set(bucket, this.#startBucket(bucket, tensors));
-    };
+    return this.#reads.listen(this.#layout);
   }
 
-  /** Keeps a pass for the next {@link reduce}, which adds up all of them. Sends nothing. */
+  /** Keeps a pass for the next {@link reduce}, which sums all of them. Sends nothing. */
   async accumulate({ computed, samples }: LocalPass): Promise<{ loss: number; computedAt: number }> {
     const { shapes, checkGradients } = this.#options;
     const pending: Pending = this.#pending ?? {
@@ -269,7 +187,7 @@ export class Reducer {
       loss: 0,
       samples: 0,
     };
-    const reads = this.#read(computed, pending.gradient, this.#pending !== null);
+    const reads = this.#reads.read(this.#layout, computed, pending.gradient, this.#pending !== null);
     try {
       await Promise.all(reads.buckets);
       const [loss, computedAt] = await Promise.all([reads.loss, reads.firstAt]);
@@ -280,7 +198,7 @@ export class Reducer {
       this.#pending = pending;
       return { loss, computedAt };
     } catch (error) {
-      // Some of it may have been added to what was kept before.
+      // Part of the pass may have been added to the gradients that were kept before.
       this.#pending = null;
       await Promise.allSettled(reads.buckets);
       throw error;
@@ -288,18 +206,18 @@ export class Reducer {
   }
 
   /**
-   * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank
-   * must call it; one without a pass contributes zeros.
+   * Sums all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must
+   * call it; a rank without a pass contributes zeros.
    *
-   * A codec and a hook get averages, so that residuals have the same unit in steps of any size.
-   * Where the divisor is not known, ranks count their samples first.
+   * Codecs and hooks receive averages, so that residuals have the same unit in steps of any size.
+   * If the divisor is not known, ranks count their samples first.
    *
-   * Where it fails, all reads are over; with `keepsLocal`, what this rank has computed is kept if
-   * it was the group that failed, and all is dropped if the device did.
+   * When it fails, all reads are over. With `keepsLocal`, this rank's gradients are kept if the
+   * group failed, and dropped if the device failed.
    *
-   * @param flags this rank's, as many as the options say; their sums come back.
+   * @param flags this rank's flags, as many as the options name; the result has their sums.
    * @throws (rejects) DeviceError; MismatchError where samples do not add up to `totalSamples`,
-   *   which ends the group; what the hook and {@link ProcessGroup.allReduce} reject with.
+   *   which ends the group; errors of the hook and of {@link ProcessGroup.allReduce}.
    */
   async reduce(
     pass: LocalPass | null,
@@ -315,15 +233,15 @@ export class Reducer {
     const local = keepsLocal && (pending || pass) ? (pending?.gradient ?? this.#newLocal()) : this.gradient;
     if (pending && !keepsLocal) this.gradient.set(pending.gradient);
     else if (!pending && !pass) this.gradient.fill(0);
-    const reads = this.#read(pass?.computed ?? null, local, pending !== null);
+    const reads = this.#reads.read(this.#layout, pass?.computed ?? null, local, pending !== null);
     const buckets = local === this.gradient ? reads.buckets : this.#copied(reads.buckets, local);
     const samples = (pass?.samples ?? 0) + (pending?.samples ?? 0);
     let loss = 0;
     const setTally = async (): Promise<void> => {
       loss = (await reads.loss) + (pending?.loss ?? 0);
-      this.#tally.set([loss, samples, ...(tracksUsage ? used.map(Number) : []), ...flags]);
+      this.#tally.set({ loss, samples, used, flags });
     };
-    // The last bucket is whole once the tally is behind it.
+    // The last bucket is complete once the tally is set.
     const last = buckets.length - 1;
     buckets[last] = buckets[last]!.then(setTally);
     buckets[last].catch(() => {});
@@ -331,8 +249,8 @@ export class Reducer {
     let computedAt: number;
     let transfer: Transfer;
     try {
-      // Issued first: it goes round while the GPU computes.
-      const divisor = hook || this.#isEncoded ? this.#divisorOf(samples, weighting) : null;
+      // Issued first, to run while the GPU computes.
+      const divisor = hook || this.#isEncoded ? divisorOf(this.#group, samples, weighting) : null;
       divisor?.catch(() => {});
       transfer = hook ? await this.#runHook(hook, buckets, divisor!) : await this.#allReduceBuckets(buckets, divisor);
       computedAt = await reads.firstAt;
@@ -344,34 +262,34 @@ export class Reducer {
     }
     const { traces, issuedAt, lastReadAt } = transfer;
     const doneAt = clock.now();
-    const by = weighting.ranks ?? this.#tally[SAMPLES]!;
-    if (hook || this.#isEncoded) this.#checkTotal(weighting);
+    const by = weighting.ranks ?? this.#tally.samples;
+    if (hook || this.#isEncoded) checkTotal(this.#group, this.#tally.samples, weighting);
     else divide(this.gradient, by);
     this.#pending = null;
 
     if (tracksUsage) {
       unused.forEach(({ parameter, offset }, i) => {
-        if (!this.#isUsed(parameter)) this.gradient.set(untouched[i]!, offset);
+        if (!this.#tally.isUsed(parameter)) this.gradient.set(untouched[i]!, offset);
       });
-      this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#isUsed(parameter));
+      this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#tally.isUsed(parameter));
     }
     return {
-      loss: by > 0 ? this.#tally[LOSS]! / by : 0,
-      samples: this.#tally[SAMPLES]!,
+      loss: by > 0 ? this.#tally.loss / by : 0,
+      samples: this.#tally.samples,
       traces,
       readback: lastReadAt - computedAt,
       communicate: doneAt - issuedAt,
       exposed: doneAt - lastReadAt,
-      flags: this.#tally.subarray(this.#tally.length - flags.length),
+      flags: this.#tally.flags(flags.length),
       computedAt,
     };
   }
 
   dispose(): void {
-    this.#reader.dispose();
+    this.#reads.dispose();
   }
 
-  /** Zeros, or with `keepsLocal` anything: what is added to or overwritten first. */
+  /** The array for this rank's own sum; with `keepsLocal` its old values must be overwritten. */
   #newLocal(): Float32Array<ArrayBuffer> {
     if (!this.#options.keepsLocal) return new Float32Array(this.#layout.size);
     return (this.#local ??= new Float32Array(this.#layout.size));
@@ -382,52 +300,15 @@ export class Reducer {
     return reads.map((read, bucket) => {
       const { start, end } = this.#layout.buckets[bucket]!;
       const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
-      // As in #read.
+      // Awaited later: a failure must not count as unhandled.
       copied.catch(() => {});
       return copied;
     });
   }
 
   /**
-   * Reads each bucket of `computed` into its stretch of `into`, those that are copied already
-   * first.
-   */
-  #read(computed: Gradients | null, into: Float32Array, add: boolean): Reads {
-    const { buckets } = this.#layout;
-    const { clock } = this.#options;
-    const early = this.#early;
-    this.#early = new Map();
-    if (!computed) {
-      const firstAt = Promise.resolve(clock.now());
-      return { buckets: buckets.map(() => Promise.resolve()), firstAt, loss: Promise.resolve(0) };
-    }
-    // All are queued at once; the GPU does them in order, so the first is here while others are
-    // computed or copied.
-    const readings = buckets.map((_, bucket) => {
-      if (bucket < buckets.length - 1) return early.get(bucket) ?? this.#startBucket(bucket, computed.gradients);
-      return this.#startBucket(bucket, computed.gradients, computed.value);
-    });
-    const read = readings.map((reading, bucket) => {
-      const { start, end } = buckets[bucket]!;
-      return reading.into(into.subarray(start, end), { add });
-    });
-    const whole = read.map(async (one) => void (await one));
-    const firstAt = whole[0]!.then(() => clock.now());
-    const loss = read.at(-1)!.then(([value]) => value!);
-    // Awaited one after the other: one that fails meanwhile must not count as unhandled.
-    for (const promise of [...whole, firstAt, loss]) promise.catch(() => {});
-    return { buckets: whole, firstAt, loss };
-  }
-
-  /** @param rest read behind it. */
-  #startBucket(bucket: number, gradients: readonly Tensor[], ...rest: Tensor[]): Reading {
-    const { slots } = this.#layout.buckets[bucket]!;
-    return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
-  }
-
-  /**
-   * The error to report where a reduction fails. A device's comes before its group's: the gradients
-   * are void then. Waits for all reads.
+   * The error to report for a failed reduction. An error of the device comes before one of the
+   * group, because the gradients are invalid then. Waits for all reads.
    */
   async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
     const settled = await Promise.allSettled(reads);
@@ -440,35 +321,7 @@ export class Reducer {
     return error;
   }
 
-  /**
-   * The divisor of this step's sums, known before any is sent: from the caller, or counted by all
-   * ranks.
-   */
-  async #divisorOf(samples: number, { ranks, totalSamples }: Weighting): Promise<number> {
-    const known = ranks ?? totalSamples;
-    if (known !== undefined) return known;
-    const [counted] = await this.#group.allReduce(Float32Array.of(samples));
-    return counted!;
-  }
-
-  /**
-   * Ends the group where this rank has divided by a wrong total: the others may have divided by the
-   * right one.
-   */
-  #checkTotal({ totalSamples }: Weighting): void {
-    const counted = this.#tally[SAMPLES]!;
-    if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
-    const { rank, worldSize } = this.#group;
-    const error = new MismatchError(
-      `All ranks together had ${counted} samples in this step, but totalSamples is ${totalSamples} on rank ${rank}. Pass the sum of ` +
-        '`samples` over all ranks, including those of noSync.',
-      { rank, worldSize, op: 'backward' },
-    );
-    this.#group.abort(error);
-    throw error;
-  }
-
-  /** @param divisor of this rank's part, before it is sent; `null`: it is sent as it is. */
+  /** @param divisor applied to this rank's part before it is sent; `null`: none. */
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Promise<number> | null): Promise<Transfer> {
     const { clock, checkGradients } = this.#options;
     const group = this.#group;
@@ -482,12 +335,12 @@ export class Reducer {
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
-      // Known once the last bucket is. A few numbers, which need not wait behind it.
-      if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally);
+      // The tally is complete with the last bucket. It is small and need not wait behind it.
+      if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
       if (divisor) divide(values, await divisor);
-      const lost = this.#feedback?.feed(values, this.#layout.buckets[bucket]!.start) ?? null;
-      works.push(group.allReduce(values, { bucket, codec, lost }));
+      const residual = this.#feedback?.apply(values, this.#layout.buckets[bucket]!.start) ?? null;
+      works.push(group.allReduce(values, { bucket, codec, residual }));
     }
     await tallied;
     const traces: (OpTrace | null)[] = [];
@@ -499,8 +352,8 @@ export class Reducer {
   }
 
   /**
-   * The tally goes beside the hook; before it, where the hook has to know which parameters were
-   * used.
+   * Runs the hook for each bucket. The tally is summed at the same time, or before it if the hook
+   * must know which parameters were used.
    */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;
@@ -508,45 +361,26 @@ export class Reducer {
     await Promise.all(reads);
     checkGradients();
     const lastReadAt = clock.now();
-    const tallied = group.allReduce(this.#tally);
+    const tallied = group.allReduce(this.#tally.values);
     if (tracksUsage) await tallied;
     divide(this.gradient, await divisor);
-    const { buckets } = this.#layout;
     const isRetry = this.#isRetry;
     this.#isRetry = true;
-    for (const [index, { slots, start, end }] of buckets.entries()) {
-      const bucket: GradBucket = {
-        ...{ index, isLast: index === buckets.length - 1, isRetry },
-        buffer: this.gradient.subarray(start, end),
-        parameters: slots.map(({ parameter, offset }) => ({
-          index: parameter,
-          offset: offset - start,
-          shape: shapes[parameter]!,
-          isUsed: this.#isUsed(parameter),
-        })),
-      };
-      await hook(bucket, group);
-    }
+    const isUsed = (parameter: number): boolean => this.#tally.isUsed(parameter);
+    for (const bucket of gradBuckets(this.#layout, this.gradient, shapes, isUsed, isRetry)) await hook(bucket, group);
     await tallied;
     return { traces: [], issuedAt: lastReadAt, lastReadAt };
-  }
-
-  /**
-   * Whether any rank used a parameter, once the tally is added up; true where that is not tracked.
-   */
-  #isUsed(parameter: number): boolean {
-    return !this.#options.tracksUsage || this.#tally[USES + parameter] !== 0;
   }
 
   get #isEncoded(): boolean {
     return this.#codec !== 'fp32';
   }
 
-  /** What travels together: the last bucket takes the tally with it, unless buckets are encoded. */
+  /** Elements of one all-reduce: the last bucket includes the tally, unless buckets are encoded. */
   #bucketView(bucket: number): Float32Array<ArrayBuffer> {
     const { buckets } = this.#layout;
     const { start, end } = buckets[bucket]!;
-    const takesTally = bucket === buckets.length - 1 && !this.#isEncoded;
-    return this.#buffer.subarray(start, takesTally ? this.#buffer.length : end);
+    const includesTally = bucket === buckets.length - 1 && !this.#isEncoded;
+    return this.#buffer.subarray(start, includesTally ? this.#buffer.length : end);
   }
 }

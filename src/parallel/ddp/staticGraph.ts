@@ -1,24 +1,30 @@
-/** DDP's `staticGraph`: every pass of a rank has to use the parameters that the first one used. */
+/** DDP's `staticGraph`: every pass of a rank must use the parameters that its first pass used. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 
 export class StaticGraph {
   #first: readonly boolean[] | null = null;
 
   /**
-   * @param used for each parameter, whether this pass used it; the first call's are what later ones
-   *   are held to.
-   * @param parameters to name one.
-   * @throws MismatchError where they differ.
+   * Aborts the group if the graph has changed: the other ranks would wait for gradients that never
+   * come.
+   *
+   * @param used for each parameter, whether this pass used it. The first call sets the reference.
+   * @param parameters their names for the error.
+   * @throws MismatchError where a pass uses other parameters than the first one.
    */
-  check(used: readonly boolean[], parameters: readonly { name: string }[], rank: number): void {
+  check(used: readonly boolean[], parameters: readonly { name: string }[], group: ProcessGroup): void {
     this.#first ??= used;
     const changed = this.#first.findIndex((before, parameter) => before !== used[parameter]);
     if (changed < 0) return;
+    const { rank } = group;
     const [before, now] = used[changed] ? ['did not use', 'does'] : ['used', 'does not'];
-    throw new MismatchError(
+    const error = new MismatchError(
       `Your training graph has changed on rank ${rank}: the first pass ${before} parameter ${changed} ` +
         `("${parameters[changed]!.name}"), this one ${now}. Leave staticGraph out and set findUnusedParameters.`,
       { rank },
     );
+    group.abort(error);
+    throw error;
   }
 }

@@ -1,22 +1,22 @@
 /**
  * A tape that outlives the call that recorded it. TensorFlow.js records a forward pass and
- * differentiates it in one synchronous call (`tf.grads`); a pass that has to wait for other ranks
- * in between records its parts first and differentiates each of them later. Nothing is computed
- * twice, so random layers and moving averages need no care.
+ * differentiates it in one synchronous call (`tf.grads`). A pass that waits for other ranks records
+ * its parts first and differentiates each of them later. Nothing is computed twice, so random
+ * layers and moving averages need no special care.
  *
- * This is the one place that touches the engine's tape (`tf.engine().state`, public but
- * undocumented): while recording it is put in the place of the engine's own, and to differentiate,
- * its nodes are handed to the engine as if they had just been recorded.
+ * Only this file touches the engine's tape (`tf.engine().state`, public but undocumented). While
+ * recording, it replaces the engine's tape; to differentiate, it adds the recorded nodes to the
+ * engine's tape.
  */
 import * as tf from '@tensorflow/tfjs';
 
 /**
- * What was computed, op by op, with the tensors that the gradients of those ops need. Whoever
- * records it disposes of it.
+ * The recorded ops, with the tensors that their gradients need. The caller of {@link recordTape}
+ * disposes of it.
  */
 export type Tape = ReturnType<typeof tf.engine>['state']['activeTape'];
 
-/** Runs `forward`, tidied, and records it; its tensors belong to the caller. */
+/** Runs `forward` in a tidy and records it; the result belongs to the caller. */
 export function recordTape<T extends tf.TensorContainer>(forward: () => T): { result: T; tape: Tape } {
   const { state } = tf.engine();
   const { activeTape, gradientDepth } = state;
@@ -34,18 +34,18 @@ export function recordTape<T extends tf.TensorContainer>(forward: () => T): { re
   }
 }
 
-/** Frees what the tape keeps for its gradients; again is fine. */
+/** Frees the tensors that the tape keeps for its gradients. Idempotent. */
 export function disposeTape(tape: Tape): void {
   for (const { saved } of tape) tf.dispose(saved ?? []);
 }
 
 /**
- * Takes the gradient back through the tape: the sum over `outputs` of its product with each one's
- * Jacobian (a vector-Jacobian product), for each of `xs`; null where no output depends on it. The
- * tape is used up.
+ * Back-propagates through the tape. For each of `xs` it returns the sum over `outputs` of the
+ * gradient times the Jacobian (a vector-Jacobian product), or null if no output depends on it. The
+ * tape cannot be used again.
  *
- * @param outputs tensors computed on the tape, each with its gradient, of its shape.
- * @param xs tensors the tape started from, variables included.
+ * @param outputs tensors computed on the tape, each with its gradient of the same shape.
+ * @param xs tensors that the tape started from, variables included.
  */
 export function differentiateTape(
   tape: Tape,
@@ -53,10 +53,10 @@ export function differentiateTape(
   xs: readonly tf.Tensor[],
 ): (tf.Tensor | null)[] {
   const engine = tf.engine();
-  // Stands for the rest of the pass: a function of the outputs whose gradients are those given.
+  // Represents the rest of the pass: a function of the outputs with the given gradients.
   const rest = tf.customGrad(() => ({
     value: tf.scalar(0),
-    // Copies, as the engine disposes of gradients it has added up.
+    // Copies, because the engine disposes of gradients that it has summed.
     gradFunc: () => outputs.map(({ gradient }) => gradient.clone()),
   }));
   try {
@@ -70,7 +70,7 @@ export function differentiateTape(
       true,
     );
     value.dispose();
-    // The engine leaves a hole where no output depends on x, whatever its type says.
+    // The engine leaves a hole if no output depends on x, contrary to its type.
     return (grads as (tf.Tensor | undefined)[]).map((gradient) => gradient ?? null);
   } finally {
     disposeTape(tape);
@@ -78,9 +78,9 @@ export function differentiateTape(
 }
 
 /**
- * The order in which back-propagation finishes the gradients of `variables`: it walks the tape
+ * The order in which back-propagation finishes the gradients of `variables`. It walks the tape
  * backwards, so a gradient is final once the first op on the tape that leads from its variable to
- * `loss` is reached. Of variables that one op finishes the later comes first. To be called inside
+ * `loss` is reached. Among variables that one op finishes, the later comes first. Call it inside
  * the gradient scope.
  */
 export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
@@ -88,14 +88,14 @@ export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar)
   return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
 }
 
-/** What hears of a gradient that is final while back-propagation still runs. */
+/** Receives a gradient that is final while back-propagation still runs. */
 export type GradientListener = (variable: number, gradient: tf.Tensor) => void;
 
 /**
- * Has back-propagation tell `onfinal` each gradient as soon as it is recorded, before it goes on to
- * the ops further ahead: what is recorded then is computed before the rest, that op's own other
- * inputs included. Only of variables that a single op uses; the gradients of others are sums that
- * the engine keeps to itself. To be called inside the gradient scope.
+ * Calls `onfinal` with each gradient as soon as it is recorded, before back-propagation continues
+ * with earlier ops: work recorded in the listener is computed before the rest. Covers only
+ * variables that a single op uses; the gradients of others are sums that the engine keeps to
+ * itself. Call it inside the gradient scope.
  */
 export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scalar, onfinal: GradientListener): void {
   for (const [variable, uses] of usesOf(variables, loss).entries()) {
@@ -103,34 +103,33 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
     if (uses.length !== 1 || !use) continue;
     const { node, input } = use;
     const { gradient, inputs } = node;
-    // An op without a gradient: the engine says so.
+    // The op has no gradient; the engine reports that.
     if (!gradient) continue;
-    // The engine goes through inputs in their order, and what lies further ahead waits for none but
-    // the others.
+    // The engine visits inputs in their order, so this input comes first.
     node.inputs = { [input]: inputs[input]!, ...inputs };
     node.gradient = (dys) => {
       const byInput = gradient(dys);
       const compute = byInput[input];
       if (!compute) return byInput;
-      const told = (): tf.Tensor => {
+      const computeAndReport = (): tf.Tensor => {
         const final = compute();
         onfinal(variable, final);
         return final;
       };
-      return { ...byInput, [input]: told };
+      return { ...byInput, [input]: computeAndReport };
     };
   }
 }
 
 interface Use {
-  /** On the tape. */
+  /** Index on the tape. */
   index: number;
   node: Tape[number];
-  /** Its name in the node's inputs. */
+  /** Name of the input of the node. */
   input: string;
 }
 
-/** By variable: the ops that lead from it to `loss`, the last first. */
+/** For each variable, the ops that lead from it to `loss`, the last first. */
 function usesOf(variables: readonly tf.Variable[], loss: tf.Scalar): Use[][] {
   const tape = tf.engine().state.activeTape ?? [];
   const leadsToLoss = new Set([loss.id]);

@@ -1,13 +1,13 @@
 /**
- * Whether every rank has built the same model and wrapped it in the same way: the check before
- * anything is shared.
+ * Checks that every rank has built the same model and wrapped it in the same way, before any data
+ * is exchanged.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError, UsageError } from '../../util/errors.ts';
 import type { SharedOptions } from './options.ts';
 import type { ModelVariables, Variable } from './flatten.ts';
 
-/** What one rank tells the others. */
+/** The description that ranks exchange. */
 export interface ModelDescription {
   parameters: Described[];
   buffers: Described[];
@@ -20,11 +20,11 @@ interface Described {
 }
 
 /**
- * Compares number, shapes and dtypes of all ranks' parameters and buffers, and DDP's options, with
- * rank 0's.
+ * Compares number, shapes and dtypes of all ranks' parameters and buffers, and the options of DDP,
+ * with rank 0's.
  *
- * @throws (rejects) on every rank MismatchError where one differs, naming the first that does;
- *   UsageError where there is nothing to train, or a variable is not float32.
+ * @throws (rejects) on every rank MismatchError where one differs, naming the first; UsageError
+ *   where the model has no parameters, or a variable is not float32.
  */
 export async function verifyModel(
   group: ProcessGroup,
@@ -38,11 +38,11 @@ export async function verifyModel(
     if (difference !== null) throw new MismatchError(difference, { rank, worldSize });
   }
   const { parameters, buffers } = variables;
-  // The same on all ranks by now, so that none waits for another that has stopped here.
+  // All ranks have the same model now, so either all of them throw here or none.
   if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
   for (const { name, dtype } of [...parameters, ...buffers]) {
     if (dtype !== 'float32')
-      throw new UsageError(`Ranks train float32 together, and "${name}" is ${dtype}: leave it out.`);
+      throw new UsageError(`Distributed training supports float32 only, and "${name}" is ${dtype}: leave it out.`);
   }
 }
 
@@ -54,8 +54,8 @@ export function describeModel(
 }
 
 /**
- * In what the model of rank `other` differs from that of rank `first`, and what to do; null where
- * in nothing.
+ * The difference between the models of ranks `other` and `first`, and the remedy; null if they are
+ * equal.
  *
  * @param all descriptions by rank.
  * @param variables this rank's, for their names.
@@ -82,8 +82,7 @@ function describe({ shape, dtype }: Variable): Described {
 }
 
 /**
- * What of rank `other`'s variables differs from those of rank `first`, in words; null where nothing
- * does.
+ * The first difference between the variables of ranks `other` and `first`; null if they are equal.
  */
 function differenceOf(
   kind: 'parameter' | 'buffer',
@@ -99,14 +98,14 @@ function differenceOf(
       `${theirs.length}.`
     );
   }
-  const at = theirs.findIndex((one, i) => spoken(one) !== spoken(right[i]!));
+  const at = theirs.findIndex((one, i) => textOf(one) !== textOf(right[i]!));
   if (at < 0) return null;
   return (
-    `The ${kind} ${at} ("${mine[at]?.name ?? ''}") of rank ${other}, ${spoken(theirs[at]!)}, appears not to match ` +
-    `that of rank ${first}, ${spoken(right[at]!)}.`
+    `The ${kind} ${at} ("${mine[at]?.name ?? ''}") of rank ${other}, ${textOf(theirs[at]!)}, appears not to match ` +
+    `that of rank ${first}, ${textOf(right[at]!)}.`
   );
 }
 
-function spoken({ shape, dtype }: Described): string {
+function textOf({ shape, dtype }: Described): string {
   return `${dtype} [${shape.join(', ')}]`;
 }

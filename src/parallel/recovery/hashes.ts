@@ -1,4 +1,4 @@
-/** State hashes of all ranks side by side, to see that replicas agree. */
+/** State hashes of all ranks, to compare replicas. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { hexOf } from '../../util/hex.ts';
 

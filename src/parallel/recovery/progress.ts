@@ -1,67 +1,69 @@
-/** How far a run has come. */
+/** Progress of a run. */
 import type { CursorPosition } from '../data/cursor.ts';
 
-/** How good a run was when held-out samples were last tested. */
+/** Result of an evaluation on held-out samples, compared with earlier ones. */
 export interface Verdict {
-  /** Steps that were applied by then. */
+  /** Applied steps at the time of the evaluation. */
   step: number;
-  /** The lowest mean loss by then, and the steps after which it was. */
+  /** The lowest mean loss so far, and the steps after which it occurred. */
   best: number;
   bestStep: number;
-  /** Tests since then. */
+  /** Evaluations since then. */
   since: number;
 }
 
-/** The same on all ranks after a step, and part of what a joiner receives. */
+/** Progress that is equal on all ranks after a step; a joining rank receives it. */
 export interface Progress {
-  /** Steps that are applied. */
+  /** Applied steps. */
   step: number;
   /**
-   * Generation (of membership) in which the last one was applied, and the one before it; 0: in none
-   * of this room's. As a step is applied once at most in a generation, and by all its ranks alike,
-   * `step` and a generation other than 0 name one state.
+   * Generation in which the last step was applied, and the step before it; 0: not in this room. A
+   * step is applied at most once in a generation, by all its ranks alike, so `step` and a
+   * generation other than 0 identify one state.
    */
   appliedIn: number;
   previousAppliedIn: number;
-  /** Where the next step's window begins. */
+  /** Start of the next step's window. */
   position: CursorPosition;
   /** Mean loss of every step. */
   losses: number[];
   /**
-   * Steps between two tests on held-out samples, fixed by the world that the run began in; 0 before
-   * it has begun.
+   * Steps between two evaluations, fixed by the generation that the run began in; 0: not fixed yet.
    */
   evaluateEvery: number;
   /**
-   * Milliseconds that steps have taken by rank 0's clock, told with the last of them; 0 in runs
-   * whose time has no bound.
+   * Milliseconds that the steps have taken by rank 0's clock, as of the last step; 0 in runs
+   * without a time limit.
    */
   trainedMs: number;
   /**
-   * Of the last two tests, the newest last: a test is repeated where ranks went while it was on,
-   * and is judged anew then by the one before, so that all ranks have the same whose world it ended
-   * in.
+   * Verdicts of the last two evaluations, newest last. If ranks leave during an evaluation, it is
+   * repeated and compared with the one before, so that all ranks of the new generation have the
+   * same verdict.
    */
   verdicts: Verdict[];
 }
 
-/** What ends a run: passes, steps, time, or that it gets no better; whichever comes first. */
+/**
+ * Limits that end a run, whichever comes first: epochs, steps, time, or evaluations without
+ * improvement.
+ */
 export interface RunBounds {
   epochs: number;
   maxSteps: number | null;
   maxMinutes: number | null;
-  /** Tests on held-out samples without a lower loss. */
+  /** Evaluations without a lower loss. */
   patience: number | null;
 }
 
 const MINUTE_MS = 60_000;
 
-/** Share of the time that a run may take, from 0 on; 0 where it may take any. */
+/** Share of the time limit that the run has used, from 0 on; 0 without a limit. */
 export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, 'maxMinutes'>): number {
   return maxMinutes === null ? 0 : trainedMs / (maxMinutes * MINUTE_MS);
 }
 
-/** Whether a run is through. */
+/** Whether a limit is reached. */
 export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bounds: RunBounds): boolean {
   const { epochs, maxSteps, patience } = bounds;
   if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;
@@ -69,9 +71,9 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
 }
 
 /**
- * Takes the outcome of a test after the last step into `progress`.
+ * Records the evaluation after the last step in `progress`.
  *
- * @param loss mean of held-out samples, the same ones in each test of a run, and the same number on
+ * @param loss mean of the held-out samples, which are the same in each evaluation of a run and on
  *   all ranks.
  * @returns whether it is the lowest so far.
  */
@@ -86,8 +88,7 @@ export function judge(progress: Progress, loss: number): boolean {
 }
 
 /**
- * Takes a step into `progress` that was applied in `generation` (of membership); the next one's
- * window begins at `next`.
+ * Records in `progress` a step that was applied in `generation`; the next window begins at `next`.
  */
 export function advance(progress: Progress, generation: number, next: CursorPosition): void {
   progress.step += 1;

@@ -1,7 +1,7 @@
 /**
- * Ranks that come to a group with different states go on with one. {@link electState} decides
- * whose; here it travels, and whatever breaks meanwhile leaves each rank with one whole state and
- * the progress that belongs to it.
+ * Makes the states of all ranks of a group equal. {@link electState} chooses the state; this file
+ * transfers it. An interruption at any time leaves each rank with one whole state and the progress
+ * that belongs to it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
@@ -10,38 +10,38 @@ import type { Progress } from './progress.ts';
 import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
 
 /**
- * A rank's state and how it travels. `Head` is the small part of it, which one rank sends; `State`
- * is all of it.
+ * A rank's state and its transfer. `Head` is the small part, which one rank sends; `State` is all
+ * of it.
  */
 export interface StateTransfer<Head, Gradient, State> {
-  /** Digest of everything that makes two ranks go on alike. */
+  /** Digest of all state that determines the following steps. */
   digest(): Promise<string>;
   head(): Head;
   /**
-   * Broadcasts the averaged gradient of the last step from rank `keeper` of the group. Every rank
+   * Broadcasts the averaged gradient of the last step from rank `source` of the group. Every rank
    * must call it.
    */
-  broadcastGradient(keeper: number): Promise<Gradient>;
-  /** Applies a step's averaged gradient. What is held of that step is dropped. */
+  broadcastGradient(source: number): Promise<Gradient>;
+  /** Applies a step's averaged gradient. Kept gradients of that step are dropped. */
   catchUp(gradient: Gradient, head: Head): void;
-  /** Takes the state's vote away until it has loaded another. */
+  /** Marks the state as wrong: it has no vote until another one is loaded. */
   distrust(): void;
-  /** Gathers the state that `sources` have. Every rank must call it. */
+  /** Gathers the state of `sources`. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
-  /** Copies a state in. What is held of a step is dropped. */
+  /** Copies a state in. Kept gradients are dropped. */
   load(state: State): void;
 }
 
 /**
- * Gives all ranks the state that counts. A rank that has the state before its last step gets that
- * step's averaged gradient and applies it; others that lack it get everything, in slices from all
- * that have it. Every rank must call it.
+ * Transfers the elected state to all ranks. A rank with the state of one step before receives the
+ * averaged gradient of the last step and applies it; other ranks without the state receive all of
+ * it, in slices from all ranks that have it. Every rank must call it.
  *
  * @param states of all ranks, by rank.
- * @param progress this rank's; becomes that of the state.
- * @returns all ranks as they came, and whether each had the state that all have now.
- * @throws (rejects) MismatchError on ranks whose state differs in the end, PeergradError on the
- *   others, with `context.odd`; what collectives reject with.
+ * @param progress this rank's; becomes that of the elected state.
+ * @returns all ranks as they came, and whether each already had the elected state.
+ * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError
+ *   on the others, with `context.divergent`; errors of collectives.
  */
 export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,
@@ -52,8 +52,8 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
   const comparison = electState(states);
   const { sources } = comparison;
   if (sources.length < group.worldSize) await equalize(group, states, comparison, replica, progress);
-  // No digest covers them: a test that some ranks repeated in another world came out otherwise by
-  // the last bit.
+  // No digest covers verdicts: an evaluation that some ranks repeated in another generation can
+  // differ in the last bit.
   progress.verdicts = states[sources[0]!]!.verdicts;
   return states.map((state, rank) => ({ ...state, isCurrent: sources.includes(rank) }));
 }
@@ -61,7 +61,7 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
 async function equalize<Head, Gradient, State>(
   group: ProcessGroup,
   states: readonly PeerState[],
-  { digest, sources, late, keeper }: ElectedState,
+  { digest, sources, late, gradientSource }: ElectedState,
   replica: StateTransfer<Head, Gradient, State>,
   progress: Progress,
 ): Promise<void> {
@@ -72,16 +72,16 @@ async function equalize<Head, Gradient, State>(
     ranks[source!]!,
   );
   let digests = states.map((state) => state.digest);
-  if (keeper !== null && late.length > 0) {
-    const gradient = await replica.broadcastGradient(keeper);
+  if (gradientSource !== null && late.length > 0) {
+    const gradient = await replica.broadcastGradient(gradientSource);
     const isLate = late.includes(rank);
     if (isLate) {
       replica.catchUp(gradient, theirs.head);
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
-    // If the group breaks before this rank has loaded the right state, the wrong one must not count
-    // for that of this step.
+    // If the group fails before this rank loads the right state, the wrong one must not count as
+    // the state of this step.
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
   }
@@ -99,7 +99,7 @@ async function equalize<Head, Gradient, State>(
     group,
     divergent,
     MismatchError,
-    `Rank ${divergent.join(', ')} has taken over the others' state, and its own differs from it all the same: that machine ` +
-      'computes wrongly or runs another version of the page.',
+    `The state of rank ${divergent.join(', ')} still differs after it received that of the others: its machine computes ` +
+      'wrongly or runs another version of the page. Reload the page there.',
   );
 }

@@ -1,28 +1,29 @@
 /**
- * Who computes which samples of a step's window. A step that failed with its world is taken again
- * by another one: what ranks have computed of it they hold, and only what nobody holds is dealt out
- * anew, to all. A window that was never tried is the case in which nobody holds anything.
+ * Assigns the samples of a step's window to ranks. A step that failed with its generation is
+ * retried by another one. Ranks keep the gradients that they computed for it, and only samples that
+ * no rank keeps are assigned again, to all ranks. A new window is the case in which no rank keeps
+ * any.
  */
 import { splitWindow, type CursorPosition } from '../data/cursor.ts';
 
-/** Samples of a step, by where they lie in the pass. */
+/** Samples of a step, by their place in the epoch. */
 export interface StepWindow extends CursorPosition {
-  /** Samples in it. */
+  /** Number of samples. */
   size: number;
-  /** Generation (of membership) in which it was first dealt out. */
+  /** Generation in which it was first assigned. */
   assignedIn: number;
 }
 
-/** What a rank has computed of a step that was not applied. */
+/** A gradient that a rank computed for a step that was not applied. */
 export interface RetainedGradient {
   window: StepWindow;
-  /** Samples whose gradients it holds, added up: 0 .. size-1. */
+  /** Samples that the gradient sums: 0 .. size-1. */
   positions: Uint32Array;
 }
 
 /**
- * Holdings of the step that comes next, by rank: a gradient of an earlier step, or of another
- * state, is worth nothing.
+ * Retained gradients of the next step, by rank. A gradient of an earlier step or of another state
+ * is dropped.
  */
 export function currentGradients(
   arrivals: readonly { isCurrent: boolean; note: { retained: RetainedGradient | null } }[],
@@ -30,26 +31,26 @@ export function currentGradients(
   return arrivals.map(({ isCurrent, note }) => (isCurrent ? note.retained : null));
 }
 
-/** A rank's part. */
+/** Samples of one rank. */
 interface SampleAssignment {
   window: StepWindow;
-  /** Whether what it holds counts; otherwise it must be dropped. */
+  /** Whether its retained gradient counts; otherwise the rank must drop it. */
   retains: boolean;
-  /** What it has to compute: 0 .. size-1, in order. */
+  /** Samples to compute: 0 .. size-1, ascending. */
   positions: Uint32Array;
-  /** Micro-batches that this takes, the same number on all ranks: some may be empty. */
+  /** Number of micro-batches, the same on all ranks: some may be empty. */
   microBatches: number;
 }
 
 /**
- * Deals out the next step's window. Every rank comes to the same result from the same
- * retainedGradients.
+ * Assigns the next step's window. Every rank computes the same result from the same
+ * `retainedGradients`.
  *
- * The window is the one that was dealt out last among those that ranks hold parts of, for it has
- * the most ranks behind it; without any, `fresh`. A gradient is a sum and cannot be taken apart: of
- * ranks that hold the same sample the lowest keeps all it holds, the others nothing.
+ * The window is the one assigned last among those with retained gradients, because most ranks have
+ * worked on it; without any, it is `fresh`. A gradient is a sum and cannot be divided. If several
+ * ranks retain the same sample, the lowest of them keeps its gradient and the others drop theirs.
  *
- * @param retainedGradients by rank, of the step that comes next.
+ * @param retainedGradients by rank, of the next step.
  * @param batchSize most samples of a micro-batch.
  */
 export function assignSamples(
@@ -58,11 +59,11 @@ export function assignSamples(
   { rank, batchSize }: { rank: number; batchSize: number },
 ): SampleAssignment {
   let window = fresh;
-  let isHeld = false;
+  let hasRetained = false;
   for (const retained of retainedGradients) {
-    if (!retained || (isHeld && retained.window.assignedIn <= window.assignedIn)) continue;
+    if (!retained || (hasRetained && retained.window.assignedIn <= window.assignedIn)) continue;
     window = retained.window;
-    isHeld = true;
+    hasRetained = true;
   }
   const isTaken = new Uint8Array(window.size);
   const keeps = retainedGradients.map((retained) => {

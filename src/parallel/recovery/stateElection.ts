@@ -1,6 +1,6 @@
 /**
- * What ranks bring into a generation, compared: whose state is everyone's, and who needs what of
- * it.
+ * Compares the states that ranks bring into a generation: elects one, and finds which ranks need
+ * which part of it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Verdict } from './progress.ts';
@@ -8,36 +8,36 @@ import { PeergradError, type ErrorContext } from '../../util/errors.ts';
 import { dissenters, majority } from '../../util/majority.ts';
 
 export interface PeerState {
-  /** Whether it has never shared a state with others, nor loaded one. */
+  /** Whether the rank never shared a state with others and never loaded one. */
   isFresh: boolean;
   /** See {@link Progress}. */
   step: number;
   appliedIn: number;
   previousAppliedIn: number;
   verdicts: Verdict[];
-  /** Of all its state. */
+  /** Digest of all state. */
   digest: string;
   /**
-   * Whether it still has the averaged gradient of its last step, and this alone makes that step of
-   * the state before.
+   * Whether the rank still has the averaged gradient of its last step, and that gradient alone
+   * leads from the previous state to this one.
    */
   keepsGradient: boolean;
 }
 
-/** All in ranks, ascending. */
+/** The elected state; lists of ranks are ascending. */
 export interface ElectedState {
-  /** Steps of the state that all are to have. */
+  /** Steps of the elected state. */
   step: number;
   digest: string;
-  /** Ranks that have it. */
+  /** Ranks that have the state. */
   sources: number[];
   /**
-   * Ranks that are known to have the state before its last step; none where nobody can give them
-   * that step's gradient.
+   * Ranks that have the state of one step before; empty if no rank can send the gradient of that
+   * step.
    */
   late: number[];
-  /** Who gives it. */
-  keeper: number | null;
+  /** The rank that sends the gradient; `null` if no source has it. */
+  gradientSource: number | null;
 }
 
 /**
@@ -52,9 +52,9 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
 }
 
 /**
- * The state with the most steps. Of several, that of the latest generation: while a rank was away
- * the others may have taken its last step anew. Of several still, that which most ranks have. Fresh
- * ranks have no say; where all are, it is rank 0's.
+ * Elects the state with the most steps. Among several it elects that of the latest generation:
+ * while a rank was away, the others may have taken its last step again. Among several of these it
+ * elects the one of most ranks. Fresh ranks have no vote; if all are fresh, it is rank 0's state.
  */
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];
@@ -64,20 +64,20 @@ export function electState(states: readonly PeerState[]): ElectedState {
   const digest = majority(latest.map((rank) => states[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;
   const sources = pool.filter((rank) => states[rank]!.digest === digest);
-  const keeper = sources.find((rank) => states[rank]!.keepsGradient) ?? null;
-  const before = keeper === null ? 0 : states[keeper]!.previousAppliedIn;
+  const gradientSource = sources.find((rank) => states[rank]!.keepsGradient) ?? null;
+  const before = gradientSource === null ? 0 : states[gradientSource]!.previousAppliedIn;
   const late = known.filter((rank) => {
     const one = states[rank]!;
-    // After as many steps a rank may have another state: it applied the last of them in a
-    // generation whose others took it again.
+    // The number of steps is not enough: if a rank applied its last step in a generation that
+    // repeated it, its state differs.
     return before !== 0 && one.step === step - 1 && one.appliedIn === before;
   });
-  return { step, digest, sources, late, keeper };
+  return { step, digest, sources, late, gradientSource };
 }
 
 /**
- * Ranks whose vote differs from most; those that are fresh are judged, but have no say where others
- * are not.
+ * Ranks whose vote differs from that of most. Fresh ranks are judged, but have no vote unless all
+ * are fresh.
  */
 export function divergentRanks(votes: readonly string[], isFresh: readonly boolean[]): number[] {
   const known = votes.filter((_, rank) => !isFresh[rank]);
@@ -87,15 +87,15 @@ export function divergentRanks(votes: readonly string[], isFresh: readonly boole
 }
 
 /**
- * Ends a comparison that `odd` ranks do not pass: on those with `OddError`, as they are wrong here,
- * on the others with a PeergradError, as they may go on without them. `context.odd` names them.
+ * Rejects a comparison that `divergent` ranks do not pass: with `OwnError` on those ranks, with
+ * PeergradError on the others, which may continue without them. `context.divergent` names them.
  */
 export function rejectDivergentRanks(
   { rank, worldSize }: ProcessGroup,
   divergent: number[],
-  OddError: new (message: string, context: ErrorContext) => PeergradError,
+  OwnError: new (message: string, context: ErrorContext) => PeergradError,
   message: string,
 ): never {
   const context = { rank, worldSize, divergent };
-  throw divergent.includes(rank) ? new OddError(message, context) : new PeergradError(message, context);
+  throw divergent.includes(rank) ? new OwnError(message, context) : new PeergradError(message, context);
 }

@@ -1,9 +1,9 @@
 /**
- * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it has one, and goes
- * on with the parameters it gets back; rank 0 applies each push by itself. No rank waits for a
- * slower one, up to a bound: none is more than `staleness` steps ahead of the slowest, and every
- * `syncEvery` steps all wait for all. Bytes as for the synchronous server; n updates a step instead
- * of one, each from parameters some updates old.
+ * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it is computed, and
+ * continues with the parameters that it receives. Rank 0 applies each push separately. A rank waits
+ * for slower ones only at a limit: it is at most `staleness` steps ahead of the slowest, and every
+ * `syncEvery` steps all ranks synchronize. Bytes as for the synchronous server; n updates per step
+ * instead of one, each from parameters that are some updates old.
  *
  * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"
  * (NeurIPS 2013).
@@ -19,21 +19,21 @@ import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 /** Tags of the two messages of a step. */
 const PUSH = 1;
 const PULL = 2;
-/** In place of a push's sample count: the rank has no gradient, and waits for all to come here. */
+/** Sample count of a push without a gradient: the rank waits until all ranks synchronize. */
 const HALT = -1;
 
 interface AsyncOptions {
   /** Most steps that a rank may be ahead of the slowest. */
   staleness: number;
-  /** Steps between two points where all ranks wait for all. */
+  /** Steps between two synchronizations of all ranks. */
   syncEvery: number;
 }
 
 export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & AsyncOptions> {
   readonly reportsAllRanks = false;
-  /** Rank 0's. */
+  /** On rank 0. */
   #server: Server | null = null;
-  /** Steps since all last waited for all. */
+  /** Steps since the last synchronization. */
   #steps = 0;
 
   static async create(options: StrategyOptions & AsyncOptions): Promise<AsyncParameterServer> {
@@ -50,7 +50,7 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
   }
 
   override step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
-    // Others may be done first: rank 0 serves them while it computes.
+    // Other ranks may push first: rank 0 serves them while it computes.
     if (this.isSynchronized) this.#server?.beginRound();
     return super.step(pass, options, onapplied);
   }
@@ -93,9 +93,9 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
 }
 
 /**
- * Rank 0's part: applies pushes as they come, and answers each when its rank may go on. A round is
- * the time from one point where all wait for all to the next; between two rounds the server takes
- * nothing.
+ * The server on rank 0: applies pushes as they arrive, and answers each when its rank may continue.
+ * A round lasts from one synchronization of all ranks to the next; between rounds the server
+ * receives nothing.
  */
 class Server {
   readonly #replica: Replica;
@@ -103,9 +103,9 @@ class Server {
   readonly #optimizer: Optimizer;
   /** Pushes of each rank in this round; {@link AsyncOptions.syncEvery} once it waits for all. */
   readonly #clocks: number[];
-  /** Ranks that wait to go on. */
+  /** Ranks that wait for an answer. */
   readonly #waiting = new Set<number>();
-  /** Settles when rank 0 may go on. */
+  /** Settles when rank 0 may continue. */
   #own: Deferred<void> | null = null;
 
   constructor(replica: Replica, options: StrategyOptions & AsyncOptions) {
@@ -120,20 +120,18 @@ class Server {
     for (const rank of this.#clocks.keys()) if (rank > 0) void this.#serve(rank);
   }
 
-  /** Rank 0's own gradient. Resolves when rank 0 may go on. */
+  /** Applies rank 0's own gradient. Resolves when rank 0 may continue. */
   async pushOwn(): Promise<void> {
     this.#apply(this.#replica.sums);
     await this.#advanceOwn(this.#clocks[0]! + 1);
   }
 
-  /**
-   * Ends the round early. Resolves when every rank has halted and been sent the same parameters.
-   */
+  /** Ends the round early. Resolves when every rank has halted and received the same parameters. */
   async halt(): Promise<void> {
     await this.#advanceOwn(this.#options.syncEvery);
   }
 
-  /** One rank's pushes of a round. */
+  /** Serves one rank's pushes of a round. */
   async #serve(rank: number): Promise<void> {
     const { group, syncEvery } = this.#options;
     const sums = new Float32Array(this.#replica.sums.length);
@@ -145,7 +143,7 @@ class Server {
         this.#advance(rank, isHalt ? syncEvery : this.#clocks[rank]! + 1);
       }
     } catch (error) {
-      // Nobody awaits this loop: whoever waits for the server hears it from the group.
+      // Nobody awaits this loop; the error reaches waiting callers through the group.
       group.abort(asError(error));
       this.#own?.reject(group.failure);
     }
@@ -157,7 +155,7 @@ class Server {
   }
 
   async #advanceOwn(clock: number): Promise<void> {
-    // What fails while rank 0 computes finds nobody waiting.
+    // An error while rank 0 computes finds nobody waiting, so it is thrown here.
     const { failure } = this.#options.group;
     if (failure) throw failure;
     const own = deferred();
@@ -166,7 +164,7 @@ class Server {
     await own.promise;
   }
 
-  /** Sets a rank's clock, and answers whoever may go on then. */
+  /** Sets a rank's clock and answers all ranks that may continue. */
   #advance(rank: number, clock: number): void {
     const { group, staleness, syncEvery } = this.#options;
     this.#clocks[rank] = clock;
@@ -176,7 +174,7 @@ class Server {
       const theirs = this.#clocks[waiting]!;
       return theirs === syncEvery ? slowest === syncEvery : theirs - slowest <= staleness;
     });
-    // A copy: other pushes change the parameters while these are on their way.
+    // A copy, because other pushes change the parameters while these are being sent.
     const parameters = this.#replica.parameters.slice();
     const answers = free
       .filter((other) => other > 0)
@@ -184,7 +182,7 @@ class Server {
     for (const other of free) this.#waiting.delete(other);
     if (!free.includes(0)) return;
     const { resolve, reject } = this.#own!;
-    // Rank 0 waits for nobody's line, but where all wait for all.
+    // Rank 0 waits for sends only when all ranks synchronize.
     if (slowest === syncEvery) Promise.all(answers).then(() => resolve(), reject);
     else resolve();
   }

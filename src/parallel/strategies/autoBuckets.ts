@@ -1,6 +1,6 @@
 /**
- * The cap of a ring's buckets where it finds its own codec: once that is chosen, buckets are as
- * usual for some steps and are timed, then all ranks choose, once.
+ * Measures buckets and chooses their size, once a codec is chosen: some steps with the default size
+ * are timed, then all ranks choose once.
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -11,12 +11,14 @@ import { chooseBucketCap } from './bucketChoice.ts';
 import type { FlatLayout } from '../ddp/buckets.ts';
 import type { StepReport } from './strategy.ts';
 
-/** The first step by another codec may wait for what that sets up. */
+/** Steps before the timed ones: the first step with another codec may include its set-up. */
 const LEFT_OUT = 1;
-/** Steps that are timed after it: their median bears one that was disturbed. */
+/** Timed steps; their median tolerates one outlier. */
 const TIMED = 3;
 
-/** When a bucket was read here, and when its sum was; milliseconds of this rank's clock. */
+/**
+ * Times when a bucket was read and when its sum was complete; milliseconds of this rank's clock.
+ */
 interface BucketTimes {
   readyAt: number;
   doneAt: number;
@@ -32,19 +34,23 @@ export class AutoBuckets {
     this.#isChosen = group.worldSize === 1 || layout.buckets.length < 2;
   }
 
-  /** Each step from then on, on all ranks the same. */
-  took({ traces }: StepReport): void {
+  /** Records a step, on all ranks the same one. */
+  record({ traces }: StepReport): void {
     if (this.#isChosen) return;
     const times = traces.flatMap((trace) => {
       const doneAt = Math.max(-Infinity, ...(trace?.hops ?? []).map(({ receivedAt }) => receivedAt ?? -Infinity));
       return trace && doneAt > -Infinity ? [{ readyAt: trace.startedAt, doneAt }] : [];
     });
     this.#steps.push(times);
-    // What goes no ring is not timed.
+    // Only buckets on the ring are timed.
     if (times.length < traces.length) this.#isChosen = true;
   }
 
-  /** Before a step. Every rank must call it. @returns what was chosen now. */
+  /**
+   * Called before each step. Every rank must call it.
+   *
+   * @returns the choice, once; otherwise `null`.
+   */
   async choose({ slots, buckets }: FlatLayout): Promise<BucketChoice | null> {
     if (this.#isChosen || this.#steps.length < LEFT_OUT + TIMED) return null;
     this.#isChosen = true;
@@ -58,7 +64,8 @@ export class AutoBuckets {
     const measured = buckets.map(({ start, end }, i) => ({
       bytes: (end - start) * Float32Array.BYTES_PER_ELEMENT,
       readyMs: Math.max(...all.map((row) => row[2 * i]!)),
-      // Who waits for a slower rank takes that for communication: the one that waits least knows.
+      // A rank that waits for a slower one measures that as communication, so the shortest time
+      // counts.
       carriedMs: Math.max(0, Math.min(...all.map((row) => row[2 * i + 1]!))),
     }));
     const parameterBytes = slots.map(({ size }) => size * Float32Array.BYTES_PER_ELEMENT);

@@ -1,5 +1,5 @@
 /**
- * The codec of a ring that finds its own: the first steps of a world go as they are and are timed,
+ * Measures steps and chooses the codec: the first steps of a generation use fp32 and are timed,
  * then all ranks choose.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -10,14 +10,11 @@ import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts
 import type { StepReport } from './strategy.ts';
 
 /**
- * A world's first step may wait for shaders and for links to get up to speed. If it needs a codec
- * all the same, it will; if it seems to need none, nobody knows.
+ * Steps before the timed ones. The first step of a generation may wait for shaders and for links to
+ * speed up: it can prove that a codec is needed, but not that none is.
  */
 const FIRST = 1;
-/**
- * Most steps that are timed after it: their median bears one that was disturbed. At fp32 each may
- * take seconds.
- */
+/** Most timed steps; their median tolerates one outlier. With fp32 each may take seconds. */
 const TIMED = 3;
 
 export class AutoCodec {
@@ -26,21 +23,22 @@ export class AutoCodec {
   readonly #reports: StepReport[] = [];
   #isChosen: boolean;
 
-  /** @param bytes of one gradient by each codec. */
+  /** @param bytes of one gradient with each codec. */
   constructor(group: ProcessGroup, bytes: Record<JobCodec, number>) {
     this.#group = group;
     this.#bytes = bytes;
     this.#isChosen = group.worldSize === 1;
   }
 
-  /** Each step of the world, on all ranks the same. */
-  took(report: StepReport): void {
+  /** Records a step, on all ranks the same one. */
+  record(report: StepReport): void {
     if (!this.#isChosen) this.#reports.push(report);
   }
 
   /**
-   * Before a step. Every rank must call it. @returns what was chosen now: as soon as it is beyond
-   * doubt.
+   * Called before each step. Every rank must call it.
+   *
+   * @returns the choice, once it is certain enough; otherwise `null`.
    */
   async choose(): Promise<CodecChoice | null> {
     const { length } = this.#reports;
@@ -66,7 +64,8 @@ export class AutoCodec {
     const column = (i: number): number[] => all.map((row) => row[i]!);
     return {
       ownMs: Math.max(...column(0)),
-      // Who waits for a slower rank takes that for communication: the one that waits least knows.
+      // A rank that waits for a slower one measures that as communication, so the shortest time
+      // counts.
       communicateMs: Math.min(...column(1)),
       exposedMs: Math.min(...column(2)),
     };

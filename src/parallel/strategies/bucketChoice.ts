@@ -1,30 +1,30 @@
 /**
- * How much a bucket may hold, from how the first steps' buckets went. As Shi, Chu and Li have it
- * ("MG-WFBP: Efficient Data Communication for Distributed Synchronous SGD Algorithms", INFOCOM
- * 2019): a bucket's all-reduce takes alpha + beta * bytes, and begins once its gradients are ready
- * and the one before is done. Large buckets save alphas and wait for gradients. They find the best
- * of all cuts; here the cap is chosen, of a few. A pure function of numbers that all ranks have, so
- * all choose the same.
+ * Chooses the bucket size from measured buckets, after Shi, Chu and Li ("MG-WFBP: Efficient Data
+ * Communication for Distributed Synchronous SGD Algorithms", INFOCOM 2019): a bucket's all-reduce
+ * takes alpha + beta * bytes, and starts once its gradients are ready and the previous one is done.
+ * Large buckets save alphas and wait for gradients. MG-WFBP finds the best of all divisions; this
+ * function chooses one of a few sizes. It is a pure function of numbers that all ranks have, so all
+ * choose the same.
  */
 import type { BucketChoice } from '../../protocol/events.ts';
 import { BUCKET_CAP_BYTES, cutSizes, FIRST_BUCKET_BYTES } from '../ddp/buckets.ts';
 
-/** A bucket as it went; bytes of its gradients, whatever carries them. Times in milliseconds. */
+/** A measured bucket; bytes of its fp32 gradients. Times in milliseconds. */
 export interface MeasuredBucket {
   bytes: number;
-  /** When the slowest rank had it, since the first bucket. */
+  /** When the slowest rank had read it, since the first bucket. */
   readyMs: number;
-  /** Its all-reduce, from when it was ready and the one before was done. */
+  /** Duration of its all-reduce, once it was ready and the previous one was done. */
   carriedMs: number;
 }
 
-/** Another cap than the usual has to be so much better: what was measured is no more exact. */
+/** Least gain that justifies another size than the default; measurements are not more exact. */
 const WORTH = 0.95;
 
 /**
- * @param parameterBytes in flat order.
- * @param usualLatencyMs alpha where buckets of one size do not tell it from beta.
- * @returns `null` where all is one bucket, however it is cut.
+ * @param parameterBytes bytes of each parameter, in flat order.
+ * @param usualLatencyMs alpha if buckets of one size cannot separate it from beta.
+ * @returns `null` if every size results in one bucket.
  */
 export function chooseBucketCap(
   parameterBytes: readonly number[],
@@ -49,13 +49,13 @@ export function chooseBucketCap(
   let [capBytes, expectedMs] = [BUCKET_CAP_BYTES, usualMs];
   for (let cap = FIRST_BUCKET_BYTES; cap < 2 * total; cap *= 2) {
     const ms = expected(cap);
-    // Of equals the larger: every bucket costs an op.
+    // The largest of equally good ones: every bucket costs an op.
     if (ms <= expectedMs && ms < WORTH * usualMs) [capBytes, expectedMs] = [cap, ms];
   }
   return { capBytes, latencyMs, bytesPerMs, expectedMs, usualMs };
 }
 
-/** By least squares. */
+/** Fits alpha and beta by least squares. */
 function latencyOf(measured: readonly MeasuredBucket[], usual: number): number {
   const mean = (of: (bucket: MeasuredBucket) => number): number =>
     measured.reduce((sum, bucket) => sum + of(bucket), 0) / measured.length;
@@ -63,14 +63,13 @@ function latencyOf(measured: readonly MeasuredBucket[], usual: number): number {
   const variance = mean((one) => (one.bytes - bytes) ** 2);
   const covariance = mean((one) => (one.bytes - bytes) * (one.carriedMs - carriedMs));
   const isFit = covariance > 0 && variance > (bytes / 4) ** 2;
-  // No bucket took less than it.
+  // Alpha is at most the shortest all-reduce.
   const most = Math.min(...measured.map((one) => one.carriedMs));
   return Math.min(Math.max(0, isFit ? carriedMs - (bytes * covariance) / variance : usual), most);
 }
 
 /**
- * When gradients up to `end` bytes were ready, in a straight line from one bucket's end to the
- * next's.
+ * Time when gradients up to `end` bytes were ready, interpolated between the ends of buckets.
  */
 function readyAt(measured: readonly MeasuredBucket[], end: number): number {
   let before = { end: 0, readyMs: measured[0]!.readyMs };

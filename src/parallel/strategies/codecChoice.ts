@@ -1,39 +1,38 @@
 /**
- * Which codec a run needs, from how its first steps went: the one that takes least away from
- * gradients and keeps communication a small part of a step. A pure function of numbers that all
- * ranks have, so all choose the same.
+ * Chooses a codec from measured steps: the one with the least rounding that keeps communication a
+ * small part of a step. A pure function of numbers that all ranks have, so all choose the same.
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/events.ts';
 import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 
-/** Of steps that sent fp32; medians. */
+/** Medians of steps with fp32. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
-/** Communication may take this part of a step: to save more is not worth rounding gradients. */
+/** Share of a step that communication may take: to save more does not justify rounding. */
 const ENOUGH = 0.2;
-/** A codec that loses more has to make steps so much shorter. */
+/** Least speed-up that justifies a codec with more rounding. */
 const WORTH = 0.9;
-/** Beyond this part of a step, ranks should talk more seldom. */
+/** Share of a step beyond which ranks should communicate less often. */
 const TOO_MUCH = 0.5;
-/** Local SGD talks in one of so many steps (its default); DiLoCo in one of hundreds. */
+/** Steps between exchanges of local SGD (its default); DiLoCo has hundreds. */
 const LOCAL_SGD_STEPS = 8;
-/** Measured steps may be so many times off, in either direction. */
+/** Factor by which measured steps may be wrong, in either direction. */
 const DOUBT = 2;
 /**
- * Encoding and decoding on one core, milliseconds a byte of gradient, as measured. PowerSGD
- * multiplies: this is what rank 8 takes.
+ * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD
+ * multiplies matrices; its value is for rank 8.
  */
 const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
-/** All-reduces that wait for each other. */
+/** Consecutive all-reduces of a step. */
 const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
 
-/** @param bytes of one gradient by each codec. */
+/** @param bytes of one gradient with each codec. */
 export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
   const hops = ringStepCount(worldSize);
-  // Where all took less than so many hops usually do, they were quicker here.
+  // If the step took less than its hops usually take, hops are faster here.
   const latencyMs = Math.min(communicateMs / 2, hops * USUAL_COSTS.hopMs);
   const wireMs = communicateMs - latencyMs;
   const hiddenMs = communicateMs - exposedMs;
@@ -53,8 +52,7 @@ export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, 
 }
 
 /**
- * Whether the choice would be the same if communication took a few times more, or less, than it
- * seemed to.
+ * Whether the choice is the same if communication takes a few times more or less than measured.
  */
 export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
@@ -66,7 +64,7 @@ export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>
   return new Set(chosen).size === 1;
 }
 
-/** Of those that make steps about as short, the one that loses least. */
+/** The codec with the least rounding among those with about the shortest steps. */
 function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec {
   const stepOf = (codec: JobCodec): number => ownMs + expectedMs[codec];
   return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));

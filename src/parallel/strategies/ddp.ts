@@ -1,58 +1,33 @@
 /**
- * `ring`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
+ * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
  *
- * It is elastic: a step that ends early with its group changes nothing but what the rank holds, and
- * in the next group {@link Ddp.attach} makes all ranks' states one. As an update needs everyone's
- * gradient, ranks of one group are one step apart at most, so what a rank has to keep for the
- * others is its last averaged gradient.
+ * It is elastic: a step that fails with its group changes nothing but the gradients that the rank
+ * keeps, and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs
+ * the gradients of all ranks, so ranks of one group are at most one step apart. Therefore a rank
+ * only keeps its last averaged gradient for the others.
  */
-import { codecOf } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
-import type { JobCodec, PlannedCodec } from '../../spec/names.ts';
+import type { JobCodec } from '../../spec/names.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedBuffers } from '../ddp/committedBuffers.ts';
 import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
-import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
 import type { Progress } from '../recovery/progress.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
 import { gatherSlices } from '../recovery/gatherSlices.ts';
 import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recovery/stateElection.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
-import { AutoBuckets } from './autoBuckets.ts';
-import { AutoCodec } from './autoCodec.ts';
+import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
-/**
- * Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does in the
- * end.
- */
-const POWER_SGD_RANK = 2;
-/**
- * The same where ranks choose it by themselves, who were asked for as many bytes as do no harm, not
- * for the fewest. An mlp with 256 hidden units on MNIST, 4 ranks of 256, is 90 % right after 12
- * steps with fp32, after 24 at rank 2, 16 at 4, 12 at 8 and at 16, which send a 71st, a 37th, an
- * 18th and a 10th of the bytes.
- */
-const CHOSEN_POWER_SGD_RANK = 8;
-/**
- * Its plain steps first (none where some were taken to choose it), which have to be few, or they
- * outweigh all others in bytes. With 4 in place of 2, an mlp on MNIST sent 37 in place of 48 times
- * fewer bytes than with fp32, and was no more accurate.
- */
-const POWER_SGD_START = 2;
+interface DdpOptions extends StrategyOptions, TransportOptions {}
 
-interface DdpOptions extends StrategyOptions {
-  codec: PlannedCodec;
-  errorFeedback: boolean;
-}
-
-/** What is the same on all ranks after a step, beside the run's {@link Progress}. */
+/** State that is equal on all ranks after a step, without the run's {@link Progress}. */
 export interface DdpState {
-  /** Parameters, indices in forward order, as they lie in the flat arrays. */
+  /** Indices of the parameters (forward order) in the order of the flat arrays. */
   order: number[];
   parameters: Float32Array<ArrayBuffer>;
   optimizer: OptimizerState;
@@ -60,12 +35,12 @@ export interface DdpState {
   buffers: Float32Array<ArrayBuffer>;
 }
 
-/** What one rank sends of a state, for all that have it. */
-type RingHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
+/** The small part of a state, which one rank sends for all sources. */
+type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
 /** A rank as it came to a group. */
-export interface Arrival<Note> extends PeerState {
-  /** Whether it had the state that all have now. */
+export interface AttachedRank<Note> extends PeerState {
+  /** Whether it already had the state that all ranks have now. */
   isCurrent: boolean;
   note: Note;
 }
@@ -79,14 +54,10 @@ export class Ddp implements Strategy {
   readonly #optimizer: Optimizer;
   readonly #options: DdpOptions;
   #isFresh = true;
-  /** The averaged gradient of the last step, for a rank that did not get as far. */
-  #kept: Float32Array<ArrayBuffer> | null = null;
+  readonly #transport: GradientTransport;
+  /** The averaged gradient of the last step, for a rank that has not applied it. */
+  #lastGradient: Float32Array<ArrayBuffer> | null = null;
   #keepsGradient = false;
-  /** In use now. */
-  #codec: JobCodec;
-  #auto: AutoCodec | null = null;
-  /** Once a codec is chosen. */
-  #autoBuckets: AutoBuckets | null = null;
 
   private constructor(ddp: DistributedDataParallel, options: DdpOptions) {
     this.#ddp = ddp;
@@ -94,14 +65,16 @@ export class Ddp implements Strategy {
     this.#variables = variablesOf(options.model);
     this.#buffers = new CommittedBuffers(this.#variables.buffers);
     this.#optimizer = options.createOptimizer(ddp.layout.size);
-    this.#codec = options.codec === 'auto' ? 'fp32' : options.codec;
-    this.#carryBy(this.#codec, POWER_SGD_START);
+    this.#transport = new GradientTransport(ddp, this.#variables.parameters, options);
   }
 
   static async create(options: DdpOptions): Promise<Ddp> {
     const { model, group, clock, checkGradients, errorFeedback } = options;
     const ddp = await DistributedDataParallel.create(model, group, {
-      ...{ clock, checkGradients, keepGradients: true, errorFeedback },
+      clock,
+      checkGradients,
+      keepGradients: true,
+      errorFeedback,
     });
     return new Ddp(ddp, options);
   }
@@ -110,82 +83,63 @@ export class Ddp implements Strategy {
     return this.#ddp.layout.size;
   }
 
-  /** How gradients travel now. */
+  /** Current codec of the gradients. */
   get codec(): JobCodec {
-    return this.#codec;
+    return this.#transport.codec;
   }
 
   get gradientBytes(): number {
-    if (this.#codec !== 'powersgd') return this.#ddp.gradientBytes;
-    const tallyBytes = this.#ddp.gradientBytes - this.size * Float32Array.BYTES_PER_ELEMENT;
-    return this.bucketBytes.reduce((sum, bytes) => sum + bytes, tallyBytes);
+    return this.#transport.gradientBytes;
   }
 
   get bucketBytes(): readonly number[] {
-    if (this.#codec !== 'powersgd') return this.#ddp.bucketBytes;
-    const { parameters } = this.#variables;
-    return this.#ddp.layout.buckets.map(({ slots }) => {
-      const sizes = slots.map(({ parameter }) => compressedSize(parameters[parameter]!.shape, this.#powerSgdRank));
-      return sizes.reduce((sum, size) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
-    });
+    return this.#transport.bucketBytes;
   }
 
-  /** Whether it has never shared a state with others, nor loaded one. */
+  /** Whether this rank never shared a state with others and never loaded one. */
   get isFresh(): boolean {
     return this.#isFresh;
   }
 
   /**
-   * Samples whose gradients this rank holds for the next step: those of {@link accumulate}, and of
-   * a step that failed.
+   * Samples whose gradients this rank keeps for the next step: those of {@link accumulate} and of a
+   * failed step.
    */
   get heldSamples(): number {
     return this.#ddp.pendingSamples;
   }
 
-  /** Forgets them. */
+  /** Drops the gradients of {@link heldSamples}. */
   drop(): void {
-    this.#ddp.dropPending();
+    this.#ddp.dropGradients();
   }
 
   /**
-   * Undoes what a step that was not applied did to the model's buffers. Its gradients are dropped
-   * with that: computed anew, they do it again.
+   * Restores the model's buffers after a step that was not applied. If they had changed, kept
+   * gradients are dropped: computing them again changes the buffers again.
    */
   rollBack(): void {
     if (this.#buffers.rollBack()) this.drop();
   }
 
-  /**
-   * Adds this rank's samples to those of the next {@link step}: where there are more than fit one
-   * batch.
-   */
+  /** Adds samples of this rank to the next {@link step}, if they do not fit one micro-batch. */
   async accumulate(pass: Pass, options: PassOptions): Promise<void> {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
   }
 
   async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
     const { clock } = this.#options;
-    const choice = (await this.#auto?.choose()) ?? null;
-    if (choice) {
-      this.#carryBy(choice.codec, 0);
-      // Of what a hook carries there are no times.
-      const hasTimes = choice.codec !== 'powersgd';
-      this.#autoBuckets = hasTimes ? new AutoBuckets(this.#ddp.group, this.#ddp.layout) : null;
-    }
-    const bucketChoice = (await this.#autoBuckets?.choose(this.#ddp.layout)) ?? null;
-    if (bucketChoice) this.#ddp.cut(bucketChoice.capBytes);
+    const choices = await this.#transport.choose();
     const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
     this.#ddp.step(this.#optimizer);
-    this.#kept ??= new Float32Array(this.size);
-    this.#kept.set(this.#ddp.gradient);
-    // Buffers follow from no gradient.
+    this.#lastGradient ??= new Float32Array(this.size);
+    this.#lastGradient.set(this.#ddp.gradient);
+    // A gradient does not determine buffers.
     this.#keepsGradient = !this.#buffers.commit();
     onapplied(reduction);
-    const report = { ...reduction, update: clock.now() - reducedAt, choice, bucketChoice };
-    this.#auto?.took(report);
-    this.#autoBuckets?.took(report);
+    const report = { ...reduction, update: clock.now() - reducedAt, ...choices };
+    this.#transport.record(report);
     return report;
   }
 
@@ -200,27 +154,32 @@ export class Ddp implements Strategy {
     return [this.#ddp.parameters, scalars, ...slots];
   }
 
-  /** Copies, of when it is called. */
+  /** A copy of the state at the time of the call. */
   async snapshot(): Promise<DdpState> {
     const { name, scalars, slots } = this.#optimizer.state();
     return {
-      order: this.#order,
+      order: this.#ddp.parameterOrder,
       parameters: this.#ddp.parameters.slice(),
       optimizer: { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) },
       buffers: await this.#buffers.read(),
     };
   }
 
-  /** Copies nothing that the CPU has. */
+  /** The state without copies of the arrays on the CPU. */
   async #state(): Promise<DdpState> {
     const optimizer = this.#optimizer.state();
-    return { order: this.#order, parameters: this.#ddp.parameters, optimizer, buffers: await this.#buffers.read() };
+    return {
+      order: this.#ddp.parameterOrder,
+      parameters: this.#ddp.parameters,
+      optimizer,
+      buffers: await this.#buffers.read(),
+    };
   }
 
   /**
-   * Copies a state in. What is held of a step is dropped.
+   * Copies a state in. Kept gradients are dropped.
    *
-   * @throws MismatchError where it is of another model or optimizer; nothing was changed.
+   * @throws MismatchError where it belongs to another model or optimizer; nothing is changed then.
    */
   load({ order, parameters, optimizer, buffers }: DdpState): void {
     const { length } = this.#variables.parameters;
@@ -232,7 +191,7 @@ export class Ddp implements Strategy {
       );
     }
     this.#optimizer.load(optimizer);
-    this.#ddp.relayout(order);
+    this.#ddp.reorder(order);
     this.#ddp.parameters.set(parameters);
     this.#ddp.writeParameters();
     this.#buffers.write(buffers);
@@ -241,46 +200,46 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most
-   * steps (for ties see `electState`), as {@link recover} says. Every rank must call it. Whatever
-   * it is interrupted by, a rank has one whole state, and the progress that belongs to it.
+   * Continues in `group`, whose ranks may have applied different numbers of steps. All ranks
+   * receive the state with the most steps (for ties see `electState`), as {@link recover}
+   * describes. Every rank must call it. Whenever it is interrupted, a rank has one whole state and
+   * the progress that belongs to it.
    *
-   * @param progress this rank's; becomes that of the state.
-   * @param note anything that the other ranks are to know.
+   * @param progress this rank's; becomes that of the elected state.
+   * @param note data for the other ranks.
    * @returns all ranks as they came.
-   * @throws (rejects) where models differ from that of most, MismatchError on the ranks that do,
-   *   PeergradError on the others, with `context.odd`; MismatchError where states differ in the
-   *   end; what collectives reject with.
+   * @throws (rejects) where models differ, MismatchError on the ranks that differ from most, and
+   *   PeergradError on the others, with `context.divergent`; MismatchError where states differ
+   *   after the recovery; errors of collectives.
    */
-  async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<Arrival<Note>[]> {
+  async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;
     const mine = {
-      ...{ isFresh: this.#isFresh, step, appliedIn, previousAppliedIn, verdicts },
-      ...{ digest: await this.#digest(progress), keepsGradient: this.#keepsGradient },
-      ...{ model: describeModel(this.#variables, {}), note },
+      isFresh: this.#isFresh,
+      step,
+      appliedIn,
+      previousAppliedIn,
+      verdicts,
+      digest: await this.#digest(progress),
+      keepsGradient: this.#keepsGradient,
+      model: describeModel(this.#variables, {}),
+      note,
     };
     const states = await group.allGatherObject(mine);
     this.#verifyModels(group, states);
-    const arrivals = await recover(group, states, this.#replicaIn(group, progress), progress);
+    const attached = await recover(group, states, this.#transferIn(group, progress), progress);
     this.#isFresh = false;
     this.#ddp.regroup(group);
-    // Other ranks, other links.
-    if (this.#options.codec === 'auto') {
-      this.#carryBy('fp32', 0);
-      this.#auto = new AutoCodec(group, this.#bytesByCodec());
-      // Ranks that have cut theirs in the world before, and newcomers, begin alike.
-      this.#ddp.cut();
-      this.#autoBuckets = null;
-    }
-    return arrivals;
+    this.#transport.restart();
+    return attached;
   }
 
   /**
-   * Gives all ranks of the group a state that some of them have kept; none where nobody has. Every
-   * rank must call it. What it is interrupted by may leave ranks with different states after the
-   * same step, of which {@link attach} makes one.
+   * Loads a saved state on all ranks of the group; does nothing if no rank has one. Every rank must
+   * call it. An interruption may leave ranks with different states after the same step; {@link
+   * attach} then elects one.
    *
-   * @param kept the same on each rank that has it.
+   * @param kept the saved state, equal on each rank that has it; `null` on the others.
    */
   async restore(kept: DdpState | null): Promise<void> {
     const { group } = this.#ddp;
@@ -298,40 +257,9 @@ export class Ddp implements Strategy {
     this.#buffers.dispose();
   }
 
-  /** @param plainSteps of PowerSGD's, before it compresses. */
-  #carryBy(codec: JobCodec, plainSteps: number): void {
-    this.#codec = codec;
-    const useErrorFeedback = this.#options.errorFeedback;
-    const rank = { matrixApproximationRank: this.#powerSgdRank, startPowerSgdIter: plainSteps };
-    if (codec !== 'powersgd') return this.#ddp.carryBy(codec, null);
-    // Chosen for a slow line, it is to wait for as few hops as can be.
-    this.#ddp.carryBy('fp32', createPowerSgdHook({ ...rank, useErrorFeedback }), this.#auto !== null);
-  }
-
-  get #powerSgdRank(): number {
-    return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
-  }
-
-  #bytesByCodec(): Record<JobCodec, number> {
-    const elements = this.size;
-    const thin = this.#variables.parameters.reduce(
-      (sum, { shape }) => sum + compressedSize(shape, this.#powerSgdRank),
-      0,
-    );
-    const plain = elements * Float32Array.BYTES_PER_ELEMENT;
-    return {
-      ...{ fp32: plain, fp16: codecOf('fp16')!.bytesOf(elements), int8: codecOf('int8')!.bytesOf(elements) },
-      powersgd: thin * Float32Array.BYTES_PER_ELEMENT,
-    };
-  }
-
-  get #order(): number[] {
-    return this.#ddp.layout.slots.map(({ parameter }) => parameter);
-  }
-
-  /** Of everything that makes two ranks go on alike. */
+  /** Digest of all state that determines the following steps. */
   async #digest({ step, appliedIn, position, evaluateEvery, trainedMs }: Progress): Promise<string> {
-    const order = Int32Array.from(this.#order);
+    const order = Int32Array.from(this.#ddp.parameterOrder);
     const { epoch, offset, parts = 0 } = position;
     const cursor = Float64Array.of(step, appliedIn, epoch, offset, parts, evaluateEvery, trainedMs);
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
@@ -352,17 +280,17 @@ export class Ddp implements Strategy {
     );
   }
 
-  #replicaIn(group: ProcessGroup, progress: Progress): StateTransfer<RingHead, Float32Array<ArrayBuffer>, DdpState> {
+  #transferIn(group: ProcessGroup, progress: Progress): StateTransfer<StateHead, Float32Array<ArrayBuffer>, DdpState> {
     const { rank, ranks } = group;
     return {
       digest: () => this.#digest(progress),
       head: () => {
         const { name, scalars } = this.#optimizer.state();
-        return { order: this.#order, name, scalars, learningRate: this.#optimizer.learningRate };
+        return { order: this.#ddp.parameterOrder, name, scalars, learningRate: this.#optimizer.learningRate };
       },
-      broadcastGradient: async (keeper) => {
-        const gradient = rank === keeper ? this.#kept! : new Float32Array(this.size);
-        await group.broadcast(gradient, ranks[keeper]!);
+      broadcastGradient: async (gradientSource) => {
+        const gradient = rank === gradientSource ? this.#lastGradient! : new Float32Array(this.size);
+        await group.broadcast(gradient, ranks[gradientSource]!);
         return gradient;
       },
       catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
@@ -372,22 +300,23 @@ export class Ddp implements Strategy {
     };
   }
 
-  /** Takes the one step that is missing, as the others did. */
+  /** Applies the one missing step as the other ranks did. */
   #catchUp(gradient: Float32Array<ArrayBuffer>, learningRate: number): void {
     this.drop();
-    // The others' sum has it already.
-    this.#ddp.forgetLosses();
+    // The sum of the other ranks includes this rank's residual.
+    this.#ddp.resetErrorFeedback();
     this.#optimizer.learningRate = learningRate;
     this.#optimizer.apply(this.#ddp.parameters, gradient);
     this.#ddp.writeParameters();
-    this.#kept = gradient;
+    this.#lastGradient = gradient;
     this.#keepsGradient = true;
   }
 }
 
 /**
- * A state of the sizes of `mine`, which `sources` have: the small parts as `theirs`, the rest in
- * slices from all of them.
+ * Gathers the state that `sources` have: the head as given, the arrays in slices from all sources.
+ *
+ * @param mine a state of the same sizes.
  */
 async function gatherState(
   group: ProcessGroup,

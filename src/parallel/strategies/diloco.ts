@@ -1,7 +1,7 @@
 /**
- * `diloco`: every rank trains by itself for H steps (AdamW); then the average of how far all have
- * come, weighted by samples, is the gradient of an outer optimizer (Nesterov momentum 0.9, learning
- * rate 0.7) on the shared parameters. Bytes as local SGD's, with H in the tens to hundreds.
+ * `diloco`: every rank trains alone for H steps (AdamW). Then the average change of the parameters,
+ * weighted by samples, is the gradient of an outer optimizer (Nesterov momentum 0.9, learning rate
+ * 0.7) on the shared parameters. Bytes as local SGD's, with H in the tens to hundreds.
  *
  * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023),
  * algorithm 1.
@@ -11,14 +11,14 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from './replica.ts';
 
 interface DilocoOptions extends LocalStepsOptions {
-  /** Makes the outer optimizer, for that many parameters. */
+  /** Creates the outer optimizer for a number of parameters. */
   createOuterOptimizer: (size: number) => Optimizer;
 }
 
 export class Diloco extends LocalSteps {
   readonly #shared: Float32Array;
   readonly #outer: Optimizer;
-  /** How far this rank has come since the last exchange, backwards: a gradient. */
+  /** The negative change of this rank's parameters since the last exchange: a gradient. */
   readonly #distance: Float32Array;
 
   private constructor(replica: Replica, options: DilocoOptions) {

@@ -10,28 +10,28 @@ import { Ddp } from './ddp.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ddp as Ring, type Arrival, type DdpState as RingState } from './ddp.ts';
+export { Ddp as Ring, type AttachedRank, type DdpState as RingState } from './ddp.ts';
 export type { StepReport } from './strategy.ts';
 
-/** `data-parallel` is a parameter server whose ranks share a page. */
+/** `data-parallel` is a parameter server whose ranks are in one page. */
 export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;
 
 /** Steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
 /**
- * The paper's 500 suit runs of 100 000 steps; a lesson's has some hundred. Chosen by measurement:
- * docs/STRATEGIES.md.
+ * The paper's 500 suit runs of 100 000 steps; a lesson's run has some hundred. This value was
+ * measured: docs/STRATEGIES.md.
  */
 const DILOCO_STEPS = 20;
 /**
- * Steps after which a server without a clock lets all catch up: often enough to test and compare
- * ranks.
+ * Steps after which all ranks of the asynchronous server synchronize: often enough to evaluate and
+ * compare ranks.
  */
 const ASYNC_STEPS = 10;
 
 /**
- * Makes it on this rank alone; then every rank attaches its own, of the same choice, to their
- * group.
+ * Creates a strategy in a group of this rank alone. Then every rank attaches its own, of the same
+ * kind, to their group.
  */
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,

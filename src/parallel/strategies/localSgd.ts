@@ -1,7 +1,7 @@
 /**
- * `local-sgd`: every rank trains by itself, and every H steps all take the average of their
- * parameters, weighted by samples. 2K(n-1)/(nH) bytes per rank and step: the ring's, divided by H.
- * Optimizers' averages stay each rank's own.
+ * `local-sgd`: every rank trains alone, and every H steps all ranks average their parameters,
+ * weighted by samples. 2K(n-1)/(nH) bytes per rank and step: those of ddp divided by H. Each rank
+ * keeps its own optimizer averages.
  *
  * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD
  * without its warm-up.
@@ -12,7 +12,7 @@ import type { StrategyOptions } from './strategy.ts';
 
 export class LocalSgd extends LocalSteps {
   static async create(options: StrategyOptions & { syncEvery: number }): Promise<LocalSgd> {
-    // Parameters that are rounded at every exchange would stay where they are.
+    // Rounding parameters at every exchange would undo small changes.
     return new LocalSgd(await Replica.create(options), { ...options, codec: 'fp32', errorFeedback: false });
   }
 

@@ -1,7 +1,4 @@
-/**
- * What strategies share whose ranks learn by themselves for some steps and then exchange what they
- * have learned.
- */
+/** Base of strategies whose ranks train alone for some steps and then exchange the result. */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { ErrorFeedback } from '../ddp/errorFeedback.ts';
@@ -11,7 +8,7 @@ import type { StrategyOptions } from './strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
   syncEvery: number;
-  /** How what is averaged travels. */
+  /** Codec of the averaged values. */
   codec: CodecName;
   errorFeedback: boolean;
 }
@@ -31,7 +28,7 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
     this.#optimizer = options.createOptimizer(replica.size);
   }
 
-  /** Makes all ranks' parameters the same. */
+  /** Makes all ranks' parameters equal. */
   protected abstract exchange(): Promise<void>;
 
   get isSynchronized(): boolean {
@@ -57,10 +54,10 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   }
 
   /**
-   * Makes `values`, as many as there are parameters, their mean over all ranks, each weighted by
-   * its samples since the last exchange: a rank that had none has learned nothing, and would only
-   * hold the others back. As federated averaging (McMahan et al., "Communication-Efficient Learning
-   * of Deep Networks from Decentralized Data", AISTATS 2017).
+   * Averages `values`, one per parameter, over all ranks. Ranks are weighted by their samples since
+   * the last exchange, because a rank without samples has learned nothing. As federated averaging
+   * (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+   * AISTATS 2017).
    */
   protected async average(values: Float32Array): Promise<void> {
     const { codec } = this.options;
@@ -69,7 +66,7 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   }
 
   async #averageSums(values: Float32Array): Promise<void> {
-    // This step's gradient has been applied: its place is free.
+    // This step's gradient is applied, so its array is free.
     const { sums, gradient, size } = this.replica;
     for (let i = 0; i < size; i++) sums[i] = values[i]! * this.#samples;
     sums.set([0, this.#samples], size);
@@ -77,15 +74,15 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
     if (Replica.average(sums).samples > 0) values.set(gradient);
   }
 
-  /** The weights first: a codec takes averages, see `ErrorFeedback`. */
+  /** Sums the weights first, because a codec needs averages; see `ErrorFeedback`. */
   async #averageEncoded(values: Float32Array, codec: CodecName): Promise<void> {
     const [total] = await this.group.allReduce(Float32Array.of(this.#samples));
     if (total === 0) return;
     const { gradient } = this.replica;
     const weight = this.#samples / total!;
     for (let i = 0; i < gradient.length; i++) gradient[i] = values[i]! * weight;
-    const lost = this.#feedback?.feed(gradient) ?? null;
-    await this.group.allReduce(gradient, { codec, lost });
+    const residual = this.#feedback?.apply(gradient) ?? null;
+    await this.group.allReduce(gradient, { codec, residual });
     this.#feedback?.commit();
     values.set(gradient);
   }

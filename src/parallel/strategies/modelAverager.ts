@@ -1,9 +1,9 @@
-/** Averaging parameters now and then instead of gradients at every step: local SGD. */
+/** Local SGD: averages parameters once a period, not gradients at every step. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkCount } from '../checks.ts';
 
 export interface PeriodicModelAveragerOptions {
-  /** Average at every so many steps. */
+  /** Steps between two averages. */
   period: number;
   /** Steps before the first average. (torch suggests to average gradients in these.) Default 0. */
   warmupSteps?: number;
@@ -19,13 +19,10 @@ export interface PeriodicModelAveragerOptions {
 export class PeriodicModelAverager {
   readonly period: number;
   readonly warmupSteps: number;
-  /**
-   * Steps so far. It must be the same on all ranks: a rank that joins takes it from one that was
-   * there.
-   */
+  /** Steps so far. It must be equal on all ranks; a joining rank receives it from another one. */
   step = 0;
 
-  /** @throws UsageError where a number is no count. */
+  /** @throws UsageError where a number is not a count. */
   constructor({ period, warmupSteps = 0 }: PeriodicModelAveragerOptions) {
     checkCount('period', period, 1);
     checkCount('warmupSteps', warmupSteps, 0);
@@ -36,17 +33,17 @@ export class PeriodicModelAverager {
   /**
    * Call it on every rank after each optimizer step. At the steps warmupSteps, warmupSteps +
    * period, ... (counted from 0) `params` becomes its mean over the ranks, the same bits on all of
-   * them. For a DistributedDataParallel whose hook leaves ranks to themselves: `if (await
+   * them. For a DistributedDataParallel whose hook does not communicate: `if (await
    * averager.averageParameters(ddp.parameters, group)) ddp.writeParameters()`.
    *
-   * @returns whether it did.
-   * @throws (rejects) what {@link ProcessGroup.allReduce} rejects with; `params` and {@link step}
-   *   are then as before.
+   * @returns whether it averaged.
+   * @throws (rejects) errors of {@link ProcessGroup.allReduce}; `params` and {@link step} are
+   *   unchanged then.
    */
   async averageParameters(params: Float32Array, group: ProcessGroup): Promise<boolean> {
     const isDue = this.step >= this.warmupSteps && (this.step - this.warmupSteps) % this.period === 0;
     if (isDue) {
-      // A copy, as an all-reduce that fails leaves partial sums, and these parameters exist nowhere
+      // A copy, because a failed all-reduce leaves partial sums, and these parameters exist nowhere
       // else.
       const sum = params.slice();
       await group.allReduce(sum);

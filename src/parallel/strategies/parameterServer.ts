@@ -1,7 +1,7 @@
 /**
- * `parameter-server`: rank 0 gathers every rank's gradient, updates, and sends the parameters to
- * all. Learns what the ring does; rank 0's line carries K(n-1) in and as much out in each step, the
- * others' K each way. Two hops, whatever n is.
+ * `parameter-server`: rank 0 gathers every rank's gradient, updates the parameters, and sends them
+ * to all. Learns as ddp does. In each step rank 0 receives and sends K(n-1) bytes, and other ranks
+ * K. Two hops for any n.
  *
  * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014),
  * synchronous, with one server.
@@ -14,9 +14,9 @@ import type { StrategyOptions } from './strategy.ts';
 export class ParameterServer extends ReplicaStrategy {
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
-  /** The parameters, and behind them the step's mean loss and samples: what rank 0 answers. */
+  /** The parameters, followed by the step's mean loss and samples, as rank 0 sends them. */
   readonly #answer: Float32Array;
-  /** The server's alone: the others have no averages to keep. */
+  /** Only on the server: the other ranks have no averages. */
   #optimizer: Optimizer | null = null;
 
   private constructor(replica: Replica, options: StrategyOptions) {

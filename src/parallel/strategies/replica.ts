@@ -1,6 +1,6 @@
 /**
- * One rank's copy of the model for strategies that do not reduce gradients in buckets: flat
- * parameters, flat gradient.
+ * One rank's copy of the model, as flat parameters and a flat gradient, for strategies that do not
+ * reduce gradients in buckets.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -20,14 +20,14 @@ import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { differentiate, type Pass, type PassOptions } from '../ddp/pass.ts';
 import { verifyModel } from '../ddp/verifyModel.ts';
 
-/** Behind the gradient: the summed loss and the sample count. */
+/** Elements after the gradient: the summed loss and the sample count. */
 const EXTRA_ELEMENTS = 2;
 
 export interface LocalGradient {
   /** Mean over this rank's samples; 0 without any. */
   loss: number;
   samples: number;
-  /** Milliseconds until gradients were here. */
+  /** Milliseconds until gradients were read. */
   compute: number;
 }
 
@@ -36,7 +36,7 @@ interface ReplicaOptions {
   model: Model | readonly Variable[];
   group: ProcessGroup;
   clock: Clock;
-  /** Called when gradients are read; throws if they are void, as after a GPU error. */
+  /** Called when gradients are read; throws if they are invalid, for example after a GPU error. */
   checkGradients: () => void;
 }
 
@@ -44,8 +44,8 @@ export class Replica {
   readonly size: number;
   readonly parameters: Float32Array<ArrayBuffer>;
   /**
-   * The gradient summed over samples, then the summed loss and the number of samples: what ranks
-   * can add up.
+   * The gradient summed over samples, the summed loss and the number of samples, which ranks can
+   * sum.
    */
   readonly sums: Float32Array<ArrayBuffer>;
   /** The gradient part of {@link sums}. */
@@ -79,7 +79,7 @@ export class Replica {
   }
 
   /**
-   * Goes on in `group`: checks that its ranks have the same model, and gives every rank rank 0's
+   * Continues in `group`: checks that its ranks have the same model, and broadcasts rank 0's
    * variables.
    *
    * @throws (rejects) as DDP's `create`.
@@ -95,7 +95,7 @@ export class Replica {
     await this.#buffers.broadcast(0);
   }
 
-  /** Computes {@link sums} of this rank's samples; zeros where it has none. */
+  /** Computes {@link sums} of this rank's samples; zeros without samples. */
   async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
     const { clock, checkGradients } = this.#options;
     const { samples } = options;
@@ -117,8 +117,8 @@ export class Replica {
   }
 
   /**
-   * Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are
-   * zero.
+   * Divides a gradient of sums by the samples, in place; returns the mean loss. Without samples
+   * both are zero.
    */
   static average(sums: Float32Array): { loss: number; samples: number } {
     const size = sums.length - EXTRA_ELEMENTS;
@@ -128,15 +128,12 @@ export class Replica {
     return { loss: sums[size]! / samples, samples };
   }
 
-  /** Gives the model {@link parameters}. */
+  /** Copies {@link parameters} to the model. */
   write(): void {
     writeVariables(this.#variables.parameters, this.#slots, this.parameters);
   }
 
-  /**
-   * Gives every rank rank 0's values of those buffers that any rank has changed since the last
-   * time.
-   */
+  /** Broadcasts rank 0's values of buffers that any rank has changed since the last time. */
   async shareBuffers(): Promise<void> {
     if (this.#buffers.count === 0) return;
     const changes = await this.#group.allReduce(Float32Array.from(this.#buffers.changes()));

@@ -1,12 +1,12 @@
-/** What strategies share whose ranks compute their gradient as a whole, not in DDP's buckets. */
+/** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
-/** What came of a step's gradient. */
+/** Result of a step's exchange. */
 export interface Learned extends Pick<StepReport, 'loss' | 'samples'> {
-  /** Milliseconds that the rank spent on others: it computes nothing meanwhile. */
+  /** Milliseconds that the rank communicated; it computes nothing in that time. */
   communicate: number;
 }
 
@@ -26,11 +26,10 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
   }
 
   /**
-   * Learns in `group` from now on: checks that its ranks have the same model, and gives every rank
-   * rank 0's. Every rank must call it, once: what ranks learn by themselves is lost when they
-   * change.
+   * Trains in `group` from now on: checks that its ranks have the same model, and broadcasts rank
+   * 0's. Every rank must call it, once per group: changes of single ranks are lost.
    *
-   * @throws (rejects) MismatchError where models differ, and what collectives reject with.
+   * @throws (rejects) MismatchError where models differ; errors of collectives.
    */
   async attach(group: ProcessGroup): Promise<void> {
     await this.replica.attach(group);
@@ -46,7 +45,10 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
   abstract synchronize(): Promise<void>;
   abstract state(): readonly ArrayBufferView[];
 
-  /** Changes the replica's parameters by its {@link Replica.sums}, with the others or alone. */
+  /**
+   * Updates the replica's parameters by its {@link Replica.sums}, together with the others or
+   * alone.
+   */
   protected abstract learn(local: LocalGradient): Promise<Learned>;
 
   get size(): number {
@@ -69,8 +71,13 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
     this.replica.write();
     onapplied({ loss, samples });
     return {
-      ...{ loss, samples, traces: [] },
-      ...{ compute: local.compute, readback: 0, communicate, exposed: communicate },
+      loss,
+      samples,
+      traces: [],
+      compute: local.compute,
+      readback: 0,
+      communicate,
+      exposed: communicate,
       update: clock.now() - computedAt - communicate,
     };
   }

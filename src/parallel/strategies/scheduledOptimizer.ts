@@ -1,30 +1,29 @@
 /**
- * An optimizer as a run drives it: its learning rate changes from step to step, and long gradients
- * are cut. Both belong to the moment in which a step is applied: a rate that is set earlier would
- * make states differ between ranks that were interrupted.
+ * An optimizer with a learning rate schedule and gradient clipping. Both take effect only when a
+ * step is applied: an earlier change of the rate would make the states of interrupted ranks differ.
  */
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
 import type { Range } from '../../util/range.ts';
 import { clipGradNorm } from '../ddp/clip.ts';
 
 export class ScheduledOptimizer implements Optimizer {
-  readonly #rule: Optimizer;
+  readonly #optimizer: Optimizer;
   readonly #clipNorm: number | null;
-  /** Of the next step. */
+  /** Learning rate of the next step. */
   #learningRate: number;
-  /** A gradient that is cut: the one that was given stays as it is, as other ranks may need it. */
+  /** The clipped copy; the given gradient is not changed, because other ranks may need it. */
   #clipped: Float32Array | null = null;
 
-  /** @param clipNorm longest gradient, see {@link clipGradNorm}; `null`: any. */
-  constructor(rule: Optimizer, clipNorm: number | null) {
-    this.#rule = rule;
+  /** @param clipNorm longest gradient, see {@link clipGradNorm}; `null`: no limit. */
+  constructor(optimizer: Optimizer, clipNorm: number | null) {
+    this.#optimizer = optimizer;
     this.#clipNorm = clipNorm;
-    this.#learningRate = rule.learningRate;
+    this.#learningRate = optimizer.learningRate;
   }
 
-  /** That of the last step; what is set is the next one's. */
+  /** Reads the rate of the last step; sets that of the next one. */
   get learningRate(): number {
-    return this.#rule.learningRate;
+    return this.#optimizer.learningRate;
   }
 
   set learningRate(value: number) {
@@ -32,17 +31,17 @@ export class ScheduledOptimizer implements Optimizer {
   }
 
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
-    this.#rule.learningRate = this.#learningRate;
-    this.#rule.apply(params, this.#clip(gradient, ranges), ranges);
+    this.#optimizer.learningRate = this.#learningRate;
+    this.#optimizer.apply(params, this.#clip(gradient, ranges), ranges);
   }
 
   state(): OptimizerState {
-    return this.#rule.state();
+    return this.#optimizer.state();
   }
 
   load(state: OptimizerState): void {
-    this.#rule.load(state);
-    this.#learningRate = this.#rule.learningRate;
+    this.#optimizer.load(state);
+    this.#learningRate = this.#optimizer.learningRate;
   }
 
   #clip(gradient: Float32Array, ranges: readonly Range[] = [{ start: 0, end: gradient.length }]): Float32Array {

@@ -1,7 +1,6 @@
 /**
- * How the learning of many ranks becomes one model: one interface, a class for each way. K is the
- * bytes of the parameters, n the world size; docs/STRATEGIES.md says what each costs and when to
- * choose it.
+ * The interface of strategies: how the training of many ranks becomes one model. K is the bytes of
+ * the parameters, n the world size; docs/STRATEGIES.md lists the costs and when to use each.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
@@ -16,8 +15,8 @@ export interface StepReport {
   loss: number;
   samples: number;
   /**
-   * How each bucket went round the ring, by bucket; `null` where it took another way, nothing where
-   * there is no ring.
+   * Each bucket's way round the ring, by bucket; `null` if another algorithm carried it, empty
+   * without a ring.
    */
   traces: readonly (OpTrace | null)[];
   /** Milliseconds, see `StepTimes`. */
@@ -26,31 +25,29 @@ export interface StepReport {
   communicate: number;
   exposed: number;
   update: number;
-  /**
-   * The codec that ranks have agreed on before this step, and why; where they have not, nothing.
-   */
+  /** The codec chosen before this step, with the reason; `null` if none was. */
   choice?: CodecChoice | null;
-  /** The same of how much a bucket holds. */
+  /** The bucket size chosen before this step; `null` if none was. */
   bucketChoice?: BucketChoice | null;
 }
 
-/**
- * Called in the moment a step is applied, and not a turn of the event loop later: what counts steps
- * must not differ.
- */
+/** Called synchronously when a step is applied, so that counters of steps never differ. */
 export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
 export interface StrategyOptions {
-  /** What is trained: see {@link DistributedDataParallel.create}. */
+  /** The model, see {@link DistributedDataParallel.create}. */
   model: Model | readonly Variable[];
-  /** Where it is made and warmed up, of one rank; to learn with others it is attached to theirs. */
+  /**
+   * Group of one rank in which the strategy is created and warmed up; it is attached to others
+   * later.
+   */
   group: ProcessGroup;
-  /** Makes the optimizer, for that many parameters. */
+  /** Creates the optimizer for a number of parameters. */
   createOptimizer: (size: number) => Optimizer;
   clock: Clock;
   /**
-   * Called when a step's gradients are read and before they are used; throws if they are void, as
-   * after a GPU error.
+   * Called when a step's gradients are read and before they are used; throws if they are invalid,
+   * for example after a GPU error.
    */
   checkGradients: () => void;
 }
@@ -58,29 +55,24 @@ export interface StrategyOptions {
 export interface Strategy {
   /** Number of parameters. */
   readonly size: number;
-  /** Bytes of what one exchange carries, whole and by bucket. */
+  /** Bytes of one exchange, in total and by bucket. */
   readonly gradientBytes: number;
   readonly bucketBytes: readonly number[];
-  /** Whether a step's loss and samples are all ranks'; otherwise they are this rank's. */
+  /** Whether a step's loss and samples are those of all ranks; otherwise they are this rank's. */
   readonly reportsAllRanks: boolean;
-  /**
-   * Whether all ranks hold the same parameters now. Steps, and so this, are the same on all ranks.
-   */
+  /** Whether all ranks hold the same parameters now; the same on all ranks. */
   readonly isSynchronized: boolean;
   /**
-   * One optimizer step on this rank's samples. Every rank must take as many steps.
+   * One optimizer step on this rank's samples. Every rank must take the same number of steps.
    *
    * @param pass see {@link DistributedDataParallel.backward}.
    */
   step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport>;
-  /** Runs what a step runs on the GPU, and learns nothing. */
+  /** Runs a step's GPU work without learning. */
   warmUp(pass: Pass, options: PassOptions): Promise<void>;
-  /**
-   * Gives all ranks the same parameters, if they are not. Every rank must call it after the same
-   * step.
-   */
+  /** Makes all ranks' parameters equal. Every rank must call it after the same step. */
   synchronize(): Promise<void>;
-  /** What must be equal on all ranks while they are synchronized. */
+  /** State that is equal on all ranks while they are synchronized. */
   state(): readonly ArrayBufferView[];
   dispose(): void;
 }

@@ -1,19 +1,19 @@
-/** Mean and variance per channel, put together from those of parts. */
+/** Mean and variance per channel, merged from those of parts. */
 
 export interface Moments {
-  /** Elements per channel that they are of. */
+  /** Elements per channel. */
   count: number;
-  /** Per channel. */
+  /** Mean per channel. */
   mean: Float32Array;
-  /** Per channel, biased: the mean squared distance from the mean. */
+  /** Biased variance per channel: the mean squared distance from the mean. */
   variance: Float32Array;
 }
 
 /**
- * The moments of all parts' elements together; parts of no elements count for nothing, and all
- * parts empty give zeros. From the parts' own means, not from sums of squares, which cancel where
- * the mean is large against the deviation (Chan, Golub and LeVeque, Algorithms for Computing the
- * Sample Variance, 1983). Float64 `+ - * /` in the order of `parts`: every machine gets the same
+ * The moments of all parts' elements together. Empty parts are ignored; if all are empty, the
+ * result is zero. It uses the parts' own means, not sums of squares, which cancel if the mean is
+ * large compared with the deviation (Chan, Golub and LeVeque, Algorithms for Computing the Sample
+ * Variance, 1983). Float64 `+ - * /` in the order of `parts`, so every machine computes the same
  * bits.
  */
 export function mergeMoments(parts: readonly Moments[]): Moments {

@@ -1,19 +1,17 @@
 /**
- * Gradients of a model with SyncBatchNormalization layers. A layer's `call` and TensorFlow.js's
- * backward are synchronous, while statistics cross the network: so the model runs in stages
- * (`stages.ts`), each recorded on a tape of its own (`tape.ts`), with one collective behind a stage
- * on the way forward and one on the way back.
+ * Gradients of a model with SyncBatchNormalization layers. A layer's `call` and the backward pass
+ * of TensorFlow.js are synchronous, but statistics cross the network. Therefore the model runs in
+ * stages (`stages.ts`), each recorded on its own tape (`tape.ts`), with one collective after each
+ * stage in the forward pass and one in the backward pass.
  *
  * Forward, the ranks gather mean, variance and count per channel. Backward, let L be the sum over
- * ranks of each one's scaled loss, y = gamma (x - m) / s + beta, s = sqrt(variance + epsilon), and
- * N the elements of a channel on all ranks (Ioffe and Szegedy, Batch Normalization, 2015, section
- * 3):
+ * ranks of their scaled losses, y = gamma (x - m) / s + beta, s = sqrt(variance + epsilon), and N
+ * the elements of a channel on all ranks (Ioffe and Szegedy, Batch Normalization, 2015, section 3):
  *
- *     dL/dx = gamma / s (dy - sum(dy) / N - (x - m) / s^2 sum(dy (x - m)) / N)
+ * dL/dx = gamma / s (dy - sum(dy) / N - (x - m) / s^2 sum(dy (x - m)) / N)
  *
- * L's gradient by a rank's y is that of the rank's own scaled loss, so the two sums are all that
- * has to cross the network. The gradients by variables stay the rank's part; summed over ranks they
- * are L's.
+ * L's gradient by a rank's y is that of the rank's own scaled loss, so only the two sums cross the
+ * network. The gradients by variables are this rank's part; summed over ranks they are L's.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -35,11 +33,11 @@ import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/ta
 
 /**
  * Differentiates a pass through a model with SyncBatchNormalization layers. Every rank of the group
- * must call it: all issue the same collectives, two for each stage but the last.
+ * must call it; all issue the same collectives, two for each stage but the last.
  *
  * @param inputs as many as the model has, with a first dimension of 0 on a rank without samples.
- * @throws (rejects) UsageError for masks, and for what {@link cutIntoStages} refuses; what
- *   collectives reject with.
+ * @throws (rejects) UsageError for masks and where {@link cutIntoStages} throws; errors of
+ *   collectives.
  */
 export async function stagedGradientsOf(
   model: Model,
@@ -62,22 +60,21 @@ class StagedPass {
   readonly #staged: StagedModel;
   readonly #group: ProcessGroup;
   /**
-   * A rank without samples runs no kernel, as backends differ on empty tensors: it only takes part
-   * in the collectives.
+   * Whether this rank has no samples. It then runs no kernel, because backends differ on empty
+   * tensors, and only takes part in the collectives.
    */
   readonly #isEmpty: boolean;
-  /** By value: those that live beyond their stage. */
+  /** Tensors that outlive their stage, by value. */
   readonly #values = new Map<number, tf.Tensor>();
   readonly #tapes = new Map<Stage, Tape>();
-  /** Over all ranks' samples. */
+  /** Moments of all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
   /**
-   * What is known so far of the gradient by a value or variable, by its tensor's id; in the order
-   * of what was added last.
+   * Partial gradients by values and variables, by tensor id, in order of their last addition.
    */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
-  /** Scaled. Null on a rank without samples, and once it is the result's. */
+  /** The scaled loss. Null on a rank without samples, and once the result owns it. */
   #loss: Scalar | null = null;
 
   constructor(staged: StagedModel, group: ProcessGroup, inputs: readonly tf.Tensor[]) {
@@ -85,7 +82,7 @@ class StagedPass {
     this.#group = group;
     this.#isEmpty = isEmpty(inputs);
     if (this.#isEmpty) return;
-    // A cast to the same type is one more name for the same data, to dispose of as any other value.
+    // A cast to the same type is another tensor of the same data; it is disposed of like any value.
     for (const [value, input] of inputs.entries()) this.#values.set(value, input.cast(staged.dtypes[value]!));
   }
 
@@ -134,7 +131,7 @@ class StagedPass {
   }
 
   async #normalize(syncs: readonly SyncCall[]): Promise<void> {
-    // Mean and variance of each, then the counts.
+    // Mean and variance of each call, then the counts.
     const size = pairsSize(syncs);
     const own = new Float32Array(size + syncs.length);
     if (!this.#isEmpty) {
@@ -177,9 +174,9 @@ class StagedPass {
     this.#differentiate(tape, [result], [...new Set(outputs), ...variables]);
   }
 
-  /** From the gradients by the syncs' outputs to those by their inputs, gamma and beta. */
+  /** Computes gradients by the syncs' inputs, gamma and beta from those by their outputs. */
   async #differentiateNormalized(syncs: readonly SyncCall[]): Promise<void> {
-    // sum(dy) and sum(dy (x - m)) of each.
+    // sum(dy) and sum(dy (x - m)) of each call.
     const sums = new Float32Array(pairsSize(syncs));
     if (!this.#isEmpty) {
       const own = tf.tidy(() =>
@@ -216,12 +213,12 @@ class StagedPass {
     }
   }
 
-  /** dy and x - m; within a tidy. */
+  /** dy and x - m; call it within a tidy. */
   #termsOf(sync: SyncCall): { dy: tf.Tensor; centred: tf.Tensor } {
     const x = this.#values.get(sync.input)!;
     const y = this.#values.get(sync.output)!;
     const centred = x.sub(sync.layer.alongAxis(x, tf.tensor1d(this.#moments.get(sync)!.mean)));
-    // The loss need not depend on every layer.
+    // The loss may not depend on every layer.
     return { dy: this.#gradients.get(y.id) ?? tf.zerosLike(y), centred };
   }
 
@@ -231,7 +228,7 @@ class StagedPass {
     this.#differentiate(this.#tapes.get(stage)!, outputs, [...reads, ...variables]);
   }
 
-  /** From the gradients by `outputs` to those by `xs`, which all that is on other tapes adds to. */
+  /** Adds to the gradients by `xs` the part of this tape, from the gradients by `outputs`. */
   #differentiate(tape: Tape, outputs: readonly tf.Tensor[], xs: readonly tf.Tensor[]): void {
     const known = outputs.flatMap((tensor) => {
       const gradient = this.#gradients.get(tensor.id);
@@ -250,7 +247,7 @@ class StagedPass {
     if (sum) tf.dispose([sum, part]);
   }
 
-  /** Once it has been used. */
+  /** Disposes of a value after its last use. */
   #dropGradient({ id }: tf.Tensor): void {
     this.#gradients.get(id)?.dispose();
     this.#gradients.delete(id);
@@ -266,11 +263,12 @@ class StagedPass {
   }
 
   /**
-   * As TensorFlow.js's layer: with the biased variance, and once for each call of a shared layer.
+   * Updates moving averages as TensorFlow.js's layer: with the biased variance, and once for each
+   * call of a shared layer.
    */
   async #updateMovingAverages(): Promise<void> {
     const calls = this.#staged.syncs;
-    // One of each layer's calls.
+    // One call of each layer.
     const layers = Array.from(new Map(calls.map((call) => [call.layer, call])).values());
     const averages = layers.flatMap(({ layer }) => [layer.movingMean, layer.movingVariance]);
     const variables = averages.map((average) => average.read() as Variable);
@@ -297,8 +295,8 @@ function isEmpty(inputs: readonly tf.Tensor[]): boolean {
 }
 
 /**
- * As TensorFlow.js's executor applies a layer, but for masks, which would have to be carried from
- * stage to stage.
+ * Applies a layer as TensorFlow.js's executor does, but without masks, which would have to pass
+ * from stage to stage.
  */
 function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
   const outputs = [layer.apply(inputs, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
@@ -312,7 +310,7 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
 }
 
 /**
- * The gradients by `variables`, taken out of all there are, which are in the order in which they
+ * Removes the gradients by `variables` from all gradients, which are in the order in which they
  * became ready.
  */
 function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
@@ -329,13 +327,13 @@ function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<nu
 
 type LayerOf = Pick<SyncCall, 'layer'>;
 
-/** Elements of two values per channel for each of `calls`. */
+/** Number of elements for two values per channel of each call. */
 function pairsSize(calls: readonly LayerOf[]): number {
   return calls.reduce((size, { layer }) => size + 2 * layer.channels, 0);
 }
 
 /**
- * Views of `flat` where two values per channel for each of `calls` lie in it, one behind the other.
+ * Views of `flat` for two values per channel of each call, one after the other.
  */
 function splitPairs(calls: readonly LayerOf[], flat: Float32Array): (readonly [Float32Array, Float32Array])[] {
   let at = 0;

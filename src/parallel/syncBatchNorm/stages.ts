@@ -1,14 +1,14 @@
 /**
- * A model's graph in stages, cut at its SyncBatchNormalization layers: what a stage computes needs
- * no other rank, and between one and the next the statistics of the layers in between are
- * exchanged. Layers that become ready together are in one cut.
+ * Divides a model's graph into stages at its SyncBatchNormalization layers. A stage needs no data
+ * of other ranks; between two stages ranks exchange the statistics of the layers in between. Layers
+ * that become ready together share one exchange.
  */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
 import type { Model } from '../ddp/flatten.ts';
 import { SyncBatchNormalization } from './syncBatchNorm.ts';
 
-/** A layer applied once; inputs and outputs are values of the graph by number. */
+/** One application of a layer; inputs and outputs are values of the graph by number. */
 export interface LayerCall {
   layer: tf.layers.Layer;
   inputs: number[];
@@ -25,28 +25,28 @@ export interface Stage {
   /** In an order in which they can be computed. */
   calls: LayerCall[];
   /**
-   * Of the cut behind this stage: their outputs are values of the next. The last stage has none.
+   * SyncBatchNormalization calls after this stage; their outputs are values of the next one. The
+   * last stage has none.
    */
   syncs: SyncCall[];
-  /** What the calls read and do not compute, but for the model's inputs. */
+  /** Values that the calls read and do not compute, without the model's inputs. */
   reads: number[];
-  /** What the calls compute that is read elsewhere, or is the model's output. */
+  /** Computed values that other stages or exchanges read, or that are the model's output. */
   keeps: number[];
 }
 
 export interface StagedModel {
-  /** By value, as the model declares it; the model's inputs come first. */
+  /** Data type of each value, as the model declares it; the model's inputs come first. */
   dtypes: tf.DataType[];
   outputs: number[];
   stages: Stage[];
-  /** Of all stages, in the order in which TensorFlow.js would apply them. */
+  /**
+   * SyncBatchNormalization calls of all stages, in the order in which TensorFlow.js applies them.
+   */
   syncs: SyncCall[];
 }
 
-/**
- * Whether a pass through the model needs other ranks' statistics: a model of many layers is walked
- * only where it does.
- */
+/** Whether a pass through the model needs other ranks' statistics. */
 export function hasSyncLayers({ layers }: Model): boolean {
   return layers.some((layer) =>
     layer instanceof tf.LayersModel
@@ -56,12 +56,12 @@ export function hasSyncLayers({ layers }: Model): boolean {
 }
 
 /**
- * @throws UsageError where a SyncBatchNormalization is inside another layer than a model (such as
- *   TimeDistributed), where no cut reaches it.
+ * @throws UsageError where a SyncBatchNormalization is inside a layer other than a model (such as
+ *   TimeDistributed), which cannot be divided.
  */
 export function cutIntoStages(model: Model): StagedModel {
   const dtypes: tf.DataType[] = [];
-  /** By value: the number of cuts before it. */
+  /** By value: the number of exchanges before it. */
   const depths: number[] = [];
   const addValue = ({ dtype }: tf.SymbolicTensor, depth: number): number => {
     depths.push(depth);
@@ -70,10 +70,10 @@ export function cutIntoStages(model: Model): StagedModel {
   const calls: LayerCall[] = [];
   const syncs: SyncCall[] = [];
 
-  /** Adds what `layer` does to the graph and gives its outputs' values. */
+  /** Adds a layer call to the graph and returns the values of its outputs. */
   const apply = (layer: tf.layers.Layer, inputs: number[], outputs: readonly tf.SymbolicTensor[]): number[] => {
     if (layer instanceof tf.LayersModel) return expand(layer, inputs);
-    refuseWrapped(layer);
+    rejectWrapped(layer);
     const depth = Math.max(...inputs.map((value) => depths[value]!));
     if (layer instanceof SyncBatchNormalization) {
       const output = addValue(outputs[0]!, depth + 1);
@@ -85,13 +85,13 @@ export function cutIntoStages(model: Model): StagedModel {
     return values;
   };
 
-  /** Adds the graph of a model, or of one within it, and gives its outputs' values. */
+  /** Adds the graph of a model, or of a nested one, and returns the values of its outputs. */
   const expand = (container: Model, given: readonly number[]): number[] => {
     const values = new Map(container.inputs.map(({ id }, i) => [id, given[i]!]));
     const visit = (symbolic: tf.SymbolicTensor): number => {
       if (!values.has(symbolic.id)) {
-        // The last input first, as TensorFlow.js does it: moving averages depend on the order where
-        // a layer is shared.
+        // The last input first, as in TensorFlow.js: for a shared layer, moving averages depend on
+        // the order.
         const inputs = symbolic.inputs.toReversed().map(visit).toReversed();
         const { outputTensors } = symbolic.sourceLayer.inboundNodes[symbolic.nodeIndex]!;
         const results = apply(symbolic.sourceLayer, inputs, outputTensors);
@@ -129,7 +129,7 @@ function isWrapped(layer: tf.layers.Layer): boolean {
   return 'layer' in layer && layer.layer instanceof SyncBatchNormalization;
 }
 
-function refuseWrapped(wrapper: tf.layers.Layer): void {
+function rejectWrapped(wrapper: tf.layers.Layer): void {
   if (!isWrapped(wrapper)) return;
   throw new UsageError(
     `The layer "${wrapper.name}" wraps a SyncBatchNormalization, which can only be synchronized as a layer of the model ` +

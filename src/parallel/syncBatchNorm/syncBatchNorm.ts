@@ -1,7 +1,7 @@
 /**
- * `SyncBatchNormalization`: batch normalization by the statistics of all ranks' samples, as
+ * `SyncBatchNormalization`: batch normalization with the statistics of all ranks' samples, as
  * torch.nn.SyncBatchNorm (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html);
- * for what trains it, see `stagedGradients.ts`.
+ * `stagedGradients.ts` trains it.
  */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
@@ -10,7 +10,7 @@ import type { Model } from '../ddp/flatten.ts';
 type BatchNormalizationArgs = Parameters<typeof tf.layers.batchNormalization>[0];
 type Kwargs = Parameters<tf.layers.Layer['call']>[1];
 
-/** TensorFlow.js's own layer, whose fields its types hide. */
+/** TensorFlow.js's own layer, whose types hide these fields. */
 interface BatchNormalizationLayer extends tf.layers.Layer {
   readonly axis: number;
   readonly momentum: number;
@@ -26,18 +26,17 @@ interface BatchNormalizationLayer extends tf.layers.Layer {
 type BatchNormalizationConstructor = (new (args?: BatchNormalizationArgs) => BatchNormalizationLayer) &
   Pick<tf.serialization.SerializableConstructor<BatchNormalizationLayer>, 'className' | 'fromConfig'>;
 
-/** Only a function that makes one is exported: the class itself is where layers are registered. */
+/** TensorFlow.js exports only a factory function; the class is in the registry of layers. */
 const BatchNormalization = tf.serialization.SerializationMap.getMap().classNameMap[
   'BatchNormalization'
 ]![0] as unknown as BatchNormalizationConstructor;
 
 /**
- * Takes the same arguments and has the same weights, config and meaning as
- * `tf.layers.batchNormalization`, except that a pass of `gradientsOfPass` normalizes by the mean
- * and variance of the samples of all ranks. Applied in any other way it knows only this rank's
- * samples, and uses those in training, as torch does without a process group; in inference it uses
- * the moving averages. Unlike TensorFlow.js's layer it also trains with an axis other than the last
- * and without gamma or beta.
+ * A layer with the arguments, weights, config and meaning of `tf.layers.batchNormalization`, except
+ * that a pass of `gradientsOfPass` normalizes by the mean and variance of all ranks' samples. In
+ * any other training pass it uses this rank's samples alone, as torch does without a process group;
+ * in inference it uses the moving averages. Unlike TensorFlow.js's layer it also trains with an
+ * axis other than the last and without gamma or beta.
  */
 export class SyncBatchNormalization extends BatchNormalization {
   static override className = 'SyncBatchNormalization';
@@ -52,13 +51,16 @@ export class SyncBatchNormalization extends BatchNormalization {
     return Array.from({ length: rank }, (_, axis) => axis).filter((axis) => axis !== this.#axisOf(rank));
   }
 
-  /** A value per channel, [channels], in a shape that broadcasts over `x`. */
+  /** Reshapes one value per channel, [channels], to broadcast over `x`. */
   alongAxis(x: tf.Tensor, perChannel: tf.Tensor): tf.Tensor {
     const axis = this.#axisOf(x.rank);
     return perChannel.reshape(x.shape.map((size, i) => (i === axis ? size : 1)));
   }
 
-  /** (x - mean) / sqrt(variance + epsilon) * gamma + beta; `mean` and `variance` of [channels]. */
+  /**
+   * (x - mean) / sqrt(variance + epsilon) * gamma + beta; `mean` and `variance` have the shape
+   * [channels].
+   */
   normalize(x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor): tf.Tensor {
     const deviation = variance.add(this.epsilon).sqrt();
     const normalized = x.sub(this.alongAxis(x, mean)).div(this.alongAxis(x, deviation));
@@ -89,19 +91,19 @@ export class SyncBatchNormalization extends BatchNormalization {
 tf.serialization.registerClass(SyncBatchNormalization);
 
 /**
- * The same model with a SyncBatchNormalization in the place of every BatchNormalization, in nested
- * models too, and a copy of all weights; as torch.nn.SyncBatchNorm.convert_sync_batchnorm
+ * The same model with every BatchNormalization replaced by SyncBatchNormalization, also in nested
+ * models, and a copy of all weights; as torch.nn.SyncBatchNorm.convert_sync_batchnorm
  * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html#torch.nn.SyncBatchNorm.convert_sync_batchnorm).
- * `model` stays as it was and its caller's to dispose of. The new model is not compiled.
+ * `model` is not changed, and the caller disposes of it. The new model is not compiled.
  *
- * @throws UsageError where the model cannot be rebuilt from its config, for a layer of the caller's
- *   own that is not registered.
+ * @throws UsageError where the model cannot be rebuilt from its config, because a custom layer is
+ *   not registered.
  */
 export function convertSyncBatchNorm(model: Model): Model {
   let converted;
   try {
     const cls = model.constructor as typeof tf.LayersModel & tf.serialization.SerializableConstructor<Model>;
-    // The weights are overwritten at once, so the last argument spares drawing random ones.
+    // The weights are overwritten below; the last argument skips random initialization.
     converted = cls.fromConfig<Model>(cls, renamed(model.getConfig()) as tf.serialization.ConfigDict, {}, true);
   } catch (error) {
     throw new UsageError(
@@ -115,7 +117,7 @@ export function convertSyncBatchNorm(model: Model): Model {
   return converted;
 }
 
-/** A copy of a config with the other class's name wherever a layer has BatchNormalization's. */
+/** A copy of a config with the class name BatchNormalization replaced. */
 function renamed(config: tf.serialization.ConfigDictValue): tf.serialization.ConfigDictValue {
   if (Array.isArray(config)) return config.map(renamed);
   if (config === null || typeof config !== 'object') return config;
@@ -133,6 +135,6 @@ function copyWeights(from: Model, to: Model): void {
     if (layer instanceof tf.LayersModel) copyWeights(layer, target as Model);
     else target.setWeights(layer.getWeights());
   }
-  // A layer's config says whether it is frozen, a model's does not.
+  // The config of a layer includes whether it is frozen, that of a model does not.
   if (!from.trainable) to.trainable = false;
 }

@@ -265,7 +265,7 @@ test('nobody waits for ever for a rank that is stuck', async () => {
   const { errors } = await run;
   for (const error of errors) expect(error).toBeInstanceOf(TimeoutError);
   expect(errors.map((error) => error!.message).join()).toMatch(
-    /for 60 s no rank has got anything of the files; rank 1 waits/,
+    /no rank has received a slice of the files for 60 s; rank 1 waits/,
   );
   expect(clock.now()).toBeGreaterThanOrEqual(60_000);
 });

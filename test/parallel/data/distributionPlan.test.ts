@@ -9,7 +9,7 @@ const reportOf = (has: readonly number[], damaged: SliceReport['damaged'] = []):
 
 const planAll = (reports: readonly SliceReport[]) => reports.map((_, rank) => planDistribution(rank, reports));
 
-/** Who has each slice, of some ranks and slices; who has sent some of what is lacking damaged. */
+/** The slices of some ranks, and damaged transfers of some missing slices. */
 const worlds = fc
   .record({ n: fc.integer({ min: 1, max: 7 }), slices: fc.integer({ min: 0, max: 6 }) })
   .chain(({ n, slices }) =>

@@ -214,7 +214,7 @@ describe('DistributedDataParallel', () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
         const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
-        expect(error.message).toMatch(/made with a list of variables/);
+        expect(error.message).toMatch(/created from a list of variables/);
       });
     });
   });

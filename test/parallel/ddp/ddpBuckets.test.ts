@@ -54,13 +54,13 @@ describe('buckets', () => {
       expect(ddp.bucketBytes).toHaveLength(4);
       const gradient = ddp.gradient.slice();
       await ddp.noSync(backward);
-      ddp.cut(Infinity);
+      ddp.setBucketCap(Infinity);
       expect(ddp.bucketBytes).toHaveLength(2);
       expect(ddp.layout.slots).toEqual(slots);
       const { traces } = await backward();
       expect(traces).toHaveLength(2);
       expect(ddp.gradient).toEqual(gradient);
-      ddp.cut();
+      ddp.setBucketCap();
       expect(ddp.bucketBytes).toHaveLength(4);
     });
   });

@@ -36,7 +36,7 @@ function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promi
 }
 
 describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
-  test('gives all ranks the same gradients, near those of fp32', async () => {
+  test('all ranks have the same gradients, close to those of fp32', async () => {
     const [plain] = await gradientsOf({});
     const encoded = await gradientsOf({ codec });
     for (const gradients of encoded) expect(gradients).toEqual(encoded[0]);
@@ -60,7 +60,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
   });
 });
 
-test('error feedback makes the mean of many steps right; without it the same is lost every time', async () => {
+test('error feedback makes the mean of many steps exact; without it every step has the same error', async () => {
   const rng = createRng(3);
   // One value of each rank's chunk is so large that the others are less than half a scale.
   const slopes = Float32Array.from({ length: 20 }, (_, i) => (i % 10 === 0 ? 1000 : rng.next()));
@@ -132,7 +132,7 @@ describe('a step of few samples among steps of many', () => {
     ['fp16', { codec: 'fp16' as const }, null, 0.0075],
     ['PowerSGD', {}, powerSgd, 120],
     ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
-  ])('takes over no more by %s than what was lost of an average', async (_name, options, makeHook, most) => {
+  ])('carries over by %s no more than the residual of an average', async (_name, options, makeHook, most) => {
     const equal = await driftOf(options, makeHook, EQUAL);
     const unequal = await driftOf(options, makeHook, UNEQUAL);
     for (const drift of unequal) expect(drift).toBeLessThan(most);
@@ -241,7 +241,7 @@ test('a step that fails after its gradients were reduced leaves what was kept be
       else await reduced;
       return ddp.gradient.slice();
     };
-    // Of 3 beside 1000 nothing is left.
+    // The codec rounds 3 beside 1000 to 0.
     expect((await backward([1000, 3, 3, 1000]))[1]).toBe(0);
     // Alone it would be sent.
     await backward([0, 0, 0, 0], true);
@@ -249,7 +249,7 @@ test('a step that fails after its gradients were reduced leaves what was kept be
   });
   const { ddp, weights } = first!;
   await runWorld(1, async (group) => {
-    ddp.dropPending();
+    ddp.dropGradients();
     ddp.regroup(group);
     await ddp.backward(() => weights.mul(0).sum().asScalar(), { samples: 1 });
     // This rank's half of an average of 3.
@@ -257,7 +257,7 @@ test('a step that fails after its gradients were reduced leaves what was kept be
   });
 });
 
-test('what was lost of a parameter that no rank uses waits for the step that does', async () => {
+test('the residual of a parameter that no rank uses is kept until a step uses it', async () => {
   await runWorld(2, async (group) => {
     // In the flat gradient, a large value beside each small one.
     const [first, small, last] = [1, 2, 1].map((size) => tf.variable(tf.zeros([size])));
@@ -273,14 +273,14 @@ test('what was lost of a parameter that no rank uses waits for the step that doe
       const { offset } = ddp.layout.slots.find(({ parameter }) => parameter === 1)!;
       return ddp.gradient[offset]!;
     };
-    // Of 3 beside 1000, nothing is left; twice 3 are more than half a scale of 8.
+    // The codec rounds 3 beside 1000 to 0; twice 3 is more than half a scale of 8.
     expect(await gradientOf(true)).toBe(0);
     expect(await gradientOf(false)).toBe(0);
     expect(await gradientOf(true)).toBeGreaterThan(7);
   });
 });
 
-test('forgets what was lost where it is told so', async () => {
+test('resetErrorFeedback drops residuals', async () => {
   await runWorld(2, async (group) => {
     const weights = tf.variable(tf.zeros([4]));
     const ddp = await DistributedDataParallel.create([weights], group, { codec: 'int8' });
@@ -288,7 +288,7 @@ test('forgets what was lost where it is told so', async () => {
     for (let step = 0; step < 3; step++) {
       await ddp.backward(() => weights.mul(slopes).sum().asScalar(), { samples: 1 });
       expect(ddp.gradient[1]).toBe(0);
-      ddp.forgetLosses();
+      ddp.resetErrorFeedback();
     }
   });
 });

@@ -28,7 +28,7 @@ const gatherHook: CommHook = async ({ buffer }, group) => {
 
 interface Setting {
   model?: (seed: number) => tf.LayersModel;
-  /** Of a sample, for `model`. */
+  /** Loss of a sample, for `model`. */
   shape?: number[];
   options?: DistributedDataParallelOptions;
   /** One for each rank: hooks may keep a state. */
@@ -72,7 +72,7 @@ async function loop(
   return { inMain, inTheEnd: weightsOf(model) };
 }
 
-/** Of a model with two outputs, every other iteration uses the second only. */
+/** Every other iteration uses only the second output of the model. */
 const lossOf =
   (iteration: number, model: tf.LayersModel) =>
   (outputs: tf.Tensor): tf.Scalar =>

@@ -57,7 +57,7 @@ describe('noSync', () => {
     }
   });
 
-  test('tells of this rank’s pass alone, sends nothing and leaves the gradient', async () => {
+  test('reports this rank’s pass alone, sends nothing and does not change the gradient', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

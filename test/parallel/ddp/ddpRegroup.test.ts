@@ -65,9 +65,9 @@ describe('a backward that fails with its group', () => {
     expect(Array.from(ddp.gradient).sort((a, b) => a - b)).toEqual([0.5, 5]);
   });
 
-  test('can be told to forget them', async () => {
+  test('dropGradients drops them', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
-    ddp.dropPending();
+    ddp.dropGradients();
     ddp.regroup(alone());
     expect((await ddp.backward(noLoss, nothing)).samples).toBe(0);
   });

@@ -1,4 +1,4 @@
-/** Gradients that are told, and read, while back-propagation still runs. */
+/** Gradients that are reported, and read, while back-propagation still runs. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 
 describe('back-propagation', () => {
-  test('tells a gradient before it computes those further ahead, and nothing of what several ops use', () => {
+  test('reports a gradient before it computes earlier ones, and none that several ops use', () => {
     const [a, b, c] = [tf.variable(tf.scalar(2)), tf.variable(tf.scalar(3)), tf.variable(tf.scalar(5))] as const;
     const events: string[] = [];
     const marked = tf.customGrad((x) => ({
@@ -36,7 +36,7 @@ describe('back-propagation', () => {
 });
 
 describe('a reading', () => {
-  test('is of when it was begun, and gives what there is no room for', async () => {
+  test('has the values of its start, and returns those that do not fit', async () => {
     const reader = new TensorReader();
     const reading = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
     const into = Float32Array.of(10, 20, 30);
@@ -45,7 +45,7 @@ describe('a reading', () => {
     reader.dispose();
   });
 
-  test('that nobody takes fails unheard', async () => {
+  test('that nobody awaits causes no unhandled rejection', async () => {
     const reader = new TensorReader();
     const tensor = tf.tensor1d([1]);
     const reading = reader.start(0, [tensor]);

@@ -51,7 +51,7 @@ function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return Math.hypot(...difference) / Math.hypot(...Array.from(b));
 }
 
-/** Of a matrix of 20 x 30. */
+/** Elements of a matrix of 20 x 30. */
 function ownGradient(rank: number, step: number, index: number): Float32Array {
   return noise(600, 1 + 100 * step + 10 * index + rank);
 }

@@ -14,13 +14,13 @@ const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i
 describe('of ranks that come with different states', () => {
   test('those with the most steps have the one that counts, and one of them helps who lacks the last', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
-    expect(electState(states)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], keeper: 2 });
+    expect(electState(states)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], gradientSource: 2 });
   });
 
   test('only ranks whose state is the one before the last step are given that step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
     const states = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
-    expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], keeper: 0 });
+    expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], gradientSource: 0 });
   });
 
   test('states of which no generation is known are not taken for one, though they have as many steps', () => {
@@ -30,7 +30,7 @@ describe('of ranks that come with different states', () => {
 
   test('nobody is late where nobody can help', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
-    expect(electState(states)).toMatchObject({ sources: [1], late: [], keeper: null });
+    expect(electState(states)).toMatchObject({ sources: [1], late: [], gradientSource: null });
   });
 
   test('most of those at the last step are right, not the lowest', () => {
@@ -44,7 +44,7 @@ describe('of ranks that come with different states', () => {
 
   test("rank 0's is everyone's where all are fresh", () => {
     expect(electState([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
-      ...{ step: 0, digest: 'a', sources: [0, 2], late: [], keeper: null },
+      ...{ step: 0, digest: 'a', sources: [0, 2], late: [], gradientSource: null },
     });
   });
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../../../src/parallel/strategies/codecChoice.ts';
 
-/** Of a model whose gradient has a megabyte. */
+/** Bytes of a gradient of one megabyte, by codec. */
 const BYTES = { fp32: 1_000_000, fp16: 500_000, int8: 257_000, powersgd: 30_000 };
 const choose = (steps: MeasuredSteps, worldSize = 4) => chooseCodec(worldSize, BYTES, steps);
 /** Communication that begins when all else is done. */

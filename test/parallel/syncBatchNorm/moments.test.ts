@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { mergeMoments, type Moments } from '../../../src/parallel/syncBatchNorm/moments.ts';
 
-/** Of one channel. */
+/** Moments of one channel. */
 function momentsOf(values: readonly number[]): Moments {
   const count = values.length;
   const mean = values.reduce((sum, value) => sum + value, 0) / Math.max(1, count);

@@ -606,7 +606,7 @@ describe('a pass that is a function', () => {
     expect(errors).toHaveLength(4);
     for (const error of errors) {
       expect(error).toBeInstanceOf(UsageError);
-      expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Give its inputs/);
+      expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Pass its inputs/);
     }
   });
 

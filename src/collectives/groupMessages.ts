@@ -1,0 +1,57 @@
+/** Messages to all ranks of a group over the flood relay (`diagnostics/floodRelay.ts`). */
+import * as v from 'valibot';
+import {
+  MismatchError,
+  PeerGoneError,
+  PeergradError,
+  ProtocolError,
+  TimeoutError,
+  type ErrorContext,
+} from '../util/errors.ts';
+import { Report } from './diagnostics/diagnosis.ts';
+
+export const GroupMessage = v.variant('type', [
+  /** The sender has failed the group. */
+  v.strictObject({
+    type: v.literal('abort'),
+    name: v.string(),
+    message: v.string(),
+    /** Where it happened, from the sender's error; another rank may have found it. */
+    rank: v.optional(v.number()),
+    op: v.optional(v.string()),
+    seq: v.optional(v.number()),
+    missing: v.optional(v.array(v.number())),
+  }),
+  /** Asks all ranks which collective they have called as number `seq`. */
+  v.strictObject({ type: v.literal('inquiry'), seq: v.number() }),
+  v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
+  /** monitoredBarrier number `barrier`: the sender has arrived; all ranks have. */
+  v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.pipe(v.number(), v.integer()) }),
+]);
+export type GroupMessage = v.InferOutput<typeof GroupMessage>;
+export type AbortMessage = Extract<GroupMessage, { type: 'abort' }>;
+
+/** Longest error message that is sent: it must fit a frame. */
+const MAX_MESSAGE_LENGTH = 4000;
+
+type ErrorClass = new (message: string, context?: ErrorContext) => PeergradError;
+
+/** Errors that keep their class on other ranks; any other becomes PeerGoneError. */
+const ABORT_ERRORS: ReadonlyMap<string, ErrorClass> = new Map<string, ErrorClass>([
+  ['MismatchError', MismatchError],
+  ['TimeoutError', TimeoutError],
+  ['ProtocolError', ProtocolError],
+]);
+
+export function abortMessage(error: Error): AbortMessage {
+  const { rank, op, seq, missing }: ErrorContext = error instanceof PeergradError ? error.context : {};
+  const where = Object.fromEntries(
+    Object.entries({ rank, op, seq, missing }).filter(([, value]) => value !== undefined),
+  );
+  return { type: 'abort', name: error.name, message: error.message.slice(0, MAX_MESSAGE_LENGTH), ...where };
+}
+
+/** The class of the error that an abort message describes. */
+export function abortErrorClass({ name }: AbortMessage): ErrorClass {
+  return ABORT_ERRORS.get(name) ?? PeerGoneError;
+}

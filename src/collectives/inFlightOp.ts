@@ -1,0 +1,196 @@
+/** A collective from its call to its end: its data, its flow control and its agreement. */
+import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
+import type { FlightRecord } from '../protocol/flightRecording.ts';
+import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
+import type { Clock } from '../util/clock.ts';
+import type { Codec } from './codecs.ts';
+import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
+import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
+import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
+import { PlanOp } from './planOp.ts';
+import type { Planner } from './plans/plans.ts';
+import { EAGER_BYTES, SendWindows } from './sendWindow.ts';
+import type { OpTrace, Work } from './work.ts';
+
+/** A collective as the process group issues it. */
+export interface Issue<T> {
+  descriptor: OpDescriptor;
+  dtype: Dtype;
+  plan: Planner;
+  source: TypedArray;
+  target: TypedArray;
+  codec?: Codec;
+  residual?: Float32Array | null;
+  /** Text for the descriptor's count in error messages. */
+  amount?: string | undefined;
+  timeoutMs: number;
+  /** Creates the result when the op is done. */
+  result: () => T;
+  /** Creates the trace of the work when the op is done. */
+  trace?: (op: PlanOp, startedAt: number) => OpTrace;
+}
+
+interface Environment {
+  /** The call as error messages name it. */
+  call: string;
+  /** The caller's handle; `complete` creates its result. */
+  work: Pick<Work<unknown>, 'sent' | 'fail'>;
+  complete: (trace: OpTrace | null) => void;
+  group: number;
+  /** Rank in the group. */
+  rank: number;
+  /** Global ranks of the group. */
+  ranks: readonly number[];
+  generation: number;
+  segmentElements: number;
+  recorder: FlightRecorder;
+  clock: Clock;
+  transmit: (to: number, frame: ArrayBuffer, count: (bytes: number) => void) => Promise<void>;
+  /** The op cannot continue, and no other rank is the cause. */
+  crash: (error: unknown) => void;
+  /** All data of the op is sent and received. */
+  onthrough: () => void;
+  onexpire: () => void;
+}
+
+export class InFlightOp {
+  readonly seq: number;
+  readonly call: string;
+  readonly timeoutMs: number;
+  readonly data: PlanOp;
+  readonly windows: SendWindows;
+  readonly record: FlightRecord;
+  isLaunched = false;
+  readonly #env: Environment;
+  readonly #agreement: Agreement;
+  readonly #finish: () => void;
+  readonly #cancelDeadline: () => void;
+  #isThrough = false;
+
+  /** @throws UsageError where the reduction makes no sense for the dtype. */
+  constructor(issue: Issue<unknown>, seq: number, env: Environment) {
+    const { descriptor, dtype, plan, source, target, codec = null, residual = null, timeoutMs } = issue;
+    const { call, group, rank, ranks, generation, segmentElements, recorder, clock } = env;
+    this.#env = env;
+    this.seq = seq;
+    this.timeoutMs = timeoutMs;
+    this.data = new PlanOp({
+      descriptor,
+      dtype,
+      plan: plan(rank),
+      source,
+      target,
+      codec,
+      residual,
+      header: { ...emptyHeader(FrameKind.DATA, generation), ...descriptor, group, seq },
+      worldSize: ranks.length,
+      segmentElements: Math.min(segmentElements, codec?.maxSegment ?? maxSegment(dtype)),
+      emit: (peer, frame) =>
+        this.windows.send(peer, frame.byteLength, () => env.transmit(peer, frame, this.#countSent)),
+      onfailure: (error) => env.crash(error),
+      ondone: () => {
+        this.#isThrough = true;
+        env.onthrough();
+      },
+      onturn: (peer) => {
+        if (takesTurns(descriptor)) this.#makeReady(peer);
+      },
+      now: () => clock.now(),
+    });
+    this.windows = new SendWindows(this.data);
+    this.#agreement = createAgreement(descriptor, rank, ranks.length);
+    this.call = call;
+    const scheduledAt = clock.now();
+    this.record = recorder.add(
+      {
+        group,
+        kind: 'collective',
+        seq,
+        op: opName(descriptor.op),
+        dtype: dtype.name,
+        algorithm: algorithmName(descriptor.algorithm),
+        count: descriptor.count,
+        call,
+      },
+      scheduledAt,
+    );
+    this.#finish = () => env.complete(issue.trace?.(this.data, scheduledAt) ?? null);
+    this.#cancelDeadline = clock.after(timeoutMs, () => env.onexpire());
+  }
+
+  /** Whether this rank is through with the op and all ranks are known to have called it. */
+  get isSettled(): boolean {
+    return this.#isThrough && this.#agreement.isReached;
+  }
+
+  /** Allows other ranks to send, and announces the call to them. */
+  launch(): void {
+    this.isLaunched = true;
+    this.record.state = 'started';
+    this.record.startedAt = this.#env.clock.now();
+    if (!takesTurns(this.data.descriptor)) for (const peer of this.data.peers) this.#makeReady(peer);
+    this.announceCalls();
+  }
+
+  /** Whether a frame belongs to the op as this rank has called it. */
+  matches(header: FrameHeader, from: number): boolean {
+    return isSameOp(header, this.data.descriptor) && this.data.expects(header, from);
+  }
+
+  /** @throws ProtocolError where a DATA frame is out of place. */
+  receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    if (header.kind === FrameKind.CALL) this.#agreement.receive(header.step, from);
+    else if (header.kind === FrameKind.READY) this.windows.open(from);
+    else if (header.kind === FrameKind.DATA) this.data.receive(header, frame, from);
+  }
+
+  /** Announces that this rank has called the op, and the ranks known to have called it. */
+  announceCalls(): void {
+    // All-to-all: only once the sizes that all others send are known to be those this rank expects.
+    if (!this.data.isAgreed) return;
+    for (const { to, step } of this.#agreement.takeCalls()) this.#announce(FrameKind.CALL, to, step);
+  }
+
+  /** Resolves the work. @throws where its result cannot be created. */
+  complete(): void {
+    this.#finish();
+    this.#end('completed');
+  }
+
+  /** Rejects the work. */
+  fail(error: Error): void {
+    this.#end('failed');
+    this.#env.work.fail(error);
+  }
+
+  #end(state: 'completed' | 'failed'): void {
+    this.#cancelDeadline();
+    this.record.state = state;
+    this.record.endedAt = this.#env.clock.now();
+  }
+
+  /** Allows a rank to send more than its eager bytes. */
+  #makeReady(peer: number): void {
+    if (this.data.bytes('receive', peer) > EAGER_BYTES) this.#announce(FrameKind.READY, peer);
+  }
+
+  #announce(kind: FrameKind, to: number, step = 0): void {
+    const { group, generation, transmit, crash } = this.#env;
+    const header = { ...emptyHeader(kind, generation), ...this.data.descriptor, group, seq: this.seq, step };
+    const sent = transmit(to, createFrame(header, 0), this.#countSent);
+    sent.catch((error: unknown) => crash(error));
+  }
+
+  readonly #countSent = (bytes: number): void => {
+    this.#env.work.sent(bytes);
+    this.record.bytesSent += bytes;
+  };
+}
+
+/**
+ * Whether an op combines whole tensors of several ranks one after the other. Later ones must not
+ * pile up in the meantime.
+ */
+function takesTurns({ op }: OpDescriptor): boolean {
+  return op === OpCode.REDUCE;
+}

@@ -1,0 +1,41 @@
+/** Numbers of a group's collectives: the same on every rank, in order of the calls. */
+export class SequenceNumbers {
+  #next = 0;
+  /** Numbers of ops that will be issued once their sizes are known. */
+  readonly #reserved = new Set<number>();
+  /** The reserved number of the op that is being issued. */
+  #current: number | null = null;
+
+  /**
+   * Takes the next number for an op whose size is not known yet, so that the order stays that of
+   * the calls.
+   *
+   * @returns a function that issues the op under that number.
+   */
+  reserve(): <T>(issue: () => T) => T {
+    const seq = this.#next++;
+    this.#reserved.add(seq);
+    return (issue) => {
+      this.#current = seq;
+      try {
+        return issue();
+      } finally {
+        this.#current = null;
+      }
+    };
+  }
+
+  /** The number of the op that is being issued. */
+  take(): { seq: number; isReserved: boolean } {
+    const isReserved = this.#current !== null;
+    const seq = this.#current ?? this.#next++;
+    this.#reserved.delete(seq);
+    this.#current = null;
+    return { seq, isReserved };
+  }
+
+  /** Whether an op was issued under the number. */
+  isIssued(seq: number): boolean {
+    return seq < this.#next && !this.#reserved.has(seq);
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * Reads a pass's gradients from the GPU, bucket by bucket. A bucket is copied for reading as soon
+ * as back-propagation has recorded it.
+ */
+import type { Clock } from '../../util/clock.ts';
+import type { FlatLayout } from './buckets.ts';
+import { TensorReader, type Gradients, type Reading, type Tensor } from './flatten.ts';
+import type { GradientListener } from './tape.ts';
+
+/** A pass on its way from the GPU. */
+export interface BucketReads {
+  /** By bucket: resolves once it is read. */
+  buckets: Promise<void>[];
+  /** When the first bucket was read, milliseconds of the clock. */
+  firstAt: Promise<number>;
+  /** The loss; it is read after the last bucket. */
+  loss: Promise<number>;
+}
+
+export class GradientReads {
+  readonly #reader = new TensorReader();
+  readonly #clock: Clock;
+  /** Buckets of the current pass that are being copied while the rest is recorded. */
+  #early = new Map<number, Reading>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Begins a pass. The listener receives gradients as they become final and starts the copy of each
+   * complete bucket. The last bucket waits for {@link read}, because it is copied with the loss.
+   */
+  listen({ buckets }: FlatLayout): GradientListener {
+    this.#early = new Map();
+    const tensors: Tensor[] = [];
+    const bucketOf = new Map(
+      buckets.slice(0, -1).flatMap(({ slots }, bucket) => slots.map(({ parameter }) => [parameter, bucket] as const)),
+    );
+    const missing = buckets.map(({ slots }) => slots.length);
+    return (parameter, gradient) => {
+      const bucket = bucketOf.get(parameter);
+      if (bucket === undefined) return;
+      tensors[parameter] = gradient;
+      missing[bucket]! -= 1;
+      if (missing[bucket] === 0) this.#early.set(bucket, this.#start(buckets[bucket]!, bucket, tensors));
+    };
+  }
+
+  /**
+   * Reads each bucket of `computed` into its range of `into`.
+   *
+   * @param computed the pass; `null` reads nothing, and its loss is 0.
+   * @param add whether to add to the values of `into`.
+   */
+  read({ buckets }: FlatLayout, computed: Gradients | null, into: Float32Array, add: boolean): BucketReads {
+    const early = this.#early;
+    this.#early = new Map();
+    if (!computed) {
+      const firstAt = Promise.resolve(this.#clock.now());
+      return { buckets: buckets.map(() => Promise.resolve()), firstAt, loss: Promise.resolve(0) };
+    }
+    // All reads are queued at once. The GPU serves them in order, so the first arrives while others
+    // are computed or copied.
+    const readings = buckets.map((members, bucket) => {
+      const isLast = bucket === buckets.length - 1;
+      const rest = isLast ? [computed.value] : [];
+      return early.get(bucket) ?? this.#start(members, bucket, computed.gradients, ...rest);
+    });
+    const read = readings.map((reading, bucket) => {
+      const { start, end } = buckets[bucket]!;
+      return reading.into(into.subarray(start, end), { add });
+    });
+    const whole = read.map(async (one) => void (await one));
+    const firstAt = whole[0]!.then(() => this.#clock.now());
+    const loss = read.at(-1)!.then(([value]) => value!);
+    // They are awaited one after the other; a failure of a later one must not count as unhandled.
+    for (const promise of [...whole, firstAt, loss]) promise.catch(() => {});
+    return { buckets: whole, firstAt, loss };
+  }
+
+  dispose(): void {
+    this.#reader.dispose();
+  }
+
+  /** @param rest tensors read after the bucket's. */
+  #start(
+    { slots }: FlatLayout['buckets'][number],
+    bucket: number,
+    gradients: readonly Tensor[],
+    ...rest: Tensor[]
+  ): Reading {
+    return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
+  }
+}

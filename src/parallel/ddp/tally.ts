@@ -1,0 +1,52 @@
+/** The tally: a few numbers that ranks sum in the same message as the gradient. */
+
+export interface TallyValues {
+  /** Sum of the loss over this rank's samples, or its mean; see `average`. */
+  loss: number;
+  samples: number;
+  /** For each parameter, whether this rank used it. */
+  used: readonly boolean[];
+  flags: readonly number[];
+}
+
+const LOSS = 0;
+const SAMPLES = 1;
+const USES = 2;
+
+export class Tally {
+  /** Loss, samples, uses by parameter (if usage is tracked), flags. */
+  readonly values: Float32Array<ArrayBuffer>;
+  readonly #tracksUsage: boolean;
+
+  /** @param values as many elements as {@link Tally.size}. */
+  constructor(values: Float32Array<ArrayBuffer>, tracksUsage: boolean) {
+    this.values = values;
+    this.#tracksUsage = tracksUsage;
+  }
+
+  static size(parameters: number, tracksUsage: boolean, flags: number): number {
+    return USES + (tracksUsage ? parameters : 0) + flags;
+  }
+
+  set({ loss, samples, used, flags }: TallyValues): void {
+    this.values.set([loss, samples, ...(this.#tracksUsage ? used.map(Number) : []), ...flags]);
+  }
+
+  get loss(): number {
+    return this.values[LOSS]!;
+  }
+
+  get samples(): number {
+    return this.values[SAMPLES]!;
+  }
+
+  /** Whether any rank used a parameter, once the tally is summed; true if usage is not tracked. */
+  isUsed(parameter: number): boolean {
+    return !this.#tracksUsage || this.values[USES + parameter] !== 0;
+  }
+
+  /** The last `count` numbers. */
+  flags(count: number): Float32Array<ArrayBuffer> {
+    return this.values.subarray(this.values.length - count);
+  }
+}

@@ -1,0 +1,43 @@
+/** The divisor that turns a step's sums into averages. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { MismatchError } from '../../util/errors.ts';
+
+/** Sums are divided by `ranks` if it is set, otherwise by the samples of all ranks. */
+export interface Weighting {
+  ranks?: number;
+  /** Samples of all ranks, if the caller knows them; see `PassOptions`. */
+  totalSamples?: number;
+}
+
+/** Relative: the tally is a float32, and samples may be fractions. */
+const TOTAL_TOLERANCE = 1e-5;
+
+/** The divisor before anything is sent: from the caller, or counted by all ranks. */
+export async function divisorOf(
+  group: ProcessGroup,
+  samples: number,
+  { ranks, totalSamples }: Weighting,
+): Promise<number> {
+  const known = ranks ?? totalSamples;
+  if (known !== undefined) return known;
+  const [counted] = await group.allReduce(Float32Array.of(samples));
+  return counted!;
+}
+
+/**
+ * Aborts the group if this rank divided by a wrong total: other ranks may have divided by the right
+ * one.
+ *
+ * @throws MismatchError where `totalSamples` is not `counted`.
+ */
+export function checkTotal(group: ProcessGroup, counted: number, { totalSamples }: Weighting): void {
+  if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
+  const { rank, worldSize } = group;
+  const error = new MismatchError(
+    `All ranks together had ${counted} samples in this step, but totalSamples is ${totalSamples} on rank ${rank}. Pass the sum of ` +
+      '`samples` over all ranks, including those of noSync.',
+    { rank, worldSize, op: 'backward' },
+  );
+  group.abort(error);
+  throw error;
+}
