@@ -25,6 +25,7 @@ import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFor
 import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import type { Answerer } from '../inference/inspection.ts';
+import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../training/trainingLoop.ts';
 
@@ -127,6 +128,22 @@ async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor
     .map(({ parameter, offset, size: length }) => ({ parameter, values: flat.slice(offset, offset + length) }))
     .sort((a, b) => a.parameter - b.parameter)
     .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
+}
+
+/**
+ * The checkpoint or file that a command names for the room's first run; `null` if it names none.
+ *
+ * @throws (rejects) DataError if it cannot be read, or this browser has no such checkpoint.
+ */
+export async function readOriginOf(
+  command: Extract<EngineCommand, { type: 'create' | 'join' }>,
+  openCheckpoints: () => Promise<Pick<Checkpoints, 'load'>>,
+): Promise<Origin | null> {
+  if (command.type === 'create' && command.resume !== undefined) {
+    const checkpoint = await (await openCheckpoints()).load(command.resume);
+    return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+  }
+  return command.origin ? readOrigin(command.origin) : null;
 }
 
 /**

@@ -157,8 +157,8 @@ export interface RendezvousOptions {
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /** The others go on without this member for a while, and why. */
   onsuspended?: (message: string) => void;
-  /** The run is over; the member is still in the room. */
-  onended: (outcome: Ended['outcome'], message: string) => void;
+  /** Run `run` is over; the member is still in the room. */
+  onended: (outcome: Ended['outcome'], message: string, run: number) => void;
   /** The server refused a wish; nothing has changed. */
   onrefused: (error: Error) => void;
   /** The member is out of the room: refused, or the server is gone. */
@@ -271,7 +271,7 @@ export class Rendezvous {
         return this.#options.onspectatorupdate?.(message.update);
       case 'ended':
         // Who watches is in no generation, and its membership in no run that could end.
-        if (this.#isSpectator) return this.#options.onended(message.outcome, message.message);
+        if (this.#isSpectator) return this.#options.onended(message.outcome, message.message, message.run);
         return this.#dispatch(message);
       case 'prepare':
       case 'sync':
@@ -393,7 +393,7 @@ export class Rendezvous {
       case 'end':
         this.#pool.retain(new Set());
         this.#outcome = effect.message;
-        return this.#options.onended(effect.outcome, effect.message);
+        return this.#options.onended(effect.outcome, effect.message, this.#membership.run);
       default:
         effect satisfies never;
     }
