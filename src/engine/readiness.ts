@@ -53,7 +53,8 @@ export interface ReadinessState {
   readonly inspection: Inspection | null;
   readonly announcement: Announcement | null;
   /**
-   * Whether the run of {@link room} has ended here, and the server has not described the room since.
+   * Whether the run of {@link room} has ended here, and the server has not described the room
+   * since.
    */
   readonly isRunOver: boolean;
   /** Whether the lost GPU is being set up again. */

@@ -35,7 +35,7 @@ export class ChosenFiles {
     this.#options.emit({ type: 'preview', preview: null, problem: null });
   }
 
-  /** This tab's slices of the files that the job's ranks distribute; `null` if they distribute none. */
+  /** This tab's slices of the files that the job's ranks distribute; `null` without such files. */
   sharedOf({ data }: JobSpec): SharedFiles | null {
     if (data.kind !== 'shared') return null;
     if (!this.#shared?.isOf(data.files)) this.#shared = SharedFiles.awaited(data.files);
