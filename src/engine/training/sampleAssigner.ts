@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import type { RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
-import type { Ring } from '../../parallel/strategies/index.ts';
+import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
 
 export interface StepAssignment {
   /**
@@ -17,7 +17,7 @@ export interface StepAssignment {
 }
 
 /** What a rank holds of a step that was not applied. */
-export type GradientStore = Pick<Ring, 'heldSamples' | 'drop'>;
+export type GradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
 
 export interface SampleAssignerOptions {
   /** The run's first world. */

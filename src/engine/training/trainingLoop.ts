@@ -26,8 +26,8 @@ import {
 } from '../../parallel/recovery/progress.ts';
 import {
   createStrategy,
-  Ring,
   type Arrival,
+  type ElasticStrategy,
   type RingState,
   type StepReport,
 } from '../../parallel/strategies/index.ts';
@@ -205,7 +205,7 @@ export class TrainingLoop {
       await emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
       if (from === 'model') {
-        run.#ring('begun with a file');
+        run.#elastic('begun with a file');
         run.#load(await run.snapshot());
       } else if (from) run.#load(from);
       return run;
@@ -241,7 +241,7 @@ export class TrainingLoop {
    */
   async snapshot(): Promise<RunState> {
     const progress = structuredClone(this.#progress);
-    return { progress, ring: await this.#ring('saved').snapshot() };
+    return { progress, ring: await this.#elastic('saved').snapshot() };
   }
 
   /**
@@ -269,17 +269,17 @@ export class TrainingLoop {
     }
     const assigner = await this.#shareData(group);
     let arrivals: Arrival<Note>[] = [];
-    if (strategy instanceof Ring) {
-      strategy.rollBack();
+    if (strategy.elastic === null) await strategy.attach(group);
+    else {
+      const { elastic } = strategy;
+      elastic.rollBack();
       const { samples, comparison } = this.#due;
       const isDue = samples > 0 || comparison;
-      const retained = assigner.retainedGradient(strategy);
-      arrivals = await strategy.attach(group, this.#progress, { retained, isDue });
+      const retained = assigner.retainedGradient(elastic);
+      arrivals = await elastic.attach(group, this.#progress, { retained, isDue });
       this.#assignment = this.#isThrough
         ? null
-        : assigner.reassign(this.#progress.position, strategy, currentGradients(arrivals));
-    } else {
-      await strategy.attach(group);
+        : assigner.reassign(this.#progress.position, elastic, currentGradients(arrivals));
     }
     this.#world = world;
     this.#figures.enter(group);
@@ -293,7 +293,7 @@ export class TrainingLoop {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
       progress.evaluateEvery = testInterval(this.#samples, plan, assigner.stepSamples, steps);
     }
-    if (this.#isRangeTest && progress.step === 0) this.#untrained = await this.#ring('tested').snapshot();
+    if (this.#isRangeTest && progress.step === 0) this.#untrained = await this.#elastic('tested').snapshot();
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
     await this.#tellModel();
     return { step: progress.step, stateHash: this.stateHash() };
@@ -338,9 +338,8 @@ export class TrainingLoop {
 
   /** How gradients travel now. */
   get #codec(): JobCodec {
-    if (this.#strategy instanceof Ring) return this.#strategy.codec;
     const { codec } = this.#options.plan;
-    return codec === 'auto' ? 'fp32' : codec;
+    return this.#strategy.elastic?.codec ?? (codec === 'auto' ? 'fp32' : codec);
   }
 
   /** Whether it looks for a rate, and not for a model. */
@@ -382,15 +381,15 @@ export class TrainingLoop {
   }
 
   /** @throws UsageError for a strategy that is not elastic. */
-  #ring(done: string): Ring {
-    if (this.#strategy instanceof Ring) return this.#strategy;
+  #elastic(done: string): ElasticStrategy {
+    if (this.#strategy.elastic) return this.#strategy.elastic;
     throw new UsageError(
       `A run by the strategy ${this.#options.plan.strategy} cannot be ${done}, as ranks have state of their own: choose ddp.`,
     );
   }
 
   #load({ progress, ring }: RunState): void {
-    this.#ring('gone on with').load(ring);
+    this.#elastic('gone on with').load(ring);
     Object.assign(this.#progress, structuredClone(progress));
     this.#trainedMs = progress.trainedMs;
     // What was still to be done then is not known: it changes nothing to do it again.
@@ -400,7 +399,7 @@ export class TrainingLoop {
   /** Sees to it that samples can be dealt out. */
   async #shareData(group: ProcessGroup): Promise<SampleAssigner> {
     const { plan, task } = this.#options;
-    const isFresh = !(this.#strategy instanceof Ring) || this.#strategy.isFresh;
+    const isFresh = this.#strategy.elastic?.isFresh ?? true;
     const { samples, train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh });
     this.#samples = { train, test };
     if (this.#sampleAssigner) this.#sampleAssigner.enter(group, samples);
@@ -486,15 +485,16 @@ export class TrainingLoop {
   async #learn({ window, indices, microBatches: rounds }: StepAssignment): Promise<StepReport> {
     const { task, plan } = this.#options;
     const strategy = this.#strategy;
-    const todo = indices.slice(strategy instanceof Ring ? strategy.heldSamples : 0);
+    const todo = indices.slice(strategy.elastic?.heldSamples ?? 0);
     const batches = Array.from({ length: rounds }, (_, i) =>
       todo.subarray(i * plan.batchSize, (i + 1) * plan.batchSize),
     );
     const last = batches.pop()!;
     const { step } = this.#progress;
-    if (strategy instanceof Ring) {
+    const { elastic } = strategy;
+    if (elastic) {
       for (const batch of batches) {
-        await task.withBatch(batch, (pass) => strategy.accumulate(pass, optionsOf(batch)), step);
+        await task.withBatch(batch, (pass) => elastic.accumulate(pass, optionsOf(batch)), step);
       }
     }
     const take = (pass: Pass): Promise<StepReport> =>
@@ -538,7 +538,7 @@ export class TrainingLoop {
     const last = this.#progress.step - 1;
     await this.#losses.collect(this.#here.group, this.#progress.losses);
     if (samples > 0) await this.#evaluate(last, samples);
-    if (this.#isRangeTest && this.#isOver) await this.#ring('tested').restore(this.#untrained);
+    if (this.#isRangeTest && this.#isOver) await this.#elastic('tested').restore(this.#untrained);
     // A test may end the run.
     if (comparison || this.#isOver) await this.#compare(last);
     this.#due = NO_DUTIES;

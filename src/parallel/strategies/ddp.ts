@@ -24,7 +24,7 @@ import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recover
 import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
 import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
-import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Applied, ElasticStrategy, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 /**
  * Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does in the
@@ -71,6 +71,7 @@ export interface Arrival<Note> extends PeerState {
 }
 
 export class Ddp implements Strategy {
+  readonly elastic: ElasticStrategy = this;
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;

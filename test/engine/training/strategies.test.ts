@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { createStrategy, Ring, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
+import { createStrategy, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { STRATEGY_NAMES } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -41,7 +41,7 @@ async function makeStrategy(
       createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
     },
   );
-  if (made instanceof Ring) await made.attach(group, startOfRun(), null);
+  if (made.elastic) await made.elastic.attach(group, startOfRun(), null);
   else await made.attach(group);
   return made;
 }
