@@ -27,7 +27,7 @@ import { TextGenerator } from '../inference/textGenerator.ts';
 import type { Answerer } from '../inference/inspection.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
-import type { RunState } from '../training/trainingLoop.ts';
+import type { RunState } from '../training/runState.ts';
 
 /** A model's weights as they were after a step. */
 export interface ModelCopy {

@@ -23,8 +23,8 @@ import type { whileAlone } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from './checkpointBarrier.ts';
 import { RunParticipant, type CarryOver } from './runParticipant.ts';
-import { SlowLink } from './slowLink.ts';
-import type { RunState } from './trainingLoop.ts';
+import { SlowLink } from './telemetry/slowLink.ts';
+import type { RunState } from './runState.ts';
 
 /** The device of a lesson, which every tab has. */
 const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };

@@ -20,7 +20,7 @@ import type { OpenedDevice } from '../device/device.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
-import { OwnShard } from './ownShard.ts';
+import { OwnShard } from './data/ownShard.ts';
 import type { StateReport } from '../membership/membership.ts';
 import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
 import type { Generation } from '../membership/rendezvous.ts';
@@ -28,7 +28,8 @@ import { startReplicas, type Replicas } from './replicas.ts';
 import { SampleTexts } from '../inference/sampleTexts.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
-import { TrainingLoop, type RunState } from './trainingLoop.ts';
+import type { RunState } from './runState.ts';
+import { TrainingLoop } from './trainingLoop.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**

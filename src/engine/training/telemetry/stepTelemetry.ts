@@ -3,16 +3,16 @@
  * all ranks now and then, on the others. Keeps the last few for the flight recorder. Nothing here
  * changes what is computed.
  */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { StepReport } from '../../parallel/strategies/index.ts';
-import type { EdgeReport, EngineEvent, RankStatistics, RankTelemetry } from '../../protocol/events.ts';
-import type { StepLane, StepTimes, RecordedTrace } from '../../protocol/stepTrace.ts';
-import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { ClockComparison, type Span } from '../../telemetry/clocks.ts';
-import { median } from '../../util/statistics.ts';
-import { exposedWait, laneOf } from '../../telemetry/stepLane.ts';
-import type { Clock } from '../../util/clock.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { rightOf } from '../../../collectives/plans/ringPlan.ts';
+import type { StepReport } from '../../../parallel/strategies/index.ts';
+import type { EdgeReport, EngineEvent, RankStatistics, RankTelemetry } from '../../../protocol/events.ts';
+import type { StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
+import type { FlightRecording } from '../../../protocol/flightRecording.ts';
+import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';
+import { median } from '../../../util/statistics.ts';
+import { exposedWait, laneOf } from '../../../telemetry/stepLane.ts';
+import type { Clock } from '../../../util/clock.ts';
 import { exchangeTelemetry, TOLD_STEPS, type Told } from './telemetryExchange.ts';
 
 /**

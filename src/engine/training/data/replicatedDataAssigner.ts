@@ -1,7 +1,7 @@
 /** Deals out samples that every rank has: what one did not get to is any other's to do. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../parallel/data/cursor.ts';
-import { assignSamples, type RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
+import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
 /** A part that was assigned to this rank. */

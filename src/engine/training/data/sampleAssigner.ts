@@ -1,8 +1,8 @@
 /** A rank's part of the next step, and who deals it out. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../parallel/data/cursor.ts';
-import type { RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
-import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import type { RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
+import type { ElasticStrategy } from '../../../parallel/strategies/index.ts';
 
 export interface StepAssignment {
   /**
