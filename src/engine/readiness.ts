@@ -11,7 +11,7 @@ import type { Device, ServerMessage } from '../protocol/control.ts';
 import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
 import { demandsOf, hasPreview } from '../spec/preview.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
-import type { RendezvousOptions } from './membership/rendezvous.ts';
+import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
 /** Losses of the GPU that a tab recovers from in one run; it gives up at the next one. */
 const MAX_RECOVERIES = 3;

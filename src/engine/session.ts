@@ -9,7 +9,8 @@ import { ChosenFiles } from './files/chosenFiles.ts';
 import { readOriginOf, type Origin } from './files/modelFiles.ts';
 import { ModelQueries } from './inference/modelQueries.ts';
 import { openingOf } from './membership/opening.ts';
-import { Rendezvous, type RendezvousOptions } from './membership/rendezvous.ts';
+import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
+import { Rendezvous } from './membership/rendezvous.ts';
 import {
   advance,
   NOT_READY,

@@ -20,7 +20,7 @@ import { hashState } from '../../util/hash.ts';
 import { drawNumbers, enter, follow } from './lessonRound.ts';
 import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
-import type { Generation } from '../membership/rendezvous.ts';
+import type { Generation } from '../membership/generation.ts';
 
 /** Deadline of what waits for a person: none. */
 const FOREVER_MS = Infinity;

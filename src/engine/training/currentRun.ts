@@ -15,7 +15,7 @@ import type { OpenRun, Origin, TrainedModel } from '../files/modelFiles.ts';
 import { SyncReports } from '../files/syncReports.ts';
 import { LessonRun } from '../lesson/lesson.ts';
 import type { StateReport } from '../membership/membership.ts';
-import type { Generation } from '../membership/rendezvous.ts';
+import type { Generation } from '../membership/generation.ts';
 import type { RoomMessage } from '../readiness.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';

@@ -2,10 +2,8 @@
  * One tab's part in one run, over all of its generations: its data, its model, and the group it
  * trains with at present.
  */
-import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
-import type { KeptModel } from '../../jobs/index.ts';
-import { checkFacts, fitWeights, type WeightsFile } from '../../jobs/weights/index.ts';
+import { checkFacts, type WeightsFile } from '../../jobs/weights/index.ts';
 import type { EngineEvent, RunResult, WrittenSample } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../../spec/job.ts';
@@ -14,7 +12,7 @@ import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
-import { asError, UsageError } from '../../util/errors.ts';
+import { asError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
@@ -22,9 +20,11 @@ import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { OwnShard } from './data/ownShard.ts';
 import type { StateReport } from '../membership/membership.ts';
+import { setWeights } from '../files/modelWeights.ts';
 import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
-import type { Generation } from '../membership/rendezvous.ts';
-import { startReplicas, type Replicas } from './replicas.ts';
+import type { Generation } from '../membership/generation.ts';
+import type { Replicas } from './replicas.ts';
+import { worldOf } from './trainingWorld.ts';
 import { SampleTexts } from '../inference/sampleTexts.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
@@ -195,7 +195,8 @@ export class RunParticipant {
   async enter(generation: Generation): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
-    const world = this.#worldOf(generation);
+    const { world, replicas } = worldOf(generation, this.#options);
+    this.#replicas = replicas;
     const { rank, worldSize, localRank, localWorldSize, members, parted, mesh, links, signal } = world;
     emit({
       type: 'generation',
@@ -391,30 +392,6 @@ export class RunParticipant {
     this.#replicas = null;
   }
 
-  /** The room's ranks; by `data-parallel` this tab's own replicas. */
-  #worldOf(generation: Generation): Omit<Generation, 'generation' | 'run' | 'job'> {
-    const { job, files, baseUrl } = this.#options;
-    if (job.strategy !== 'data-parallel') return generation;
-    if (generation.worldSize > 1) {
-      throw new UsageError(
-        `The strategy data-parallel runs in one tab, and this room has ${generation.worldSize}: choose ddp for several tabs.`,
-      );
-    }
-    const lost = new AbortController();
-    this.#replicas = startReplicas(
-      { worldSize: job.replicas, generation: generation.generation, job, files, baseUrl },
-      (error) => lost.abort(error),
-    );
-    const [self] = generation.members;
-    return {
-      ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
-      members: Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` })),
-      parted: [],
-      ...{ mesh: this.#replicas.mesh, links: this.#replicas.links },
-      signal: AbortSignal.any([generation.signal, lost.signal]),
-    };
-  }
-
   async #tellLinks(links: Generation['links']): Promise<void> {
     for (const [peerRank, link] of links) {
       const { route, roundTripMs } = await link.describe();
@@ -428,18 +405,7 @@ function free({ task, trainingLoop: trainingRun }: Built): void {
   task.dispose();
 }
 
-/** The meaning of its samples; `null` where the job defines it. */
+/** The meaning of the task's samples; `null` if the job defines it. */
 function factsOf({ learned }: JobTask): SampleFacts | null {
   return learned instanceof TextGenerator ? null : learned.facts;
-}
-
-/** @throws DataError where they are not of this model. */
-function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {
-  const shapes = variables.map(({ shape }) => shape);
-  const values = fitWeights(weights, { names, shapes, topology });
-  for (const [i, variable] of variables.entries()) {
-    const tensor = tf.tensor(values[i]!, variable.shape);
-    variable.assign(tensor);
-    tensor.dispose();
-  }
 }
