@@ -47,7 +47,7 @@ export interface TrainedModel extends Answerer {
 export interface OpenRun {
   snapshot(): Promise<RunState>;
   about: Omit<About, 'id'>;
-  /** Whose state it is: a part of the checkpoint's name. */
+  /** Member id of this tab: a part of the checkpoint's name. */
   member: string;
 }
 
@@ -62,8 +62,8 @@ const HEAD_BYTES = 32;
  * The event that answers `command`, with the state after the last step that was applied when this
  * is called.
  *
- * @param model `null`: there is none.
- * @param run `null`: none that could be gone on with.
+ * @param model `null` if there is no model.
+ * @param run `null` if there is no run to continue.
  */
 export async function exportModel(
   { id, format, which }: Extract<EngineCommand, { type: 'export' }>,

@@ -141,7 +141,7 @@ export class LessonRun {
     const world = this.#world!;
     this.#tell();
     const over = this.#carryOut(world);
-    // Whoever leads also hears the others, which ends with the group only.
+    // The leader also receives from the others, until the group ends.
     if (world.group.rank === this.#state!.leader) await Promise.race([over, this.#hearEdits(world)]);
     return over;
   }

@@ -67,7 +67,7 @@ export function joined(a: Duties, b: Duties): Duties {
 
 /** How well held-out samples are answered. */
 export interface Tested {
-  /** Of all ranks. */
+  /** Tested samples of all ranks. */
   samples: number;
   /** Mean. */
   loss: number;
@@ -75,7 +75,7 @@ export interface Tested {
   accuracy: number | null;
   /** What else is told. */
   metrics?: Metrics;
-  /** Of all held-out samples, where the task has few classes. */
+  /** Answers by class, for all held-out samples of a task with few classes. */
   confusion?: Confusion;
 }
 

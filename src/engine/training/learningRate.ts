@@ -7,7 +7,7 @@ import type { TrainingPlan } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 
 export class LearningRate {
-  /** Training time by rank 0's clock, including the step to come; see {@link Progress.trainedMs}. */
+  /** Training time by rank 0's clock, as `Progress.trainedMs` will be after the next step. */
   trainedMs = 0;
   readonly #plan: TrainingPlan;
   readonly #clock: Clock;

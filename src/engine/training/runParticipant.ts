@@ -40,11 +40,11 @@ export const SYNCING_TIMEOUT_MS = 105_000;
 /** The least deadline of a collective there, however much of that time has gone. */
 const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
-/** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */
+/** What a tab keeps of a run beside its state when its GPU is set up again. */
 export interface CarryOver {
   /** The model that tested best, where the job asks for it. */
   best: ModelCopy | null;
-  /** Of a language model. */
+  /** Texts that a language model has written. */
   samples: readonly WrittenSample[];
   /** What it began with: who has no state yet begins with it again. */
   weights: WeightsFile | null;
@@ -57,7 +57,7 @@ export interface RunParticipantOptions {
   /** Ranks that are expected: held-out samples are tested in batches that they share evenly. */
   worldSize: number;
   files: File[];
-  /** Of data that ranks hand on to each other: what this tab has of it. */
+  /** This tab's slices of the files that ranks distribute. */
   shared: SharedFiles | null;
   /** What relative data URLs are relative to. */
   baseUrl: string;
@@ -66,7 +66,7 @@ export interface RunParticipantOptions {
   emit: (event: EngineEvent) => void;
   /** A saved state to go on from. */
   from: RunState | null;
-  /** Of the same run, from before. */
+  /** What was kept of the same run when the GPU was lost. */
   carryOver: CarryOver | null;
   /** What the model begins with, where it goes on from nothing. */
   weights: WeightsFile | null;
@@ -78,7 +78,7 @@ export interface RunParticipantOptions {
 /** What it takes to train: once the data is here. */
 interface Built {
   task: JobTask;
-  /** Of a language model. */
+  /** Writes the texts of a language model. */
   samples: SampleTexts | null;
   trainingLoop: TrainingLoop;
 }
@@ -146,7 +146,7 @@ export class RunParticipant {
     return this.#hasState;
   }
 
-  /** Of the run's end. */
+  /** The result, once the run has ended. */
   get result(): RunResult | null {
     return this.#result;
   }
@@ -160,7 +160,7 @@ export class RunParticipant {
     return { best: this.#best, samples: [...samples], weights: this.#options.weights };
   }
 
-  /** Of the latest generation. */
+  /** World size of the latest generation. */
   get worldSize(): number {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }
@@ -218,7 +218,7 @@ export class RunParticipant {
     await this.#tellLinks(links);
     return this.#checked(async () => {
       const transport = await transportOf(group);
-      // Who has the data builds meanwhile, and its failure is heard below.
+      // A rank that has the data builds now; a failure is reported by the build below.
       this.prepareAhead().catch(() => {});
       await this.#fileDistribution?.run(group, members);
       // The server counts from then on.
@@ -275,8 +275,8 @@ export class RunParticipant {
   }
 
   /**
-   * A language model that is gone on with has tokens of its own, which who has only the text builds
-   * it anew by.
+   * A resumed language model keeps its own vocabulary; ranks that only have the text rebuild the
+   * model from it.
    */
   async #agreeOnTokens(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
@@ -289,7 +289,7 @@ export class RunParticipant {
     const first = told.findIndex(({ hasState }) => hasState);
     if (first === -1 || told.every((one) => one.hash === told[0]!.hash)) return;
     const theirs = await group.broadcastObject(vocabulary, group.ranks[first]!);
-    // Of two that have a state, one is refused by what they compare next.
+    // If two ranks with a state differ, the next comparison rejects one.
     if (this.#hasState || hash === told[first]!.hash) return;
     this.#vocabulary = theirs;
     this.#dropBuilt();
@@ -308,7 +308,7 @@ export class RunParticipant {
     this.#hasState = this.#options.weights !== null;
   }
 
-  /** What it takes to train, made once; anew where that failed. */
+  /** What it takes to train, made once, and again after a failure. */
   #build(): Promise<Built> {
     if (this.#building) return this.#building;
     const building: Promise<Built> = this.#make().then(

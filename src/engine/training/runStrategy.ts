@@ -13,7 +13,7 @@ const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
 export type RunStrategy = Awaited<ReturnType<typeof createStrategy>>;
 
-/** Resolves with the strategy and the optimizers that it has made, whose learning rate is scheduled. */
+/** Resolves with the strategy and the optimizers that it has made. */
 export async function createRunStrategy(
   plan: TrainingPlan,
   { task, clock, checkDevice }: { task: Task; clock: Clock; checkDevice: () => void },

@@ -106,8 +106,8 @@ export class TrainingLoop {
    *
    * @param from a state to continue from, of the same task and plan; `model`: the task's model is
    *   what all ranks begin with, whatever rank this is.
-   * @throws (rejects) UsageError if there is nothing to train, or for a state and a strategy that is
-   *   not elastic; MismatchError if the state is of another model.
+   * @throws (rejects) UsageError if there is nothing to train, or for a state and a strategy that
+   *   is not elastic; MismatchError if the state is of another model.
    */
   static async prepare({
     from = null,

@@ -7,9 +7,9 @@ import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignme
 /** A part that was assigned to this rank. */
 interface Assigned {
   window: SampleWindow;
-  /** Generation in which the window was first assigned out. */
+  /** Generation in which the window was first assigned. */
   assignedIn: number;
-  /** Of this rank's samples, their places in the window: first those that it holds. */
+  /** Places of this rank's samples in the window: first those that it holds. */
   positions: Uint32Array;
 }
 

@@ -33,7 +33,7 @@ export interface SampleAssignerOptions {
 export interface SampleAssigner {
   /** Another world. @param samples by rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
-  /** Of a step that nobody has tried. */
+  /** Assigns a step that no rank has begun. */
   assign(position: CursorPosition): StepAssignment;
   /** What this rank has of the last step that was dealt, where it was not applied. */
   retainedGradient(held: GradientStore): RetainedGradient | null;

@@ -41,7 +41,7 @@ export class RunStats {
     this.skipBytes();
   }
 
-  /** Of the steps since the last time. */
+  /** Statistics of the steps since the last call. */
   statistics(): Omit<RankStatistics, 'rank'> {
     const recent = this.#times.slice(this.#timesTold);
     this.#timesTold = this.#times.length;
@@ -57,7 +57,7 @@ export class RunStats {
     };
   }
 
-  /** Of the whole run. */
+  /** Step times of the whole run. */
   get stepMs(): RunResult['stepMs'] {
     const all = (pick: (ms: StepTimes) => number): number[] => this.#times.map(pick);
     return {

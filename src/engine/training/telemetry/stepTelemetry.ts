@@ -37,7 +37,7 @@ export class StepTelemetry {
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #comparison = new ClockComparison();
-  /** Of the last exchange in this world. */
+  /** The barrier of the last exchange in this world. */
   #span: Span | null = null;
   #edge: Told['right'] = null;
   /** Since the last exchange. */
@@ -50,7 +50,7 @@ export class StepTelemetry {
     this.#isHidden = isHidden;
   }
 
-  /** A world is entered: with other ranks, everything is compared anew. */
+  /** Enters a world: with other ranks, everything is compared again. */
   enter(group: ProcessGroup): void {
     this.#group = group;
     this.#comparison = new ClockComparison();
@@ -90,7 +90,7 @@ export class StepTelemetry {
   ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
-    // There is none to compare clocks by before the first exchange.
+    // Clocks cannot be compared before the first exchange.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const told = await exchangeTelemetry(
