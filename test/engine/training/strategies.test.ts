@@ -298,8 +298,8 @@ describe('strategies', () => {
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
-    // Of two ranks in one process, the other may be within a step or a test: the least is where it
-    // is within neither. What a step left behind would be in that, too.
+    // The other rank of this process may be within a step or a test: the least count is where it is
+    // in neither. It would include what a step left behind.
     expect(Math.min(...counts.slice(-20))).toBeLessThanOrEqual(Math.min(...counts.slice(2, 50)));
     expect(tf.memory().numTensors).toBe(before);
   });
