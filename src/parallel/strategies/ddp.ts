@@ -24,7 +24,7 @@ import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recover
 import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
 import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
-import type { Applied, ElasticStrategy, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 /**
  * Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does in the
@@ -70,8 +70,14 @@ export interface Arrival<Note> extends PeerState {
   note: Note;
 }
 
+/** The ability to continue in another group, with ranks that have come or gone. */
+export type ElasticStrategy = Pick<
+  Ddp,
+  'codec' | 'isFresh' | 'heldSamples' | 'drop' | 'rollBack' | 'accumulate' | 'attach' | 'snapshot' | 'load' | 'restore'
+>;
+
 export class Ddp implements Strategy {
-  readonly elastic: ElasticStrategy = this;
+  readonly elastic = this;
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;

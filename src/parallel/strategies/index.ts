@@ -11,7 +11,8 @@ import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
 export { Ddp as Ring, type Arrival, type DdpState as RingState } from './ddp.ts';
-export type { ElasticStrategy, StepReport } from './strategy.ts';
+export type { ElasticStrategy } from './ddp.ts';
+export type { StepReport } from './strategy.ts';
 
 /** `data-parallel` is a parameter server whose ranks share a page. */
 export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;

@@ -10,7 +10,6 @@ import type { BucketChoice, CodecChoice } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
-import type { Ddp } from './ddp.ts';
 
 export interface StepReport {
   /** Mean over `samples`. */
@@ -56,15 +55,12 @@ export interface StrategyOptions {
   checkGradients: () => void;
 }
 
-/** The ability to continue in another group, with ranks that have come or gone. */
-export type ElasticStrategy = Pick<
-  Ddp,
-  'codec' | 'isFresh' | 'heldSamples' | 'drop' | 'rollBack' | 'accumulate' | 'attach' | 'snapshot' | 'load' | 'restore'
->;
-
 export interface Strategy {
-  /** `null` if ranks have state of their own, which is lost when the group changes. */
-  readonly elastic: ElasticStrategy | null;
+  /**
+   * The strategy itself if it can continue in another group (see `ElasticStrategy`); `null` if
+   * ranks have state of their own, which is lost when the group changes.
+   */
+  readonly elastic: Strategy | null;
   /** Number of parameters. */
   readonly size: number;
   /** Bytes of what one exchange carries, whole and by bucket. */
