@@ -86,7 +86,7 @@ export class Trainer {
    * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must
    * call it with the same model and samples; each computes its share of every batch. With `shard`
    * samples are each tab's own. Every call goes through the samples in the same order, which the
-   * seed gives, with an optimizer made anew.
+   * seed gives, with a new optimizer.
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch,
    * {size})`, `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`,
@@ -177,7 +177,7 @@ export function worldOf(
 class CallbackTeller {
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
   #epoch = -1;
-  /** Of the epoch that is under way. */
+  /** Batches of the current epoch. */
   #batch = 0;
   #lossSum = 0;
   #samples = 0;

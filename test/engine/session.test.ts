@@ -251,6 +251,31 @@ describe('a run', () => {
     expect(bo.last('file-distribution')!.held).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
   });
 
+  test('distributes files that the host chose before its room was open', async () => {
+    const ada = world.tab('Ada');
+    ada.create({ job: parseJob({ ...JOB, data: { kind: 'shared', files: [] } }) });
+    await world.admitted(ada);
+    const bo = world.tab('Bo', NO_FILES);
+    bo.join(ada.room);
+    await world.counted([ada, bo]);
+    ada.command({ type: 'start' });
+    await world.finished([ada, bo]);
+    expectOneModel([ada, bo]);
+  });
+
+  test('ignores files that a guest chose for an earlier room', async () => {
+    const ada = world.tab('Ada');
+    ada.create({ job: parseJob({ ...JOB, data: { kind: 'shared', files: [] } }) });
+    await world.admitted(ada);
+    const bo = world.tab('Bo', tableOf(41));
+    bo.join(ada.room);
+    await world.counted([ada, bo]);
+    ada.command({ type: 'start' });
+    await world.finished([ada, bo]);
+    expectOneModel([ada, bo]);
+    expect(bo.all('failed')).toEqual([]);
+  });
+
   test('waits for what it is to be held for', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     tabs[0]!.command({ type: 'hold' });

@@ -4,7 +4,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
-import { TrainingLoop, type RunState } from '../../src/engine/training/trainingLoop.ts';
+import type { RunState } from '../../src/engine/training/runState.ts';
+import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { parsePlan, type JobSpec, type TrainingPlan } from '../../src/spec/job.ts';
 import { createMeshes } from '../../src/testing/index.ts';

@@ -5,9 +5,9 @@
  * thrown as {@link Violation}.
  */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { PartitionedDataAssigner } from '../../src/engine/training/partitionedDataAssigner.ts';
-import { ReplicatedDataAssigner } from '../../src/engine/training/replicatedDataAssigner.ts';
-import type { SampleAssigner, GradientStore, StepAssignment } from '../../src/engine/training/sampleAssigner.ts';
+import { PartitionedDataAssigner } from '../../src/engine/training/data/partitionedDataAssigner.ts';
+import { ReplicatedDataAssigner } from '../../src/engine/training/data/replicatedDataAssigner.ts';
+import type { SampleAssigner, GradientStore, StepAssignment } from '../../src/engine/training/data/sampleAssigner.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import { currentGradients, type RetainedGradient } from '../../src/parallel/recovery/sampleReassignment.ts';
 import { advance, isRunOver, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';

@@ -4,7 +4,7 @@
  * gradients: two are equal exactly if their histories are. The rules by which ranks go on with it
  * are production's.
  */
-import type { GradientStore } from '../../src/engine/training/sampleAssigner.ts';
+import type { GradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
 import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';

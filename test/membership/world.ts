@@ -25,8 +25,8 @@ import {
 import type { ClientMessage, Device, Nodes, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { ReplicatedDataAssigner } from '../../src/engine/training/replicatedDataAssigner.ts';
-import type { SampleAssigner, StepAssignment } from '../../src/engine/training/sampleAssigner.ts';
+import { ReplicatedDataAssigner } from '../../src/engine/training/data/replicatedDataAssigner.ts';
+import type { SampleAssigner, StepAssignment } from '../../src/engine/training/data/sampleAssigner.ts';
 import { currentGradients, type RetainedGradient } from '../../src/parallel/recovery/sampleReassignment.ts';
 import { electState, type ElectedState } from '../../src/parallel/recovery/stateElection.ts';
 import { PASS, Replica, takeOver } from './replica.ts';

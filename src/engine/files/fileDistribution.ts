@@ -22,7 +22,7 @@ interface FileDistributionOptions {
 
 export class FileDistribution {
   readonly #options: FileDistributionOptions;
-  /** Those who were seen to have all of it: their names, by member. */
+  /** Names of the members that were seen to have all of it, by member. */
   readonly #holders = new Map<string, string>();
 
   constructor(options: FileDistributionOptions) {

@@ -25,8 +25,9 @@ import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFor
 import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import type { Answerer } from '../inference/inspection.ts';
+import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
-import type { RunState } from '../training/trainingLoop.ts';
+import type { RunState } from '../training/runState.ts';
 
 /** A model's weights as they were after a step. */
 export interface ModelCopy {
@@ -46,7 +47,7 @@ export interface TrainedModel extends Answerer {
 export interface OpenRun {
   snapshot(): Promise<RunState>;
   about: Omit<About, 'id'>;
-  /** Whose state it is: a part of the checkpoint's name. */
+  /** Member id of this tab: a part of the checkpoint's name. */
   member: string;
 }
 
@@ -61,8 +62,8 @@ const HEAD_BYTES = 32;
  * The event that answers `command`, with the state after the last step that was applied when this
  * is called.
  *
- * @param model `null`: there is none.
- * @param run `null`: none that could be gone on with.
+ * @param model `null` if there is no model.
+ * @param run `null` if there is no run to continue.
  */
 export async function exportModel(
   { id, format, which }: Extract<EngineCommand, { type: 'export' }>,
@@ -127,6 +128,22 @@ async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor
     .map(({ parameter, offset, size: length }) => ({ parameter, values: flat.slice(offset, offset + length) }))
     .sort((a, b) => a.parameter - b.parameter)
     .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
+}
+
+/**
+ * The checkpoint or file that a command names for the room's first run; `null` if it names none.
+ *
+ * @throws (rejects) DataError if it cannot be read, or this browser has no such checkpoint.
+ */
+export async function readOriginOf(
+  command: Extract<EngineCommand, { type: 'create' | 'join' }>,
+  openCheckpoints: () => Promise<Pick<Checkpoints, 'load'>>,
+): Promise<Origin | null> {
+  if (command.type === 'create' && command.resume !== undefined) {
+    const checkpoint = await (await openCheckpoints()).load(command.resume);
+    return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+  }
+  return command.origin ? readOrigin(command.origin) : null;
 }
 
 /**

@@ -48,7 +48,7 @@ export class SharedFiles implements FileSlices {
     this.#parts = this.#places.map(() => null);
   }
 
-  /** Those of a job, of which this tab has nothing yet. */
+  /** The files of a job, of which this tab has no slices yet. */
   static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }

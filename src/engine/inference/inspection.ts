@@ -108,7 +108,7 @@ export class LearnedModel {
   }
 
   /**
-   * The probability of each class, or `null` where weights are no numbers.
+   * The probability of each class, or `null` if weights are NaN.
    *
    * @throws (rejects) DeviceError where the GPU is lost.
    */

@@ -12,7 +12,7 @@ export class SampleTexts {
   readonly #author: TextGenerator;
   readonly #emit: (event: EngineEvent) => void;
   readonly #written: WrittenSample[];
-  /** Of the last step. */
+  /** Loss of the last step. */
   #loss = 0;
 
   /** @param written what there is of the run already. */

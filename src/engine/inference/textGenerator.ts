@@ -15,7 +15,7 @@ const SAMPLE = 0;
 const ANSWER = 1;
 /** Tokens of a sample: a few lines. */
 const LENGTH = 160;
-/** Of samples that nobody asked for: lively, but not wild. */
+/** Temperature of samples that nobody asked for: lively, but not wild. */
 const USUAL_TEMPERATURE = 0.8;
 /** Milliseconds of writing without a pause, in which links are not served. */
 const STRETCH_MS = 20;
@@ -29,7 +29,7 @@ interface Request {
 }
 
 export class TextGenerator {
-  /** Of a bigram model on the held-out text, nats by character. */
+  /** Loss of a bigram model on the held-out text, nats per character. */
   readonly bigramLoss: number;
   /** What samples begin with. */
   readonly prompt: string;
@@ -70,7 +70,7 @@ export class TextGenerator {
   /**
    * The text behind the prompt; by the same weights the same each time. One request at a time.
    *
-   * @returns `null` where weights are no numbers.
+   * @returns `null` if weights are NaN.
    * @throws (rejects) DeviceError where the GPU is lost.
    */
   write(request: Request): Promise<string | null> {

@@ -20,7 +20,7 @@ import { hashState } from '../../util/hash.ts';
 import { drawNumbers, enter, follow } from './lessonRound.ts';
 import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
-import type { Generation } from '../membership/rendezvous.ts';
+import type { Generation } from '../membership/generation.ts';
 
 /** Deadline of what waits for a person: none. */
 const FOREVER_MS = Infinity;
@@ -141,7 +141,7 @@ export class LessonRun {
     const world = this.#world!;
     this.#tell();
     const over = this.#carryOut(world);
-    // Whoever leads also hears the others, which ends with the group only.
+    // The leader also receives from the others, until the group ends.
     if (world.group.rank === this.#state!.leader) await Promise.race([over, this.#hearEdits(world)]);
     return over;
   }

@@ -132,7 +132,7 @@ export function enter(before: LessonState | null, { members, leader, numbers: gi
   };
 }
 
-/** Those of `now` that are not in `members`, with their ranks there. */
+/** The members of `now` that are not in `members`, with their ranks there. */
 function missingFrom(members: LessonState['members'], now: LessonState['members']): { rank: number; name: string }[] {
   const ids = new Set(members.map(({ member }) => member));
   return now.flatMap(({ member, name }, rank) => (ids.has(member) ? [] : [{ rank, name }]));
@@ -151,7 +151,7 @@ export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 
   switch (order.type) {
     case 'edit': {
       const { rank, place, value } = order;
-      // Of a longer ring's, what this one has no place for.
+      // Numbers of a longer ring may have no place in this one.
       if (rank >= members.length || place >= numbersOf(members.length)) return before;
       const edited = numbers.with(rank, numbers[rank]!.with(place, value));
       return {

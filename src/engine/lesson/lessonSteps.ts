@@ -99,7 +99,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   await after;
 }
 
-/** Of float32. */
+/** Bytes of the moved float32 numbers. */
 function bytesOf(moves: readonly { start: number; end: number }[]): number {
   return moves.reduce((sum, { start, end }) => sum + (end - start) * Float32Array.BYTES_PER_ELEMENT, 0);
 }

@@ -260,7 +260,7 @@ function fail(
   const { linking, active } = state;
   if (linking?.generation === event.generation)
     return tell({ ...state, linking: { ...linking, report: event } }, event);
-  // Who has finished needs no neighbours; if others do, the server says so.
+  // A finished rank needs no neighbours; if others do, the server starts another generation.
   if (active?.generation !== event.generation || active.phase === 'STALLED' || active.phase === 'FINISHED')
     return stay(state);
   const stalled: Active = { ...active, phase: 'STALLED', report: event };

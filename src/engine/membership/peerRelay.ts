@@ -27,7 +27,7 @@ export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /** Not open yet. The page says when its connection is gone. */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
-  /** Of an open link, which says the rest over the port. */
+  /** Reply for an open link, which sends the rest over the port. */
   | { type: 'peer-port'; id: number; port: MessagePort }
   | { type: 'peer-description'; id: number; description: LinkDescription }
   | { type: 'peer-gone'; id: number; message: string };
@@ -189,7 +189,7 @@ export class PeerHost {
 
   async #describe(id: number): Promise<void> {
     const asked = this.#attempts.get(id)?.describe() ?? Promise.resolve(UNKNOWN_WAY);
-    // Of a connection that ends meanwhile there may be no statistics.
+    // A connection that ends in between may have no statistics.
     const description = await asked.catch(() => UNKNOWN_WAY);
     this.#reply({ type: 'peer-description', id, description }, []);
   }

@@ -1,37 +1,23 @@
 /**
- * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in
- * a generation, synchronised, running, and on to the next generation. What follows what is
- * `membership.ts`, a pure function; this carries it out. Who trains what is not its concern: it
- * hands each generation to `enter` and `train`.
- *
- * A lost connection to the server is made anew for as long as there is something to go on with: a
- * running ring needs no server. A tab that is not let in yet asks again for a while, too: its room
- * may be moving from one server process to another.
+ * A member's life as the signaling server orders it: admission, links to the neighbours of a
+ * generation, synchronization, training, and the next generation. The order is that of
+ * `membership.ts`, a pure function; this carries out its effects and passes each generation to
+ * `enter` and `train`. A lost connection to the server is made again while there is something to
+ * continue: a running ring needs no server.
  */
-import type { RankStatus } from '../../protocol/events.ts';
 import {
   PROTOCOL_VERSION,
   type ClientMessage,
   type IceServer,
-  type Refusal,
   type RosterEntry,
   type ServerMessage,
 } from '../../protocol/control.ts';
-import { isElastic, type JobSpec, type TransportName } from '../../spec/job.ts';
-import type { Mesh } from '../../collectives/mesh.ts';
-import { localRankOf, type LocalRank } from '../../protocol/seating.ts';
-import type { Link } from '../../transport/link.ts';
-import type { Clock } from '../../util/clock.ts';
-import {
-  asError,
-  PeerGoneError,
-  PeergradError,
-  RemovedError,
-  SignalingError,
-  TimeoutError,
-} from '../../util/errors.ts';
+import { isElastic } from '../../spec/job.ts';
+import { localRankOf } from '../../protocol/seating.ts';
+import { asError, PeerGoneError, PeergradError, RemovedError, SignalingError } from '../../util/errors.ts';
+import { failureEventOf } from './failureEvent.ts';
+import type { Generation } from './generation.ts';
 import { GenerationLinks } from './generationLinks.ts';
-import type { PeerConnector, TabConnector } from './linkAttempt.ts';
 import { LinkPool } from './linkPool.ts';
 import {
   advance,
@@ -43,18 +29,10 @@ import {
   type StateReport,
 } from './membership.ts';
 import { rankStateOf } from './rankState.ts';
-import { SignalingClient, type OpenSocket } from './signalingClient.ts';
-
-/**
- * How long a rank that lost a neighbour waits for the server to say who left before it reports the
- * loss itself: the server hears of a closed tab within milliseconds.
- */
-const VERDICT_GRACE_MS = 500;
-/**
- * How much longer a rank waits that has only been told of a loss or a deadline: the rank that found
- * it knows the link.
- */
-const HEARSAY_GRACE_MS = 500;
+import { Reconnection } from './reconnection.ts';
+import { isPassing } from './refusal.ts';
+import type { ClientRequest, RendezvousOptions } from './rendezvousOptions.ts';
+import { SignalingClient } from './signalingClient.ts';
 
 /**
  * How long links stay open after a run that no server ended: a slower neighbour may still need the
@@ -63,107 +41,11 @@ const HEARSAY_GRACE_MS = 500;
 const FAREWELL_MS = 2_000;
 
 /**
- * First wait before a lost connection to the server is made anew; each further one doubles, with as
- * much again at random.
- */
-const RETURN_MS = 250;
-const MAX_RETURN_MS = 4_000;
-/**
  * How long a server that took a connection may take to let a member in; several wait for each
  * other's word on a room.
  */
 const ADMISSION_MS = 15_000;
-/**
- * How long the server may be away from a member that does not train, or from a tab that asks to be
- * let in.
- */
-const AWAY_MS = 60_000;
-
-/** One generation as its trainer sees it. */
-export interface Generation extends LocalRank {
-  readonly generation: number;
-  /** Generations of one run share its number. */
-  readonly run: number;
-  readonly rank: number;
-  readonly worldSize: number;
-  /** In ring order: index is rank. */
-  readonly members: RosterEntry[];
-  /** Ranks that the order keeps apart, as the link between them was slow. */
-  readonly parted: readonly (readonly [number, number])[];
-  readonly job: JobSpec;
-  /** The links of this generation: to both ring neighbours, and to others on demand. */
-  readonly mesh: Mesh;
-  /** To the ring neighbours, by rank. */
-  readonly links: ReadonlyMap<number, Link>;
-  /** Aborted when the generation ends before its run did. */
-  readonly signal: AbortSignal;
-}
-
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
-
-type Ended = Extract<MembershipEffect, { type: 'end' }>;
-
-/**
- * What the user decided, what has become of this tab or its links, and what it tells of the run.
- */
-type ClientRequest = Extract<
-  ClientMessage,
-  {
-    type:
-      | 'ready'
-      | 'configure'
-      | 'start'
-      | 'pause'
-      | 'resume'
-      | 'stop'
-      | 'remove'
-      | 'lock'
-      | 'spectator-update'
-      | 'slow'
-      | 'syncing';
-  }
->;
-
-export interface RendezvousOptions {
-  server: string;
-  /** The first message; the browser's id is added to it. */
-  hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
-  connectPeer: PeerConnector;
-  connectTab: TabConnector;
-  /** By default as the room's job has it. */
-  transport?: TransportName;
-  clock: Clock;
-  /** A number from 0 up to 1, as Math.random. */
-  random: () => number;
-  openSocket: OpenSocket;
-  /** Resolves with the id that all tabs of this browser share. */
-  browserId: () => Promise<string>;
-  /** Also after a return, and where the server has let this tab in as somebody new. */
-  onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
-  /** The key that makes this tab a host has been renewed. */
-  onhostkey?: (room: string, hostKey: string) => void;
-  onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
-  onstate: (status: RankStatus) => void;
-  /** What rank 0 tells of the run: only those who watch hear it. */
-  onspectatorupdate?: (update: string) => void;
-  /**
-   * SYNCING: resolves with what this rank has once it has what the others have. Never before the
-   * last one has settled.
-   */
-  enter: (generation: Generation) => Promise<StateReport>;
-  /** RUNNING: resolves with the state after the last step. */
-  train: (generation: Generation) => Promise<StateReport>;
-  /** What a rejection of the two means for the others, where no rank that has gone is the cause. */
-  scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
-  /** The others go on without this member for a while, and why. */
-  onsuspended?: (message: string) => void;
-  /** The run is over; the member is still in the room. */
-  onended: (outcome: Ended['outcome'], message: string) => void;
-  /** The server refused a wish; nothing has changed. */
-  onrefused: (error: Error) => void;
-  /** The member is out of the room: refused, or the server is gone. */
-  onfatal: (error: Error) => void;
-}
 
 /** A generation whose links are made or being made. */
 interface Live {
@@ -184,6 +66,7 @@ export class Rendezvous {
   #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
+  readonly #reconnection: Reconnection;
   /** `enter` and `train` of one generation after the other. */
   #work: Promise<void> = Promise.resolve();
   /** The generation of which one of them is on. */
@@ -191,14 +74,11 @@ export class Rendezvous {
   #shown = '';
   /** How the last run ended, in a sentence. */
   #outcome: string | null = null;
-  /** When the server was lost; `null` while it is there. */
-  #lostAt: number | null = null;
-  #returns = 0;
-  #cancelReturn: () => void = () => {};
   #isOver = false;
 
   constructor(options: RendezvousOptions) {
     this.#options = options;
+    this.#reconnection = new Reconnection(options.clock, options.random);
     this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
   }
 
@@ -270,8 +150,8 @@ export class Rendezvous {
       case 'spectator-update':
         return this.#options.onspectatorupdate?.(message.update);
       case 'ended':
-        // Who watches is in no generation, and its membership in no run that could end.
-        if (this.#isSpectator) return this.#options.onended(message.outcome, message.message);
+        // A spectator is in no generation, so its membership knows of no run.
+        if (this.#isSpectator) return this.#options.onended(message.outcome, message.message, message.run);
         return this.#dispatch(message);
       case 'prepare':
       case 'sync':
@@ -291,8 +171,7 @@ export class Rendezvous {
   #onAdmitted(message: Extract<ServerMessage, { type: 'admitted' }>): void {
     this.#admission = message;
     this.#iceServers = message.iceServers;
-    this.#lostAt = null;
-    this.#returns = 0;
+    this.#reconnection.succeed();
     this.#client?.startHeartbeat(message.heartbeatMs);
     this.#dispatch({ type: 'admitted', member: message.member });
     this.#options.onadmitted(message);
@@ -308,48 +187,32 @@ export class Rendezvous {
     const RefusedError = code === 'removed' ? RemovedError : SignalingError;
     const error = new RefusedError(message, { room: this.#admission?.room });
     if (code === 'not-host' || code === 'not-now') return this.#options.onrefused(error);
-    if (!this.#isPassing(code)) return this.#fatal(error);
+    if (!isPassing(code, { isAdmitted: this.#admission !== null, isServerLost: this.#reconnection.isLost }))
+      return this.#fatal(error);
     // Its place is gone: as somebody new, then.
     if (code === 'not-member' && this.#admission !== null) this.#admission = { ...this.#admission, token: '' };
     this.#onServerLost(error);
   }
 
-  /** Whether a later try may be let in where this one was refused. */
-  #isPassing(code: Refusal): boolean {
-    if (code === 'server-closing') return true;
-    if (code === 'silent' || code === 'not-member') return this.#admission !== null;
-    // To a member that is in the room, `rate-limited` says that it sends too much.
-    if (this.#lostAt === null) return false;
-    if (code === 'rate-limited') return true;
-    if (this.#admission !== null) return false;
-    // A room that has lost its server is there again once the first of its members is back. A join
-    // whose answer was lost may still hold the rank, or the last place, until the server takes that
-    // member for gone.
-    return code === 'no-room' || code === 'mismatch' || code === 'room-full';
-  }
-
   /** The server is gone, or has closed this connection: tries to come back. */
   #onServerLost(error: Error): void {
-    if (this.#isOver || (this.#client === null && this.#lostAt !== null)) return;
+    if (this.#isOver || (this.#client === null && this.#reconnection.isLost)) return;
     this.#client?.close();
     this.#client = null;
     // A second `create` might open a second room.
     if (this.#admission === null && this.#options.hello.type === 'create') return this.#fatal(error);
-    this.#lostAt ??= this.#options.clock.now();
+    this.#reconnection.lose();
     this.#dispatch({ type: 'lost' });
-    this.#comeBackLater(error);
+    this.#reconnectLater(error);
   }
 
-  #comeBackLater(error: Error): void {
-    const { clock, random } = this.#options;
+  #reconnectLater(error: Error): void {
     const { active } = this.#membership;
     const trains = active?.phase === 'RUNNING' || active?.phase === 'SYNCING';
-    if (!trains && clock.now() - (this.#lostAt ?? 0) > AWAY_MS) return this.#fatal(error);
-    const wait = Math.min(MAX_RETURN_MS, RETURN_MS * 2 ** this.#returns++);
-    // Not all members of all rooms at the same moment.
-    this.#cancelReturn = clock.after(wait * (1 + random()), () => {
+    if (!trains && this.#reconnection.isOverdue) return this.#fatal(error);
+    this.#reconnection.schedule(() => {
       this.#connect(this.#hello()).catch((again: unknown) => {
-        if (!this.#isOver) this.#comeBackLater(asError(again));
+        if (!this.#isOver) this.#reconnectLater(asError(again));
       });
     });
   }
@@ -393,7 +256,7 @@ export class Rendezvous {
       case 'end':
         this.#pool.retain(new Set());
         this.#outcome = effect.message;
-        return this.#options.onended(effect.outcome, effect.message);
+        return this.#options.onended(effect.outcome, effect.message, this.#membership.run);
       default:
         effect satisfies never;
     }
@@ -478,24 +341,19 @@ export class Rendezvous {
     const live = this.#live.get(generation);
     if (!live) return;
     const { active } = this.#membership;
-    // Who has finished needs the others no more: they finish too, and close their links.
+    // A finished rank ignores closing peers: they are finishing too.
     if (active?.generation === generation && active.phase === 'FINISHED') return;
     const failure = asError(error);
     // A fixed world that is broken stays so, and nobody is there to say what follows.
     if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
-    const self = live.members.findIndex(({ member }) => member === this.#membership.member);
-    const { rank = self, missing = [] } = failure instanceof PeergradError ? failure.context : {};
-    const peers = missing.flatMap((other) => (other === self ? [] : (live.members[other]?.member ?? [])));
-    const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
-    const isHearsay = isAboutPeers && rank !== self;
-    const scope = isAboutPeers ? 'generation' : this.#options.scopeOf(error);
-    // While linking, time runs out of links.
-    const isLate = failure instanceof TimeoutError && this.#membership.linking?.generation !== generation;
-    const event: MembershipEvent =
-      isAboutPeers && !isHearsay && peers.length > 0
-        ? { type: isLate ? 'late' : 'broken', generation, peers }
-        : { type: 'failed', generation, message: failure.message.slice(0, 1000), scope };
-    const graceMs = (failure instanceof PeerGoneError ? VERDICT_GRACE_MS : 0) + (isHearsay ? HEARSAY_GRACE_MS : 0);
+    const isLinking = this.#membership.linking?.generation === generation;
+    const { event, graceMs } = failureEventOf(failure, {
+      generation,
+      members: live.members,
+      self: live.members.findIndex(({ member }) => member === this.#membership.member),
+      isLinking,
+      scopeOf: this.#options.scopeOf,
+    });
     if (graceMs === 0) return this.#dispatch(event);
     this.#options.clock.after(graceMs, () => {
       if (this.#live.has(generation)) this.#dispatch(event);
@@ -527,7 +385,7 @@ export class Rendezvous {
 
   #end(reason: Error, detail: string): void {
     this.#isOver = true;
-    this.#cancelReturn();
+    this.#reconnection.cancel();
     this.#client?.close();
     for (const generation of [...this.#live.keys()]) this.#drop(generation, reason);
     this.#pool.retain(new Set());

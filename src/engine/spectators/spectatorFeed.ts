@@ -14,20 +14,20 @@ import type { Clock } from '../../util/clock.ts';
  * all who watch.
  */
 const UPDATE_MS = 1_000;
-/** Milliseconds after which all is told anew, be it that somebody has missed something. */
+/** Milliseconds after which everything is sent again, as spectators may have missed a part. */
 const WHOLE_MS = 15_000;
 /** Kept of the whole run: a point for every few pixels of a small chart. */
 const MAX_STEPS = 128;
 const MAX_EVALUATIONS = 48;
 /** Steps a digest tells of those since the one before. */
 const STEPS_AT_ONCE = 16;
-/** Of a digest, for the curve: the ranks of a large world may fill it all. */
+/** Characters of an update for the curve: the ranks of a large world may fill the rest. */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
-/** Of each of these the newest counts. */
+/** Events of which only the newest counts. */
 type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
-/** Of which a digest holds the first ones that fit. */
+/** Their types; an update contains the first ones that fit. */
 const NEWEST = [
   'finished',
   'lesson',
@@ -70,7 +70,7 @@ export class SpectatorFeed {
     this.#options = options;
   }
 
-  /** Who watches, by their ids. */
+  /** Ids of the members that watch. */
   set audience(members: readonly string[]) {
     if (members.some((member) => !this.#spectators.has(member))) this.#wholeAt = null;
     this.#spectators = new Set(members);
@@ -174,7 +174,7 @@ function isNewest(event: EngineEvent): event is Newest {
   return NEWEST.some((type) => type === event.type);
 }
 
-/** Of a growing list at most so many, alike far apart, and the last. */
+/** At most so many evenly spaced items of a growing list, and the last. */
 class Thinned<T> {
   readonly #most: number;
   #every = 1;
@@ -206,7 +206,7 @@ function spread<T>(list: readonly T[], most: number): T[] {
   return Array.from({ length: most }, (_, i) => list[Math.ceil(((i + 1) * list.length) / most) - 1]!);
 }
 
-/** Empty for what is not fit to be told, such as a loss that is no number. */
+/** Empty for values that cannot be sent, such as a loss that is NaN. */
 function textOf(event: EngineEvent): string {
   const news: SpectatorEvent | null = spectatorEventOf(event);
   if (news === null) return '';

@@ -8,7 +8,7 @@ import type { Clock } from '../../util/clock.ts';
 import { messageOf } from '../../util/errors.ts';
 import { isSameRun, type Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
-import type { RunState } from '../training/trainingLoop.ts';
+import type { RunState } from '../training/runState.ts';
 
 /**
  * Least time between two checkpoints, milliseconds: so much training is lost at most, and a disk

@@ -1,13 +1,13 @@
 /**
  * Blobs by name in this browser's storage, each there as a whole or not at all: in its private file
- * system (OPFS), or in IndexedDB where there is none. Pages and their workers see the same.
+ * system (OPFS), or in IndexedDB if the browser lacks one. Pages and their workers see the same.
  */
 
 export type Medium = 'opfs' | 'indexeddb';
 
 export interface BlobStore {
   names(): Promise<string[]>;
-  /** `null` where there is none of that name. */
+  /** Resolves with `null` if there is no blob of that name. */
   read(name: string): Promise<Blob | null>;
   /** Replaces what has that name once all of `bytes` are stored. */
   write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;

@@ -2,7 +2,7 @@
 import type { Checkpoint, CheckpointMeta, StateArray } from '../../protocol/checkpoint.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { RunState } from '../training/trainingLoop.ts';
+import type { RunState } from '../training/runState.ts';
 
 /** What a checkpoint says beside the state. */
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;

@@ -11,7 +11,7 @@ const DROPOUT_WORD = 0xd209;
 interface DropoutOptions {
   seed: number;
   step: number;
-  /** Of the model's places where something is left out. */
+  /** Number of this dropout layer in the model. */
   place: number;
   /** Share that is left out. */
   rate: number;

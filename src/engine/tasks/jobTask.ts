@@ -36,9 +36,9 @@ const EVALUATION_BATCH = 256;
 /** What to do where ranks that have data of their own go by different things. */
 export const UNAGREED = 'it goes by other columns, classes or characters than theirs, so reload that tab';
 
-/** Of a task on data that only this rank has. */
+/** What a task needs to know if only this rank has its data. */
 export interface ShardTask {
-  /** Of what ranks have agreed on. */
+  /** Digest of the facts that ranks agreed on. */
   digest: string;
   /**
    * What is random, and drawn by sample, is drawn by this: its samples have the same numbers as

@@ -77,7 +77,7 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;
-  // Of a sample with several answers, as a sequence has, none is the sample's.
+  // A sample with several answers, such as a sequence, has no class of its own.
   const classes = classifies && shape.length === 2 ? confusedClasses(shape[1]!) : undefined;
   return {
     model,

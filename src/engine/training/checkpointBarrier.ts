@@ -14,7 +14,7 @@ export class CheckpointBarrier {
     this.#clock = clock;
   }
 
-  /** Another run, whose steps begin anew. */
+  /** Begins another run, whose steps are counted from 0 again. */
   reset(): void {
     this.#released = -1;
   }

@@ -1,10 +1,12 @@
 /** What comes after a step, once all ranks agree: testing held-out samples, and comparing ranks. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import { judge, type Progress } from '../../parallel/recovery/progress.ts';
 import type { Confusion } from '../../protocol/confusion.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/job.ts';
 import type { Metrics } from '../../spec/measures.ts';
+import type { Yielder } from '../../util/yielder.ts';
 import type { Task } from '../tasks/task.ts';
 
 /** Held-out samples within a pass: +- 1 point is enough for a curve. */
@@ -65,7 +67,7 @@ export function joined(a: Duties, b: Duties): Duties {
 
 /** How well held-out samples are answered. */
 export interface Tested {
-  /** Of all ranks. */
+  /** Tested samples of all ranks. */
   samples: number;
   /** Mean. */
   loss: number;
@@ -73,8 +75,50 @@ export interface Tested {
   accuracy: number | null;
   /** What else is told. */
   metrics?: Metrics;
-  /** Of all held-out samples, where the task has few classes. */
+  /** Answers by class, for all held-out samples of a task with few classes. */
   confusion?: Confusion;
+}
+
+interface HeldOutTestsOptions {
+  task: Task;
+  plan: TrainingPlan;
+  yielder: Yielder;
+  emit: (event: EngineEvent) => void | Promise<void>;
+  /** See `TrainingLoopOptions`. */
+  keepBest?: () => Promise<void>;
+}
+
+/** The tests on held-out samples of a run. */
+export class HeldOutTests {
+  readonly #options: HeldOutTestsOptions;
+  /** The latest test. */
+  #tested: Tested | null = null;
+
+  constructor(options: HeldOutTestsOptions) {
+    this.#options = options;
+  }
+
+  get tested(): Tested | null {
+    return this.#tested;
+  }
+
+  /**
+   * Tests at most `most` of the `held` samples of all ranks after a step, and takes the outcome
+   * into `progress`. Every rank must call it.
+   */
+  async run(group: ProcessGroup, progress: Progress, most: number, held: number): Promise<void> {
+    const { task, plan, emit, yielder, keepBest } = this.#options;
+    const step = progress.step - 1;
+    const report = async (done: number, share: number): Promise<void> => {
+      await emit({ type: 'testing', step, done, share });
+      await yielder.yieldIfDue();
+    };
+    this.#tested = await testHeldOut(group, task, Math.min(most, held), report, held);
+    if (plan.patience !== null && judge(progress, this.#tested.loss)) await keepBest?.();
+    const { confusion, ...tested } = this.#tested;
+    await emit({ type: 'evaluation', step, ...tested });
+    if (confusion) await emit({ type: 'confusion', step, ...confusion });
+  }
 }
 
 /**

@@ -2,10 +2,8 @@
  * One tab's part in one run, over all of its generations: its data, its model, and the group it
  * trains with at present.
  */
-import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
-import type { KeptModel } from '../../jobs/index.ts';
-import { checkFacts, fitWeights, type WeightsFile } from '../../jobs/weights/index.ts';
+import { checkFacts, type WeightsFile } from '../../jobs/weights/index.ts';
 import type { EngineEvent, RunResult, WrittenSample } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../../spec/job.ts';
@@ -14,21 +12,24 @@ import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
-import { asError, UsageError } from '../../util/errors.ts';
+import { asError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
-import { OwnShard } from './ownShard.ts';
+import { OwnShard } from './data/ownShard.ts';
 import type { StateReport } from '../membership/membership.ts';
+import { setWeights } from '../files/modelWeights.ts';
 import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
-import type { Generation } from '../membership/rendezvous.ts';
-import { startReplicas, type Replicas } from './replicas.ts';
+import type { Generation } from '../membership/generation.ts';
+import type { Replicas } from './replicas.ts';
+import { worldOf } from './trainingWorld.ts';
 import { SampleTexts } from '../inference/sampleTexts.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
-import { TrainingLoop, type RunState } from './trainingLoop.ts';
+import type { RunState } from './runState.ts';
+import { TrainingLoop } from './trainingLoop.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
@@ -39,11 +40,11 @@ export const SYNCING_TIMEOUT_MS = 105_000;
 /** The least deadline of a collective there, however much of that time has gone. */
 const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
-/** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */
+/** What a tab keeps of a run beside its state when its GPU is set up again. */
 export interface CarryOver {
   /** The model that tested best, where the job asks for it. */
   best: ModelCopy | null;
-  /** Of a language model. */
+  /** Texts that a language model has written. */
   samples: readonly WrittenSample[];
   /** What it began with: who has no state yet begins with it again. */
   weights: WeightsFile | null;
@@ -56,7 +57,7 @@ export interface RunParticipantOptions {
   /** Ranks that are expected: held-out samples are tested in batches that they share evenly. */
   worldSize: number;
   files: File[];
-  /** Of data that ranks hand on to each other: what this tab has of it. */
+  /** This tab's slices of the files that ranks distribute. */
   shared: SharedFiles | null;
   /** What relative data URLs are relative to. */
   baseUrl: string;
@@ -65,7 +66,7 @@ export interface RunParticipantOptions {
   emit: (event: EngineEvent) => void;
   /** A saved state to go on from. */
   from: RunState | null;
-  /** Of the same run, from before. */
+  /** What was kept of the same run when the GPU was lost. */
   carryOver: CarryOver | null;
   /** What the model begins with, where it goes on from nothing. */
   weights: WeightsFile | null;
@@ -77,7 +78,7 @@ export interface RunParticipantOptions {
 /** What it takes to train: once the data is here. */
 interface Built {
   task: JobTask;
-  /** Of a language model. */
+  /** Writes the texts of a language model. */
   samples: SampleTexts | null;
   trainingLoop: TrainingLoop;
 }
@@ -145,7 +146,7 @@ export class RunParticipant {
     return this.#hasState;
   }
 
-  /** Of the run's end. */
+  /** The result, once the run has ended. */
   get result(): RunResult | null {
     return this.#result;
   }
@@ -159,7 +160,7 @@ export class RunParticipant {
     return { best: this.#best, samples: [...samples], weights: this.#options.weights };
   }
 
-  /** Of the latest generation. */
+  /** World size of the latest generation. */
   get worldSize(): number {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }
@@ -194,7 +195,8 @@ export class RunParticipant {
   async enter(generation: Generation): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
-    const world = this.#worldOf(generation);
+    const { world, replicas } = worldOf(generation, this.#options);
+    this.#replicas = replicas;
     const { rank, worldSize, localRank, localWorldSize, members, parted, mesh, links, signal } = world;
     emit({
       type: 'generation',
@@ -216,7 +218,7 @@ export class RunParticipant {
     await this.#tellLinks(links);
     return this.#checked(async () => {
       const transport = await transportOf(group);
-      // Who has the data builds meanwhile, and its failure is heard below.
+      // A rank that has the data builds now; a failure is reported by the build below.
       this.prepareAhead().catch(() => {});
       await this.#fileDistribution?.run(group, members);
       // The server counts from then on.
@@ -273,8 +275,8 @@ export class RunParticipant {
   }
 
   /**
-   * A language model that is gone on with has tokens of its own, which who has only the text builds
-   * it anew by.
+   * A resumed language model keeps its own vocabulary; ranks that only have the text rebuild the
+   * model from it.
    */
   async #agreeOnTokens(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
@@ -287,7 +289,7 @@ export class RunParticipant {
     const first = told.findIndex(({ hasState }) => hasState);
     if (first === -1 || told.every((one) => one.hash === told[0]!.hash)) return;
     const theirs = await group.broadcastObject(vocabulary, group.ranks[first]!);
-    // Of two that have a state, one is refused by what they compare next.
+    // If two ranks with a state differ, the next comparison rejects one.
     if (this.#hasState || hash === told[first]!.hash) return;
     this.#vocabulary = theirs;
     this.#dropBuilt();
@@ -306,7 +308,7 @@ export class RunParticipant {
     this.#hasState = this.#options.weights !== null;
   }
 
-  /** What it takes to train, made once; anew where that failed. */
+  /** What it takes to train, made once, and again after a failure. */
   #build(): Promise<Built> {
     if (this.#building) return this.#building;
     const building: Promise<Built> = this.#make().then(
@@ -390,30 +392,6 @@ export class RunParticipant {
     this.#replicas = null;
   }
 
-  /** The room's ranks; by `data-parallel` this tab's own replicas. */
-  #worldOf(generation: Generation): Omit<Generation, 'generation' | 'run' | 'job'> {
-    const { job, files, baseUrl } = this.#options;
-    if (job.strategy !== 'data-parallel') return generation;
-    if (generation.worldSize > 1) {
-      throw new UsageError(
-        `The strategy data-parallel runs in one tab, and this room has ${generation.worldSize}: choose ddp for several tabs.`,
-      );
-    }
-    const lost = new AbortController();
-    this.#replicas = startReplicas(
-      { worldSize: job.replicas, generation: generation.generation, job, files, baseUrl },
-      (error) => lost.abort(error),
-    );
-    const [self] = generation.members;
-    return {
-      ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
-      members: Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` })),
-      parted: [],
-      ...{ mesh: this.#replicas.mesh, links: this.#replicas.links },
-      signal: AbortSignal.any([generation.signal, lost.signal]),
-    };
-  }
-
   async #tellLinks(links: Generation['links']): Promise<void> {
     for (const [peerRank, link] of links) {
       const { route, roundTripMs } = await link.describe();
@@ -427,18 +405,7 @@ function free({ task, trainingLoop: trainingRun }: Built): void {
   task.dispose();
 }
 
-/** The meaning of its samples; `null` where the job defines it. */
+/** The meaning of the task's samples; `null` if the job defines it. */
 function factsOf({ learned }: JobTask): SampleFacts | null {
   return learned instanceof TextGenerator ? null : learned.facts;
-}
-
-/** @throws DataError where they are not of this model. */
-function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {
-  const shapes = variables.map(({ shape }) => shape);
-  const values = fitWeights(weights, { names, shapes, topology });
-  for (const [i, variable] of variables.entries()) {
-    const tensor = tf.tensor(values[i]!, variable.shape);
-    variable.assign(tensor);
-    tensor.dispose();
-  }
 }

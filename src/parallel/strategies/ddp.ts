@@ -45,7 +45,14 @@ export interface AttachedRank<Note> extends PeerState {
   note: Note;
 }
 
+/** The ability to continue in another group, with ranks that have come or gone. */
+export type ElasticStrategy = Pick<
+  Ddp,
+  'codec' | 'isFresh' | 'heldSamples' | 'drop' | 'rollBack' | 'accumulate' | 'attach' | 'snapshot' | 'load' | 'restore'
+>;
+
 export class Ddp implements Strategy {
+  readonly elastic = this;
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;

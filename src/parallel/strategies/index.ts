@@ -10,7 +10,7 @@ import { Ddp } from './ddp.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ddp as Ring, type AttachedRank, type DdpState as RingState } from './ddp.ts';
+export { Ddp, type AttachedRank, type DdpState, type ElasticStrategy } from './ddp.ts';
 export type { StepReport } from './strategy.ts';
 
 /** `data-parallel` is a parameter server whose ranks are in one page. */

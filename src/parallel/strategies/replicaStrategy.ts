@@ -11,6 +11,7 @@ export interface Learned extends Pick<StepReport, 'loss' | 'samples'> {
 }
 
 export abstract class ReplicaStrategy<Options extends StrategyOptions = StrategyOptions> implements Strategy {
+  readonly elastic = null;
   protected readonly replica: Replica;
   protected readonly options: Options;
   #group: ProcessGroup;

@@ -53,6 +53,11 @@ export interface StrategyOptions {
 }
 
 export interface Strategy {
+  /**
+   * The strategy itself if it can continue in another group (see `ElasticStrategy`); `null` if
+   * ranks have state of their own, which is lost when the group changes.
+   */
+  readonly elastic: Strategy | null;
   /** Number of parameters. */
   readonly size: number;
   /** Bytes of one exchange, in total and by bucket. */

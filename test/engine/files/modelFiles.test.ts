@@ -181,7 +181,7 @@ test('the model that tested best is kept, and saved where it is asked for', asyn
   for (const one of [training, shorter]) one.dispose();
 });
 
-/** Of nobody. */
+/** No member. */
 const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
 test('without a model, or without a run, it is said what can be saved when', async () => {

@@ -166,7 +166,7 @@ describe('a lesson', () => {
     await all(pupils, ({ round }) => round.own[0]![3] === 4 && round.own[2]![3] === 5);
     lead(pupils, { type: 'steps', count: 1 });
     await all(pupils, ({ round }, { isMoving }) => round.steps.length === 1 && !isMoving);
-    // Of others' numbers nobody may decide: it is taken for its own.
+    // A rank cannot edit others' numbers: the edit applies to its own.
     pupils[1]!.run.order({ type: 'edit', rank: 0, place: 0, value: 77 });
     type(pupils[1]!, [7, 7, 7, 7], 1);
     await all(pupils, ({ numbers }) => numbers[1]![3] === 7);

@@ -5,7 +5,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
-import { Rendezvous, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
+import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
+import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import {
   PROTOCOL_VERSION,
   type ClientMessage,

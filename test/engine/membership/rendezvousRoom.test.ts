@@ -2,7 +2,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
-import { Rendezvous, type Generation, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
+import type { Generation } from '../../../src/engine/membership/generation.ts';
+import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
+import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION, type RosterEntry } from '../../../src/protocol/control.ts';
 import type { RankStatus } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';

@@ -4,7 +4,8 @@
  */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { Rendezvous, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
+import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
+import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import type { SignalingSocket } from '../../../src/engine/membership/signalingClient.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';

@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { Autosave, AUTOSAVE_MS } from '../../../src/engine/storage/autosave.ts';
 import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
-import type { RunState } from '../../../src/engine/training/trainingLoop.ts';
+import type { RunState } from '../../../src/engine/training/runState.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { StorageError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';

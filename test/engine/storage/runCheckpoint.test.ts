@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
-import type { RunState } from '../../../src/engine/training/trainingLoop.ts';
+import type { RunState } from '../../../src/engine/training/runState.ts';
 import { CheckpointMeta, type StateArray } from '../../../src/protocol/checkpoint.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { train } from '../train.ts';

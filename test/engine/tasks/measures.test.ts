@@ -58,7 +58,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
     const half = 1e-4;
     for (const i of outputs.keys()) {
       const moved = (by: number): number => byHand(outputs.map((value, k) => value + (k === i ? by : 0)));
-      // Of the one that is right, where sizes have a bend, too.
+      // The central difference is right at bends, too.
       expect(gradient[i]).toBeCloseTo((moved(half) - moved(-half)) / (2 * half), 3);
     }
     expect(gradient[4]! + 0).toBe(0);

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 
 const FIRST = 'the cat sat on the mat, and the dog in the fog. '.repeat(12);
-/** Of fewer characters: by its own vocabulary each would be another token. */
+/** A text of fewer characters: in its own vocabulary each would be another token. */
 const SECOND = 'a hot dog has no fat. '.repeat(20);
 
 const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>

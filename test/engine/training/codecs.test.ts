@@ -34,7 +34,7 @@ describe('a run', () => {
   const fields = { batchSize: 4, maxSteps: 12, hashEvery: 4, hidden: 16, learningRate: 0.01 };
   /** How far the loss may be from that of fp32 after twelve steps, of itself. */
   const TOLERANCE = { fp32: 0, fp16: 0.001, int8: 0.02, powersgd: 0.5 };
-  /** Of the bytes that fp32 sends, at most; a model so small has more framing than most. */
+  /** Largest share of the bytes that fp32 sends; a model so small has more framing than most. */
   const SHARE = { fp32: 1, fp16: 0.52, int8: 0.28, powersgd: 0.4 };
 
   test.each(ENCODED)(

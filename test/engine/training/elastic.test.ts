@@ -263,8 +263,8 @@ describe('a run', () => {
       const away: Member[] = [];
       const everyone = [...present];
       /**
-       * The steps that made a member's state. A step that was applied by nobody who stayed is taken
-       * anew.
+       * The steps that made a member's state. A step that no remaining member applied is taken
+       * again.
        */
       const histories = new Map<Member, Step[]>(present.map((member) => [member, []]));
       for (let generation = 0; ; generation++) {

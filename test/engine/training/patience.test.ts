@@ -8,7 +8,7 @@ import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Me
 const SAMPLES = 12;
 /** Never through by itself. Tests come after every pass: 2 steps of 3 ranks, 3 of 2. */
 const PLAN = { ...COUNTING_PLAN, epochs: 1000, hashEvery: 1000 };
-/** Of a step: what comes after them is the test, and what ranks tell after it. */
+/** Frames of a step: the test comes after them, and then the comparison of ranks. */
 const STEP_FRAMES = 12;
 
 beforeAll(async () => {

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 
 /**
- * Its loss falls as a weight grows with the rates, and is no number once that is above a half. A
+ * Its loss falls as a weight grows with the rates, and is NaN once that is above a half. A
  * buffer counts passes.
  */
 function taskThatBreaks(): Task {

@@ -16,7 +16,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Of `all` samples that are counted, those from `first` on, which no other rank has. */
+/** The samples from `first` on of `all`, which no other rank has. */
 function shardOf(all: number, first: number, samples: number): Task {
   const whole = createCountingTask({ samples: all });
   return {

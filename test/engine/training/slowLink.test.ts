@@ -1,7 +1,7 @@
 /** A ring with one slow link: who finds it, and how the run goes on in another order. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { SlowLink } from '../../../src/engine/training/slowLink.ts';
+import { SlowLink } from '../../../src/engine/training/telemetry/slowLink.ts';
 import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { createStrategy, Ring, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
+import { createStrategy, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { STRATEGY_NAMES } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -41,7 +41,7 @@ async function makeStrategy(
       createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
     },
   );
-  if (made instanceof Ring) await made.attach(group, startOfRun(), null);
+  if (made.elastic) await made.elastic.attach(group, startOfRun(), null);
   else await made.attach(group);
   return made;
 }
@@ -298,8 +298,8 @@ describe('strategies', () => {
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
-    // Of two ranks in one process, the other may be within a step or a test: the least is where it
-    // is within neither. What a step left behind would be in that, too.
+    // The other rank of this process may be within a step or a test: the least count is where it is
+    // in neither. It would include what a step left behind.
     expect(Math.min(...counts.slice(-20))).toBeLessThanOrEqual(Math.min(...counts.slice(2, 50)));
     expect(tf.memory().numTensors).toBe(before);
   });

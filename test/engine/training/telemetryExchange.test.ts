@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { exchangeTelemetry, type OwnTelemetry } from '../../../src/engine/training/telemetryExchange.ts';
+import { exchangeTelemetry, type OwnTelemetry } from '../../../src/engine/training/telemetry/telemetryExchange.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 
 const HASHES = ['0000000000000001', 'ffffffff00000000', '89abcdef01234567'];

@@ -2,9 +2,9 @@
  * Whether this rank's link to its right neighbour holds up the ring: found from what ranks tell
  * each other of chunks' times, and told to the server, which can choose another order.
  */
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { EngineEvent } from '../../protocol/events.ts';
-import { findStragglers } from '../../telemetry/stragglers.ts';
+import { rightOf } from '../../../collectives/plans/ringPlan.ts';
+import type { EngineEvent } from '../../../protocol/events.ts';
+import { findStragglers } from '../../../telemetry/stragglers.ts';
 
 /**
  * How many times as long as over the others a chunk has to take: another order costs all ranks a

@@ -1,8 +1,8 @@
 /** A rank's part of the next step, and who deals it out. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../parallel/data/cursor.ts';
-import type { RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
-import type { Ring } from '../../parallel/strategies/index.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import type { RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
+import type { ElasticStrategy } from '../../../parallel/strategies/index.ts';
 
 export interface StepAssignment {
   /**
@@ -17,7 +17,7 @@ export interface StepAssignment {
 }
 
 /** What a rank holds of a step that was not applied. */
-export type GradientStore = Pick<Ring, 'heldSamples' | 'drop'>;
+export type GradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
 
 export interface SampleAssignerOptions {
   /** The run's first world. */
@@ -33,7 +33,7 @@ export interface SampleAssignerOptions {
 export interface SampleAssigner {
   /** Another world. @param samples by rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
-  /** Of a step that nobody has tried. */
+  /** Assigns a step that no rank has begun. */
   assign(position: CursorPosition): StepAssignment;
   /** What this rank has of the last step that was dealt, where it was not applied. */
   retainedGradient(held: GradientStore): RetainedGradient | null;

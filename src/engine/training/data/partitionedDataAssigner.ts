@@ -1,7 +1,7 @@
 /** Deals out samples of which every rank has its own. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { CursorPosition } from '../../parallel/data/cursor.ts';
-import { ShardCursor } from '../../parallel/data/shardCursor.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import { ShardCursor } from '../../../parallel/data/shardCursor.ts';
 import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
 export class PartitionedDataAssigner implements SampleAssigner {

@@ -1,8 +1,8 @@
 /** Whether the ranks of a world have data that belong together, and how much each has. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { divergentRanks, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
-import { DataError } from '../../util/errors.ts';
-import type { Task } from '../tasks/task.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { divergentRanks, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
+import { DataError } from '../../../util/errors.ts';
+import type { Task } from '../../tasks/task.ts';
 
 interface ComparedData {
   /** Training samples by rank. */

@@ -3,16 +3,16 @@
  * all ranks now and then, on the others. Keeps the last few for the flight recorder. Nothing here
  * changes what is computed.
  */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { StepReport } from '../../parallel/strategies/index.ts';
-import type { EdgeReport, EngineEvent, RankStatistics, RankTelemetry } from '../../protocol/events.ts';
-import type { StepLane, StepTimes, RecordedTrace } from '../../protocol/stepTrace.ts';
-import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { ClockComparison, type Span } from '../../telemetry/clocks.ts';
-import { median } from '../../util/statistics.ts';
-import { exposedWait, laneOf } from '../../telemetry/stepLane.ts';
-import type { Clock } from '../../util/clock.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { rightOf } from '../../../collectives/plans/ringPlan.ts';
+import type { StepReport } from '../../../parallel/strategies/index.ts';
+import type { EdgeReport, EngineEvent, RankStatistics, RankTelemetry } from '../../../protocol/events.ts';
+import type { StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
+import type { FlightRecording } from '../../../protocol/flightRecording.ts';
+import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';
+import { median } from '../../../util/statistics.ts';
+import { exposedWait, laneOf } from '../../../telemetry/stepLane.ts';
+import type { Clock } from '../../../util/clock.ts';
 import { exchangeTelemetry, TOLD_STEPS, type Told } from './telemetryExchange.ts';
 
 /**
@@ -37,7 +37,7 @@ export class StepTelemetry {
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #comparison = new ClockComparison();
-  /** Of the last exchange in this world. */
+  /** The barrier of the last exchange in this world. */
   #span: Span | null = null;
   #edge: Told['right'] = null;
   /** Since the last exchange. */
@@ -50,7 +50,7 @@ export class StepTelemetry {
     this.#isHidden = isHidden;
   }
 
-  /** A world is entered: with other ranks, everything is compared anew. */
+  /** Enters a world: with other ranks, everything is compared again. */
   enter(group: ProcessGroup): void {
     this.#group = group;
     this.#comparison = new ClockComparison();
@@ -90,7 +90,7 @@ export class StepTelemetry {
   ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
-    // There is none to compare clocks by before the first exchange.
+    // Clocks cannot be compared before the first exchange.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const told = await exchangeTelemetry(

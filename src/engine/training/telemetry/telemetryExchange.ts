@@ -2,11 +2,11 @@
  * What ranks tell each other beside training: a digest of the state, statistics and telemetry, in
  * one all-gather. Integers below 2^53 are exact in float64.
  */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { EdgeReport, LinkRoute, RankStatistics } from '../../protocol/events.ts';
-import type { StepLane } from '../../protocol/stepTrace.ts';
-import type { Span } from '../../telemetry/clocks.ts';
-import { packLanes, unpackLanes } from '../../telemetry/stepLane.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { EdgeReport, LinkRoute, RankStatistics } from '../../../protocol/events.ts';
+import type { StepLane } from '../../../protocol/stepTrace.ts';
+import type { Span } from '../../../telemetry/clocks.ts';
+import { packLanes, unpackLanes } from '../../../telemetry/stepLane.ts';
 
 const FIELDS = [
   'computeMs',

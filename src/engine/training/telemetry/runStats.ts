@@ -1,9 +1,9 @@
 /** What a run counts and times on this rank, over all of its worlds. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { RankStatistics, RunResult } from '../../protocol/events.ts';
-import type { StepTimes } from '../../protocol/stepTrace.ts';
-import { median, quantile } from '../../util/statistics.ts';
-import { memoryBytes } from '../device/memory.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { RankStatistics, RunResult } from '../../../protocol/events.ts';
+import type { StepTimes } from '../../../protocol/stepTrace.ts';
+import { median, quantile } from '../../../util/statistics.ts';
+import { memoryBytes } from '../../device/memory.ts';
 
 export class RunStats {
   readonly #times: StepTimes[] = [];
@@ -41,7 +41,7 @@ export class RunStats {
     this.skipBytes();
   }
 
-  /** Of the steps since the last time. */
+  /** Statistics of the steps since the last call. */
   statistics(): Omit<RankStatistics, 'rank'> {
     const recent = this.#times.slice(this.#timesTold);
     this.#timesTold = this.#times.length;
@@ -57,7 +57,7 @@ export class RunStats {
     };
   }
 
-  /** Of the whole run. */
+  /** Step times of the whole run. */
   get stepMs(): RunResult['stepMs'] {
     const all = (pick: (ms: StepTimes) => number): number[] => this.#times.map(pick);
     return {

@@ -1,15 +1,15 @@
 /** Deals out samples that every rank has: what one did not get to is any other's to do. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../parallel/data/cursor.ts';
-import { assignSamples, type RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
+import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
 /** A part that was assigned to this rank. */
 interface Assigned {
   window: SampleWindow;
-  /** Generation in which the window was first assigned out. */
+  /** Generation in which the window was first assigned. */
   assignedIn: number;
-  /** Of this rank's samples, their places in the window: first those that it holds. */
+  /** Places of this rank's samples in the window: first those that it holds. */
   positions: Uint32Array;
 }
 

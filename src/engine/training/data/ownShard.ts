@@ -1,19 +1,19 @@
 /**
  * A tab's own data in a run whose ranks each have their own, and what they have agreed on of it.
  */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { agreeOn, openShard, type SampleShard, type TextShard } from '../../jobs/index.ts';
-import type { JobSpec } from '../../spec/job.ts';
-import type { ShardFacts } from '../../spec/dataFacts.ts';
-import type { Vocabulary } from '../../spec/vocabulary.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
-import { latestStates, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
-import { DataError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
-import { majority } from '../../util/majority.ts';
-import { mixSeed } from '../../util/rng.ts';
-import { createGptTask } from '../tasks/gptTask.ts';
-import { createJobTask, type JobTask } from '../tasks/jobTask.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { agreeOn, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
+import type { JobSpec } from '../../../spec/job.ts';
+import type { ShardFacts } from '../../../spec/dataFacts.ts';
+import type { Vocabulary } from '../../../spec/vocabulary.ts';
+import type { Progress } from '../../../parallel/recovery/progress.ts';
+import { latestStates, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
+import { DataError } from '../../../util/errors.ts';
+import { hashState } from '../../../util/hash.ts';
+import { majority } from '../../../util/majority.ts';
+import { mixSeed } from '../../../util/rng.ts';
+import { createGptTask } from '../../tasks/gptTask.ts';
+import { createJobTask, type JobTask } from '../../tasks/jobTask.ts';
 
 export class OwnShard {
   readonly #job: JobSpec;

@@ -1,0 +1,97 @@
+/** The files that this tab's user has chosen, and those of a job that ranks distribute. */
+import { inspectFiles } from '../../jobs/index.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { ManifestFile } from '../../spec/fileManifest.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { DataError } from '../../util/errors.ts';
+import type { RoomMessage } from '../readiness.ts';
+import { SharedFiles } from './sharedFiles.ts';
+
+interface ChosenFilesOptions {
+  emit: (event: EngineEvent) => void;
+  /** The room that this tab is in, as the server described it last. */
+  room: () => RoomMessage | null;
+  isHost: () => boolean;
+  /** Makes `files` the data of the room's job. */
+  configure: (job: JobSpec) => void;
+}
+
+export class ChosenFiles {
+  readonly #options: ChosenFilesOptions;
+  #files: File[] = [];
+  /** This tab's slices of the files of the latest job that distributes any. */
+  #shared: SharedFiles | null = null;
+
+  constructor(options: ChosenFilesOptions) {
+    this.#options = options;
+  }
+
+  get files(): File[] {
+    return this.#files;
+  }
+
+  choose(files: File[]): void {
+    this.#files = files;
+    this.#options.emit({ type: 'preview', preview: null, problem: null });
+  }
+
+  /** This tab's slices of the files that the job's ranks distribute; `null` without such files. */
+  sharedOf({ data }: JobSpec): SharedFiles | null {
+    if (data.kind !== 'shared') return null;
+    if (!this.#shared?.isOf(data.files)) this.#shared = SharedFiles.awaited(data.files);
+    return this.#shared;
+  }
+
+  /**
+   * Emits a preview of the files for `job`. Returns whether the job can be trained on them, and
+   * `null` if other files have been chosen since.
+   */
+  async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
+    const files = this.#files;
+    const found = await inspectFiles(job, files);
+    if (this.#files !== files || !isCurrent()) return null;
+    this.#options.emit({ type: 'preview', ...found });
+    return found.problem === null;
+  }
+
+  /**
+   * Reads the files and makes them the data of the room's job, unless they are that already.
+   *
+   * @param isRequested whether the user has chosen them for this; if not, files that cannot become
+   *   the job's are ignored.
+   * @throws (rejects) DataError if they cannot be read, or a run with other files is on.
+   */
+  async share(isRequested: boolean): Promise<void> {
+    const files = this.#files;
+    const total = files.reduce((sum, { size }) => sum + size, 0);
+    const report = (bytes: number): void => {
+      if (this.#files === files) this.#options.emit({ type: 'reading', bytes, total });
+    };
+    try {
+      report(0);
+      const shared = await SharedFiles.chosen(files, report);
+      const room = this.#options.room();
+      if (this.#files !== files || room?.job.data.kind !== 'shared') return;
+      if (this.#adopt(shared, room, room.job.data.files, isRequested)) report(total);
+    } catch (error) {
+      if (this.#files === files) throw error;
+    }
+  }
+
+  /** Returns whether `shared` are, or become, the data of the room's job. */
+  #adopt(shared: SharedFiles, room: RoomMessage, wanted: readonly ManifestFile[], isRequested: boolean): boolean {
+    const isWanted = shared.isOf(wanted);
+    if (!isWanted && !isRequested && !(room.phase === 'FORMING' && this.#options.isHost())) return false;
+    if (!isWanted && room.phase !== 'FORMING') {
+      const names = wanted.map(({ name }) => name).join(', ');
+      throw new DataError(
+        `The run that is on uses other files (${names}): choose those, or wait until the run has ended.`,
+      );
+    }
+    this.#shared = shared;
+    if (!isWanted) {
+      this.#options.configure({ ...room.job, data: { kind: 'shared', files: [...shared.manifest] } });
+    }
+    return true;
+  }
+}

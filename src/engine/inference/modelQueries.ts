@@ -1,0 +1,31 @@
+/** Answers the page's questions to the model, one after the other. */
+import type { EngineCommand, EngineEvent } from '../../protocol/events.ts';
+import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
+import { answer } from './inspection.ts';
+
+export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' | 'export' }>;
+
+interface ModelQueriesOptions {
+  /** The model of the current run, or of the one before until the next is prepared. */
+  model: () => TrainedModel | null;
+  /** The run that a checkpoint can be saved of. */
+  openRun: () => OpenRun | null;
+  emit: (event: EngineEvent) => void;
+}
+
+export class ModelQueries {
+  readonly #options: ModelQueriesOptions;
+  /** Settles once all queries are answered: they share the model's staging buffers. */
+  #answered: Promise<void> = Promise.resolve();
+
+  constructor(options: ModelQueriesOptions) {
+    this.#options = options;
+  }
+
+  ask(query: ModelQuery): void {
+    const { model, openRun, emit } = this.#options;
+    this.#answered = this.#answered.then(async () => {
+      emit(await (query.type === 'export' ? exportModel(query, model(), openRun()) : answer(query, model())));
+    });
+  }
+}

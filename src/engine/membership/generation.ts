@@ -1,0 +1,25 @@
+/** One generation of a room, as those who train in it see it. */
+import type { Mesh } from '../../collectives/mesh.ts';
+import type { RosterEntry } from '../../protocol/control.ts';
+import type { LocalRank } from '../../protocol/seating.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import type { Link } from '../../transport/link.ts';
+
+export interface Generation extends LocalRank {
+  readonly generation: number;
+  /** Generations of one run share its number. */
+  readonly run: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** In ring order: index is rank. */
+  readonly members: RosterEntry[];
+  /** Ranks that the order keeps apart, as the link between them was slow. */
+  readonly parted: readonly (readonly [number, number])[];
+  readonly job: JobSpec;
+  /** The links of this generation: to both ring neighbours, and to others on demand. */
+  readonly mesh: Mesh;
+  /** To the ring neighbours, by rank. */
+  readonly links: ReadonlyMap<number, Link>;
+  /** Aborted when the generation ends before its run did. */
+  readonly signal: AbortSignal;
+}

@@ -1,0 +1,17 @@
+/** The first message of a tab that opens or joins a room. */
+import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage } from '../../protocol/control.ts';
+import type { EngineCommand } from '../../protocol/events.ts';
+
+/** Ranks may come and go in rooms that a page opens. */
+const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
+
+export function openingOf(
+  command: Extract<EngineCommand, { type: 'create' | 'join' }>,
+): Extract<ClientMessage, { type: 'create' | 'join' }> {
+  const { type, name, rank, isSpectator } = command;
+  const newcomer = { version: PROTOCOL_VERSION, name, rank, isSpectator } as const;
+  if (type === 'create') {
+    return { type, ...newcomer, job: command.job, startAt: command.startAt, nodes: ANY_NODES };
+  }
+  return { type, ...newcomer, room: command.room, hostKey: command.hostKey };
+}

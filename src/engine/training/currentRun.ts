@@ -1,0 +1,361 @@
+/**
+ * The run that this tab takes part in: prepared once, saved while it trains, and replaced by the
+ * next one. The model of a run that is over answers queries until then.
+ */
+import type { ClientMessage, Device, RunOutcome } from '../../protocol/control.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import { isElastic, keepsModel, type JobSpec } from '../../spec/job.ts';
+import type { Clock } from '../../util/clock.ts';
+import { unlessAborted } from '../../util/deadline.ts';
+import { RunOverError } from '../../util/errors.ts';
+import type { openDevice, OpenedDevice } from '../device/device.ts';
+import type { ChosenFiles } from '../files/chosenFiles.ts';
+import type { OpenRun, Origin, TrainedModel } from '../files/modelFiles.ts';
+import { SyncReports } from '../files/syncReports.ts';
+import { LessonRun } from '../lesson/lesson.ts';
+import type { StateReport } from '../membership/membership.ts';
+import type { Generation } from '../membership/generation.ts';
+import type { RoomMessage } from '../readiness.ts';
+import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
+import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
+import type { whileAlone } from '../storage/browserLock.ts';
+import type { Checkpoints } from '../storage/checkpoints.ts';
+import { CheckpointBarrier } from './checkpointBarrier.ts';
+import { RunParticipant, type CarryOver } from './runParticipant.ts';
+import { SlowLink } from './telemetry/slowLink.ts';
+import type { RunState } from './runState.ts';
+
+/** The device of a lesson, which every tab has. */
+const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
+
+/** This tab's part in a run. */
+type RunPart = RunParticipant | LessonRun;
+
+/** A run that this tab takes part in, or is about to. */
+interface PreparedRun {
+  readonly run: number;
+  readonly job: JobSpec;
+  readonly ready: Promise<RunPart>;
+  readonly autosave: Autosave | null;
+}
+
+/** What remains of a run whose GPU was lost. */
+interface Remains {
+  state: RunState | null;
+  carryOver: CarryOver;
+}
+
+/** This tab in its room. */
+interface Place {
+  room: string;
+  member: string;
+  isHost: boolean;
+  /** Ranks that the room has now. */
+  worldSize: number;
+}
+
+export interface CurrentRunOptions {
+  clock: Clock;
+  /** Returns milliseconds since 1970. */
+  today: () => number;
+  openDevice: typeof openDevice;
+  openCheckpoints: () => Promise<Checkpoints>;
+  whileAlone: typeof whileAlone;
+  /** What relative data URLs are relative to. */
+  baseUrl: string;
+  files: ChosenFiles;
+  place: () => Place;
+  isHidden: () => boolean;
+  emit: (event: EngineEvent) => void;
+  /** Sends to the server. */
+  send: (message: Extract<ClientMessage, { type: 'slow' | 'syncing' | 'spectator-update' }>) => void;
+}
+
+export class CurrentRun {
+  /** What the room's first run continues or begins with. */
+  origin: Origin | null = null;
+  readonly #options: CurrentRunOptions;
+  readonly #syncReports: SyncReports;
+  readonly #spectatorFeed: SpectatorFeed;
+  #device: Promise<OpenedDevice> | null = null;
+  #prepared: PreparedRun | null = null;
+  /** The part of {@link #prepared}, once it is ready. */
+  #part: RunPart | null = null;
+  /** The model of the run before, until the next run is prepared. */
+  #retired: TrainedModel | null = null;
+  /** The recording of the run before. */
+  #recording: FlightRecording | null = null;
+  #barrier: CheckpointBarrier | null = null;
+  /** Calls of {@link end}: another one means that what was awaited is of an earlier run. */
+  #ends = 0;
+
+  constructor(options: CurrentRunOptions) {
+    this.#options = options;
+    const { clock, send } = options;
+    this.#syncReports = new SyncReports(clock);
+    this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
+  }
+
+  /** Members that watch the room's runs. */
+  set audience(members: readonly string[]) {
+    this.#spectatorFeed.audience = members;
+  }
+
+  /** This tab's part, if it trains. */
+  get participant(): RunParticipant | null {
+    return this.#part instanceof RunParticipant ? this.#part : null;
+  }
+
+  get lesson(): LessonRun | null {
+    return this.#part instanceof LessonRun ? this.#part : null;
+  }
+
+  /** The model that answers queries. */
+  get model(): TrainedModel | null {
+    return this.participant?.answerer ?? this.#retired;
+  }
+
+  get recording(): FlightRecording | null {
+    return this.#part?.recording ?? this.#recording;
+  }
+
+  /** The state of the run, for a checkpoint; `null` if it has none. */
+  get openRun(): OpenRun | null {
+    const { participant } = this;
+    if (!participant?.hasState || this.#prepared === null) return null;
+    const { room, member } = this.#options.place();
+    const { job } = this.#prepared;
+    const about = { room, job, savedAt: this.#options.today(), worldSize: participant.worldSize };
+    return { snapshot: () => participant.snapshot(), about, member };
+  }
+
+  /** The origin of a run of `job`; `null`: the run begins with a new model. */
+  #originOf(job: JobSpec): Origin | null {
+    const { origin } = this;
+    // Weights are compared by name and shape, once there is a model.
+    if (origin === null || origin.kind === 'weights') return origin;
+    return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
+  }
+
+  #openDevice(): Promise<OpenedDevice> {
+    const { openDevice: open, clock, emit } = this.#options;
+    this.#device ??= open(clock).then((opened) => {
+      emit({ type: 'device', device: opened.device, note: opened.note });
+      return opened;
+    });
+    return this.#device;
+  }
+
+  /** Resolves with this tab's part in the run, which is prepared once. */
+  #prepare(run: number, job: JobSpec, worldSize: number): Promise<RunPart> {
+    return this.#prepared?.run === run ? this.#prepared.ready : this.#replace(run, job, worldSize, null);
+  }
+
+  /**
+   * Opens the device and, while a run is on, prepares it. `holds`: the run whose state this tab has
+   * then.
+   */
+  async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; holds: number | null }> {
+    const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
+    // An origin is the state of the next run.
+    if (phase === 'FORMING') return { device, holds: this.#originOf(job) === null ? null : run + 1 };
+    const part = await this.#prepare(run, job, members.length);
+    if (part instanceof RunParticipant) await part.prepareAhead();
+    return { device, holds: part.hasState ? run : null };
+  }
+
+  async enter(generation: Generation): Promise<StateReport> {
+    const { run, job, worldSize, signal } = generation;
+    const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
+    // Later runs begin with a new model, unless this one only looks for a learning rate.
+    if (job.schedule !== 'range-test') this.origin = null;
+    return part.enter(generation);
+  }
+
+  async train({ run, job, worldSize }: Generation): Promise<StateReport> {
+    const part = await this.#prepare(run, job, worldSize);
+    const state = await part.train();
+    // The server forwards updates only while this rank is in a generation.
+    if (part instanceof RunParticipant && part.result) {
+      this.#spectatorFeed.observe({ type: 'finished', result: part.result });
+    }
+    return state;
+  }
+
+  /**
+   * Ends the run; its model still answers queries. Returns why there is no result; `null` if there
+   * is one, or the run was a lesson, which has none.
+   */
+  finish(outcome: RunOutcome, message: string): RunOverError | null {
+    const { participant, lesson } = this;
+    const result = outcome === 'finished' ? participant?.result : null;
+    if (outcome === 'finished') this.#prepared?.autosave?.discard(result?.steps ?? 0);
+    if (result) this.#options.emit({ type: 'finished', result });
+    this.#retire();
+    const isLessonOver = outcome === 'finished' && lesson !== null;
+    return result || isLessonOver ? null : new RunOverError(message);
+  }
+
+  /**
+   * Opens the lost GPU again and prepares the run with what the CPU has kept of it. Resolves early
+   * if the run is over by then.
+   */
+  async recover(): Promise<void> {
+    const { participant } = this;
+    const prepared = this.#prepared;
+    this.#options.emit({
+      type: 'warmup',
+      stage: 'recovering',
+      message: 'The GPU was lost: setting it up again',
+    });
+    // Without a state on the CPU, this rank receives that of the others.
+    const begun = this.#ends;
+    const state = participant?.hasState ? await participant.snapshot().catch(() => null) : null;
+    const carryOver = participant?.carryOver ?? null;
+    const isReplaced = this.#ends !== begun;
+    if (!isReplaced) this.end();
+    const ended = this.#ends;
+    this.#device = null;
+    await this.#openDevice();
+    if (isReplaced || this.#ends !== ended || !prepared || !carryOver) return;
+    await this.#replace(prepared.run, prepared.job, this.#options.place().worldSize, { state, carryOver });
+  }
+
+  /** Saves the state now, as ranks that have left may not return. */
+  save(): void {
+    const { participant } = this;
+    if (participant?.hasState) this.#prepared?.autosave?.save(participant);
+  }
+
+  /** Stops the run at each comparison of states until {@link release}. */
+  hold(): void {
+    this.#barrier = new CheckpointBarrier(this.#options.clock);
+  }
+
+  release(step: number): void {
+    this.#barrier?.release(step);
+  }
+
+  end(): void {
+    this.#ends += 1;
+    this.#spectatorFeed.stop();
+    this.#recording = this.recording;
+    this.#part?.dispose();
+    this.#retired?.model.dispose();
+    this.#part = null;
+    this.#retired = null;
+    this.#prepared = null;
+  }
+
+  #retire(): void {
+    this.#recording = this.recording;
+    const retired = this.participant?.retire() ?? null;
+    if (retired) this.#part = null;
+    this.end();
+    this.#retired = retired;
+  }
+
+  #replace(run: number, job: JobSpec, worldSize: number, remains: Remains | null): Promise<RunPart> {
+    this.end();
+    this.#barrier?.reset();
+    const origin = this.#originOf(job);
+    const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
+    const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    const emit = this.#observer(autosave);
+    const ready: Promise<RunPart> =
+      job.job === 'lesson'
+        ? Promise.resolve(this.#createLesson(emit))
+        : this.#createParticipant({ run, job, worldSize, origin, remains, emit });
+    const prepared = { run, job, ready, autosave };
+    this.#prepared = prepared;
+    ready.then(
+      (part) => {
+        if (this.#prepared === prepared) this.#part = part;
+        else part.dispose();
+      },
+      () => {
+        if (this.#prepared === prepared) this.#prepared = null;
+      },
+    );
+    return ready;
+  }
+
+  /** Returns what receives the events of a run. */
+  #observer(autosave: Autosave | null): (event: EngineEvent) => void {
+    const { emit, send } = this.#options;
+    const slowLink = new SlowLink();
+    return (event) => {
+      emit(event);
+      this.#spectatorFeed.observe(event);
+      const syncing = this.#syncReports.observe(event);
+      if (syncing) send(syncing);
+      const slow = slowLink.observe(event);
+      if (slow) send({ type: 'slow', ...slow });
+      // All ranks have just compared this state.
+      if (event.type === 'hashes' && event.agree && this.participant) autosave?.offer(this.participant);
+    };
+  }
+
+  async #createParticipant({
+    run,
+    job,
+    worldSize,
+    origin,
+    remains,
+    emit,
+  }: {
+    run: number;
+    job: JobSpec;
+    worldSize: number;
+    origin: Origin | null;
+    remains: Remains | null;
+    emit: (event: EngineEvent) => void;
+  }): Promise<RunParticipant> {
+    const { files, baseUrl, clock, isHidden } = this.#options;
+    const chosen = files.files;
+    const shared = files.sharedOf(job);
+    const opened = await this.#openDevice();
+    const checkpoint = origin?.kind === 'checkpoint' ? origin.state : null;
+    const weights = origin?.kind === 'weights' ? origin.weights : null;
+    const keptWeights = remains?.state === null ? remains.carryOver.weights : null;
+    return RunParticipant.prepare({
+      job,
+      run,
+      worldSize,
+      files: chosen,
+      shared,
+      baseUrl,
+      opened,
+      clock,
+      emit,
+      from: remains ? remains.state : checkpoint,
+      weights: remains ? keptWeights : weights,
+      carryOver: remains?.carryOver ?? null,
+      onagreed: async (step) => this.#barrier?.until(step),
+      isHidden,
+    });
+  }
+
+  #createLesson(emit: (event: EngineEvent) => void): LessonRun {
+    const { clock, place } = this.#options;
+    return new LessonRun({ member: place().member, clock, isHost: () => place().isHost, emit });
+  }
+
+  #autosaveOf(job: JobSpec, origin: AutosaveOptions['origin']): Autosave {
+    const { clock, today, openCheckpoints, whileAlone: runAlone, emit, place } = this.#options;
+    const { room, member } = place();
+    return new Autosave({
+      room,
+      member,
+      job,
+      origin,
+      clock,
+      today,
+      openCheckpoints,
+      whileAlone: (task) => runAlone(`peergrad-autosave-${room}`, task),
+      onsaved: (step) => emit({ type: 'saved', step }),
+      onnote: (message) => emit({ type: 'note', message }),
+    });
+  }
+}

@@ -1,0 +1,92 @@
+/** Which samples this rank computes next, over all worlds of a run. */
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../../parallel/data/cursor.ts';
+import { currentGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
+import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies/index.ts';
+import type { TrainingPlan } from '../../../spec/job.ts';
+import type { Task } from '../../tasks/task.ts';
+import { compareData } from './compareData.ts';
+import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';
+import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
+import type { RunProgress } from '../runProgress.ts';
+import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
+
+/** What a rank sends to the others on entering a world, beside its state. */
+interface EntryNote {
+  retained: RetainedGradient | null;
+  /** Whether it has duties left after its last step. */
+  isDue: boolean;
+}
+
+export class RunSamples {
+  readonly #plan: TrainingPlan;
+  readonly #task: Task;
+  readonly #dataHash: string;
+  #assigner: SampleAssigner | null = null;
+  #totals = { train: 0, test: 0 };
+  /** This rank's part of the next step, once it is assigned. */
+  #assignment: StepAssignment | null = null;
+
+  constructor(plan: TrainingPlan, task: Task, dataHash: string) {
+    this.#plan = plan;
+    this.#task = task;
+    this.#dataHash = dataHash;
+  }
+
+  /** Samples of all ranks together. */
+  get totals(): { readonly train: number; readonly test: number } {
+    return this.#totals;
+  }
+
+  /** @throws TypeError before {@link share}. */
+  get assigner(): SampleAssigner {
+    return this.#assigner!;
+  }
+
+  /**
+   * Compares data with the ranks of a group, and prepares to assign them. Every rank must call it.
+   *
+   * @param isFresh whether this rank has no state of its own.
+   * @throws (rejects) as `compareData`.
+   */
+  async share(group: ProcessGroup, isFresh: boolean): Promise<void> {
+    const { seed, batchSize } = this.#plan;
+    const { samples, train, test } = await compareData(group, this.#task, { dataHash: this.#dataHash, isFresh });
+    this.#totals = { train, test };
+    if (this.#assigner) return this.#assigner.enter(group, samples);
+    const Assigner = this.#task.isShard ? PartitionedDataAssigner : ReplicatedDataAssigner;
+    this.#assigner = new Assigner({ group, samples, seed, batchSize });
+  }
+
+  /** Returns this rank's part of the step at `position`. */
+  next(position: CursorPosition): StepAssignment {
+    this.#assignment ??= this.assigner.assign(position);
+    return this.#assignment;
+  }
+
+  /**
+   * Elects one state with the ranks of a group, and assigns the step after it again if ranks retain
+   * gradients of it. Every rank must call it.
+   *
+   * @param isDue whether this rank has duties left after its last step.
+   */
+  async attach(
+    strategy: ElasticStrategy,
+    group: ProcessGroup,
+    run: RunProgress,
+    isDue: boolean,
+  ): Promise<AttachedRank<EntryNote>[]> {
+    strategy.rollBack();
+    const retained = this.assigner.retainedGradient(strategy);
+    const arrivals = await strategy.attach(group, run.now, { retained, isDue });
+    this.#assignment = run.hasNoStepsLeft
+      ? null
+      : this.assigner.reassign(run.now.position, strategy, currentGradients(arrivals));
+    return arrivals;
+  }
+
+  /** Called as a step is applied. */
+  clear(): void {
+    this.#assignment = null;
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * What ranks do together between steps: collect losses, test held-out samples, compare states.
+ * Duties that a world did not get to are left to the next one.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { TrainingPlan } from '../../spec/job.ts';
+import type { Yielder } from '../../util/yielder.ts';
+import type { Task } from '../tasks/task.ts';
+import { dutiesAfter, HeldOutTests, joined, NO_DUTIES, testInterval, type Duties } from './evaluation.ts';
+import type { RangeTest } from './rangeTest.ts';
+import type { RunProgress } from './runProgress.ts';
+import type { RunEnd } from './runResult.ts';
+import type { RunSamples } from './data/runSamples.ts';
+import type { RunStrategy } from './runStrategy.ts';
+import { StateComparison } from './stateComparison.ts';
+import { StepLosses } from './stepLosses.ts';
+import type { StepReporter } from './telemetry/stepReporter.ts';
+
+/** Steps that a run with a time limit is assumed to take, to choose the interval of tests. */
+const TIMED_STEPS = 400;
+
+interface RunDutiesOptions {
+  plan: TrainingPlan;
+  task: Task;
+  strategy: RunStrategy;
+  run: RunProgress;
+  rangeTest: RangeTest | null;
+  reporter: StepReporter;
+  yielder: Yielder;
+  stateHash: () => string;
+  emit: (event: EngineEvent) => void | Promise<void>;
+  keepBest?: () => Promise<void>;
+}
+
+/** A rank as it entered a world. */
+interface EnteredRank {
+  isFresh: boolean;
+  step: number;
+  note: { isDue: boolean };
+}
+
+export class RunDuties {
+  readonly #options: RunDutiesOptions;
+  readonly #losses: StepLosses;
+  readonly #tests: HeldOutTests;
+  readonly #comparison: StateComparison;
+  #due: Duties = NO_DUTIES;
+
+  constructor(options: RunDutiesOptions) {
+    const { plan, emit, reporter, rangeTest } = options;
+    this.#options = options;
+    this.#losses = new StepLosses(rangeTest !== null);
+    this.#tests = new HeldOutTests(options);
+    this.#comparison = new StateComparison({
+      plan,
+      emit,
+      figures: reporter.figures,
+      telemetry: reporter.telemetry,
+    });
+  }
+
+  /** Whether something is left to do after the last step. */
+  get isDue(): boolean {
+    return this.#due.samples > 0 || this.#due.comparison;
+  }
+
+  /** What tests and comparisons add to the run's result. */
+  get outcome(): Pick<RunEnd, 'tested' | 'comparison'> {
+    return { tested: this.#tests.tested, comparison: this.#comparison };
+  }
+
+  /**
+   * Called on entering a world with `ranks`. If one of them has duties left after the last step, or
+   * is late for them, all do them, again if need be.
+   */
+  enter(ranks: readonly EnteredRank[]): void {
+    const { run } = this.#options;
+    const { step } = run.now;
+    const isAnyoneDue = ranks.some(
+      (one) => !one.isFresh && (one.step === step ? one.note.isDue : one.step === step - 1),
+    );
+    // A rank that comes after the last step needs a result, too.
+    this.#due = run.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUTIES;
+  }
+
+  /** Chooses the interval of tests in the first world of a run. */
+  schedule({ totals, assigner }: RunSamples): void {
+    const { plan, run } = this.#options;
+    if (run.now.evaluateEvery > 0) return;
+    const totalSteps = run.totalSteps(assigner);
+    const steps = plan.maxMinutes === null ? totalSteps : Math.min(totalSteps, TIMED_STEPS);
+    run.now.evaluateEvery = testInterval(totals, plan, assigner.stepSamples, steps);
+  }
+
+  /** Called as a state is loaded. Its duties are unknown; repeating them changes nothing. */
+  load(): void {
+    this.#due = this.#dutiesNow;
+  }
+
+  /** Called as a step is applied. */
+  applied(loss: number, samples: number): void {
+    const { strategy, run } = this.#options;
+    if (strategy.reportsAllRanks) run.now.losses.push(loss);
+    else this.#losses.add(loss, samples);
+    this.#due = joined(this.#due, this.#dutiesNow);
+  }
+
+  /**
+   * Does what is due if all ranks have the same state now. Every rank must call it.
+   *
+   * @param heldOut held-out samples of all ranks.
+   */
+  async fulfil(group: ProcessGroup, heldOut: number): Promise<void> {
+    const { strategy, run, rangeTest, reporter, stateHash } = this.#options;
+    if (!strategy.isSynchronized) return;
+    const { samples, comparison } = this.#due;
+    const step = run.now.step - 1;
+    await this.#losses.collect(group, run.now.losses);
+    if (samples > 0 && heldOut > 0 && !rangeTest) await this.#tests.run(group, run.now, samples, heldOut);
+    if (run.isOver && strategy.elastic) await rangeTest?.restore(strategy.elastic);
+    // A test may end the run.
+    const { isOver } = run;
+    if (comparison || isOver) {
+      // The result needs the byte counts.
+      const isReported = isOver || reporter.isVerboseAt(step);
+      await this.#comparison.compare(group, step, stateHash(), isReported);
+    }
+    this.#due = NO_DUTIES;
+    reporter.figures.skipBytes();
+  }
+
+  get #dutiesNow(): Duties {
+    const { run, plan } = this.#options;
+    return dutiesAfter(run.now, plan, run.hasNoStepsLeft);
+  }
+}

@@ -1,0 +1,63 @@
+/** The result of a run, as every rank has it but for times. */
+import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { Device } from '../../protocol/control.ts';
+import type { RunResult } from '../../protocol/events.ts';
+import type { TrainingPlan } from '../../spec/job.ts';
+import type { Tested } from './evaluation.ts';
+import type { RangeTest } from './rangeTest.ts';
+import type { RunStrategy } from './runStrategy.ts';
+import type { StateComparison } from './stateComparison.ts';
+import type { StepReporter } from './telemetry/stepReporter.ts';
+
+/** What a run has come to on this rank. */
+export interface RunEnd {
+  plan: TrainingPlan;
+  device: Device;
+  progress: Progress;
+  strategy: RunStrategy;
+  reporter: StepReporter;
+  tested: Tested | null;
+  comparison: StateComparison;
+  rangeTest: RangeTest | null;
+}
+
+export function resultOf(
+  { plan, device, progress, strategy, reporter, tested, comparison, rangeTest }: RunEnd,
+  end: Pick<RunResult, 'worldSize' | 'transport' | 'restarts' | 'ms'>,
+): RunResult {
+  const { step, position, verdicts } = progress;
+  const { statistics } = comparison;
+  const { choice, bucketChoice, figures } = reporter;
+  // The loss that ends a range test may be NaN or infinite.
+  const losses = progress.losses.filter(Number.isFinite);
+  const verdict = verdicts.at(-1);
+  return {
+    worldSize: end.worldSize,
+    strategy: plan.strategy,
+    codec: strategy.elastic?.codec ?? (plan.codec === 'auto' ? 'fp32' : plan.codec),
+    ...(choice && { choice }),
+    ...(bucketChoice && { bucketChoice }),
+    backend: device.backend,
+    adapter: device.adapter,
+    transport: end.transport,
+    steps: step,
+    epochs: position.epoch + (position.offset > 0 ? 1 : 0),
+    loss: losses.at(-1)!,
+    accuracy: tested?.accuracy ?? null,
+    ...(tested?.metrics && { metrics: tested.metrics }),
+    valLoss: tested?.loss ?? null,
+    ...(verdict && { best: { step: verdict.bestStep, valLoss: verdict.best } }),
+    ...(tested?.confusion && { confusion: tested.confusion }),
+    stateHash: [...comparison.hashes],
+    bytesSentPerRank: statistics.map(({ gradientBytesSent }) => gradientBytesSent),
+    bytesReceivedPerRank: statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),
+    otherBytesSentPerRank: statistics.map(({ otherBytesSent }) => otherBytesSent),
+    gradientBytes: strategy.gradientBytes,
+    memoryBytesPerRank: statistics.map(({ memoryBytes }) => memoryBytes),
+    stepMs: figures.stepMs,
+    losses,
+    ...(rangeTest && { rateTest: rangeTest.resultOf(losses) }),
+    restarts: end.restarts,
+    ms: end.ms,
+  };
+}

@@ -1,0 +1,108 @@
+/** Counts, times and emits the steps of a run. */
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { StepReport } from '../../../parallel/strategies/index.ts';
+import type { BucketChoice, CodecChoice, EngineEvent } from '../../../protocol/events.ts';
+import type { StepTimes } from '../../../protocol/stepTrace.ts';
+import type { TrainingPlan } from '../../../spec/job.ts';
+import type { Clock } from '../../../util/clock.ts';
+import { RunStats } from './runStats.ts';
+import type { RunStrategy } from '../runStrategy.ts';
+import { StepTelemetry } from './stepTelemetry.ts';
+
+interface StepReporterOptions {
+  plan: TrainingPlan;
+  strategy: RunStrategy;
+  clock: Clock;
+  isHidden: () => boolean;
+  emit: (event: EngineEvent) => void | Promise<void>;
+}
+
+/** A step that was taken. `runStartedAt`: by the clock, as `startedAt`. */
+interface TakenStep {
+  step: number;
+  epoch: number;
+  offset: number;
+  startedAt: number;
+  runStartedAt: number;
+}
+
+export class StepReporter {
+  readonly figures = new RunStats();
+  readonly telemetry: StepTelemetry;
+  readonly #options: StepReporterOptions;
+  #choice: CodecChoice | null = null;
+  #bucketChoice: BucketChoice | null = null;
+
+  constructor(options: StepReporterOptions) {
+    this.#options = options;
+    this.telemetry = new StepTelemetry(options.clock, options.isHidden);
+  }
+
+  /** The codec that ranks have chosen in this world, and the reason. */
+  get choice(): CodecChoice | null {
+    return this.#choice;
+  }
+
+  get bucketChoice(): BucketChoice | null {
+    return this.#bucketChoice;
+  }
+
+  /** Begins another world, in which nothing is chosen yet. */
+  enter(group: ProcessGroup): void {
+    this.figures.enter(group);
+    this.telemetry.enter(group);
+    this.#choice = null;
+    this.#bucketChoice = null;
+  }
+
+  /** Whether more than the steps themselves is emitted now. */
+  isVerboseAt(step: number): boolean {
+    const { quietStretch } = this.#options.plan;
+    return quietStretch === undefined || Math.floor(step / quietStretch) % 2 === 0;
+  }
+
+  async emitModel(samples: { train: number; test: number }, totalSteps: number): Promise<void> {
+    const { emit, strategy } = this.#options;
+    const { size, gradientBytes, bucketBytes } = strategy;
+    await emit({
+      type: 'model',
+      parameters: size,
+      gradientBytes,
+      bucketBytes: [...bucketBytes],
+      ...(this.#bucketChoice && { bucketChoice: this.#bucketChoice }),
+      totalSteps,
+      trainSamples: samples.train,
+      testSamples: samples.test,
+    });
+  }
+
+  /** @param emitModel called where the step has changed the model's buckets. */
+  async took(
+    { step, epoch, offset, startedAt, runStartedAt }: TakenStep,
+    report: StepReport,
+    emitModel: () => Promise<void>,
+  ): Promise<void> {
+    const { clock, emit, strategy } = this.#options;
+    const { loss, samples, traces, choice, bucketChoice } = report;
+    if (choice) {
+      this.#choice = choice;
+      await emit({ type: 'codec', step, choice });
+    }
+    if (bucketChoice) {
+      this.#bucketChoice = bucketChoice;
+      await emitModel();
+    }
+    const now = clock.now();
+    const ms = timesOf(report, now - startedAt);
+    this.figures.took(ms);
+    if (this.isVerboseAt(step)) {
+      const { bucketBytes } = strategy;
+      for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes })) await emit(event);
+    }
+    await emit({ type: 'step', step, epoch, offset, loss, samples, ms, at: now - runStartedAt });
+  }
+}
+
+function timesOf({ compute, readback, communicate, exposed, update }: StepReport, total: number): StepTimes {
+  return { total, compute, readback, communicate, exposed, update };
+}

@@ -1,0 +1,317 @@
+/** When a tab announces itself, recovers or is out, as the pure function that decides it. */
+import { describe, expect, test } from 'vitest';
+import {
+  advance,
+  NOT_READY,
+  scopeOf,
+  type ReadinessEffect,
+  type ReadinessEvent,
+  type ReadinessState,
+  type RoomMessage,
+} from '../../src/engine/readiness.ts';
+import type { Device } from '../../src/protocol/control.ts';
+import { parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { DataError, DeviceError, DivergenceError, MismatchError, PeergradError } from '../../src/util/errors.ts';
+
+const DEVICE: Device = { backend: 'cpu', adapter: 'test' };
+const MEMBER = 'ada';
+const FILES = [{ name: 'own.csv', size: 100 }];
+const DIGITS = parseJob({ job: 'digits' });
+const TABLE = parseJob({ job: 'table', data: { kind: 'files' } });
+const SHARED_TABLE = parseJob({ job: 'table', data: { kind: 'shared', files: [] } });
+
+/** The room as the server describes it; `isCounted`: this tab is ready in it. */
+function roomOf({
+  job = DIGITS,
+  isCounted = false,
+  ...more
+}: Partial<RoomMessage> & { isCounted?: boolean } = {}): RoomMessage {
+  return {
+    type: 'room',
+    phase: 'FORMING',
+    run: 0,
+    generation: 0,
+    hosts: [MEMBER],
+    members: [{ member: MEMBER, name: 'Ada', device: isCounted ? DEVICE : null, browser: 1, rank: null }],
+    spectators: [],
+    job,
+    startAt: null,
+    nodes: { min: 1, max: 8 },
+    isLocked: false,
+    isHeld: false,
+    waitingFor: 0,
+    ...more,
+  };
+}
+
+/** A tab's readiness: `take` returns the effects of an event. */
+class Tab {
+  state: ReadinessState = NOT_READY;
+
+  take(event: ReadinessEvent): readonly ReadinessEffect[] {
+    const { state, effects } = advance(this.state, event);
+    this.state = state;
+    return effects;
+  }
+
+  room(room: Parameters<typeof roomOf>[0] = {}): readonly ReadinessEffect[] {
+    return this.take({ type: 'room', message: roomOf(room) });
+  }
+
+  files(files = FILES): readonly ReadinessEffect[] {
+    return this.take({ type: 'files', files });
+  }
+
+  /** Reports that the latest announcement is prepared. */
+  prepared(holds: number | null = null): readonly ReadinessEffect[] {
+    return this.take({ type: 'prepared', id: this.announcement, device: DEVICE, holds });
+  }
+
+  inspected(isFit: boolean): readonly ReadinessEffect[] {
+    return this.take({ type: 'inspected', id: this.state.inspection!.id, isFit });
+  }
+
+  get announcement(): number {
+    return this.state.announcement!.id;
+  }
+}
+
+/** A tab that the server has admitted. */
+function admitted(isSpectator = false): Tab {
+  const tab = new Tab();
+  tab.take({ type: 'entered', isSpectator });
+  tab.take({ type: 'admitted', member: MEMBER });
+  return tab;
+}
+
+/** A tab that is counted as ready for run 1, which is on. */
+function inRun(job: JobSpec = DIGITS): Tab {
+  const tab = admitted();
+  if (job === TABLE) tab.files();
+  tab.room({ job });
+  if (job === TABLE) tab.inspected(true);
+  tab.prepared();
+  tab.room({ job, phase: 'RUNNING', run: 1, isCounted: true });
+  return tab;
+}
+
+const typesOf = (effects: readonly ReadinessEffect[]): string[] => effects.map(({ type }) => type);
+
+const ownError = (ErrorClass: typeof PeergradError): PeergradError =>
+  new ErrorClass('This rank differs.', { rank: 1, divergent: [1] });
+
+describe('an announcement', () => {
+  test('follows the preparation, once', () => {
+    const tab = admitted();
+    expect(tab.room()).toMatchObject([{ type: 'prepare', id: tab.announcement }]);
+    expect(tab.room()).toEqual([]);
+    expect(tab.prepared(1)).toEqual([{ type: 'announce', device: DEVICE, holds: 1 }]);
+    expect(tab.room({ isCounted: true })).toEqual([]);
+  });
+
+  test('is not made by a spectator', () => {
+    expect(admitted(true).room()).toEqual([]);
+  });
+
+  test('is made again after another admission', () => {
+    const tab = admitted();
+    tab.room();
+    const first = tab.announcement;
+    expect(typesOf(tab.take({ type: 'admitted', member: MEMBER }))).toEqual(['prepare']);
+    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, holds: null })).toEqual([]);
+    expect(typesOf(tab.prepared())).toEqual(['announce']);
+  });
+
+  test('is made again after the server has given up this rank', () => {
+    const tab = inRun();
+    expect(typesOf(tab.room({ phase: 'RUNNING', run: 1 }))).toEqual(['prepare']);
+  });
+
+  test('is made for a run that is on by a rank that is not counted', () => {
+    const tab = admitted();
+    const effects = tab.room({ phase: 'RUNNING', run: 3 });
+    expect(effects).toMatchObject([{ type: 'prepare', room: { run: 3 } }]);
+  });
+
+  test('is not made again by a rank that a run counts', () => {
+    expect(inRun().room({ phase: 'LINKING', run: 2, isCounted: true })).toEqual([]);
+  });
+
+  test('is dropped with the room that it was for', () => {
+    const tab = admitted();
+    tab.room();
+    const first = tab.announcement;
+    tab.take({ type: 'left' });
+    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, holds: null })).toEqual([]);
+    tab.take({ type: 'entered', isSpectator: false });
+    expect(tab.take({ type: 'unprepared', id: first, error: new DataError('Too late.') })).toEqual([]);
+    expect(tab.state.isOut).toBe(false);
+  });
+});
+
+describe('files', () => {
+  test('are inspected before the announcement', () => {
+    const tab = admitted();
+    expect(tab.room({ job: TABLE })).toEqual([]);
+    expect(tab.files()).toMatchObject([{ type: 'inspect', job: TABLE }]);
+    expect(tab.room({ job: TABLE })).toEqual([]);
+    expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
+  });
+
+  test('that do not fit are not announced', () => {
+    const tab = admitted();
+    tab.files();
+    tab.room({ job: TABLE });
+    expect(tab.inspected(false)).toEqual([]);
+    expect(tab.room({ job: TABLE })).toEqual([]);
+  });
+
+  test('are inspected again where the job demands something else of them', () => {
+    const tab = admitted();
+    tab.files();
+    tab.room({ job: TABLE });
+    const first = tab.state.inspection!.id;
+    const other = { ...TABLE, target: 'kind' };
+    expect(tab.room({ job: other })).toMatchObject([{ type: 'inspect', job: other }]);
+    expect(tab.take({ type: 'inspected', id: first, isFit: true })).toEqual([]);
+    expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
+  });
+
+  test('that were chosen before the room is known are shared', () => {
+    const tab = admitted();
+    expect(tab.files()).toEqual([]);
+    expect(tab.room({ job: SHARED_TABLE })).toEqual([{ type: 'share', isRequested: false }]);
+    expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
+  });
+
+  test('that are chosen in a room with shared data are shared', () => {
+    const tab = admitted();
+    expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
+    expect(tab.files()).toEqual([{ type: 'share', isRequested: true }]);
+  });
+
+  test('bring a tab back that is out, and discard what was prepared', () => {
+    const tab = admitted();
+    tab.files();
+    tab.room({ job: TABLE, phase: 'RUNNING', run: 1 });
+    tab.inspected(true);
+    const error = new DataError('Another column.');
+    expect(tab.take({ type: 'unprepared', id: tab.announcement, error })).toEqual([
+      { type: 'fail', error, isFatal: false },
+    ]);
+    expect(tab.room({ job: TABLE, phase: 'RUNNING', run: 1 })).toEqual([]);
+    expect(typesOf(tab.files())).toEqual(['discard', 'inspect']);
+    expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
+  });
+});
+
+describe('a tab that is out', () => {
+  test('is back once the job is another', () => {
+    const tab = inRun();
+    tab.take({ type: 'failed', error: ownError(DataError) });
+    expect(tab.room({ phase: 'RUNNING', run: 1 })).toEqual([]);
+    expect(typesOf(tab.room({ job: parseJob({ job: 'digits', seed: 2 }) }))).toEqual(['prepare']);
+  });
+
+  test('does not save a run that pauses', () => {
+    const tab = inRun();
+    expect(typesOf(tab.room({ phase: 'PAUSED', run: 1, isCounted: true }))).toEqual(['save']);
+    const out = inRun();
+    out.take({ type: 'failed', error: ownError(DataError) });
+    expect(out.room({ phase: 'PAUSED', run: 1, isCounted: true })).toEqual([]);
+  });
+});
+
+describe('a run that is over', () => {
+  test('is not prepared again before the server has described the room', () => {
+    const tab = inRun(TABLE);
+    expect(tab.take({ type: 'ended', run: 1 })).toEqual([]);
+    tab.files();
+    expect(tab.inspected(true)).toEqual([]);
+    expect(typesOf(tab.room({ job: TABLE, run: 1, isCounted: true }))).toEqual(['prepare']);
+  });
+
+  test('does not keep the tab from the one that is on', () => {
+    const tab = inRun();
+    tab.room({ phase: 'LINKING', run: 2 });
+    expect(tab.take({ type: 'ended', run: 1 })).toMatchObject([{ type: 'prepare', room: { run: 2 } }]);
+  });
+});
+
+describe('a lost GPU', () => {
+  test('is set up again before the next announcement', () => {
+    const tab = inRun();
+    expect(typesOf(tab.take({ type: 'failed', error: new DeviceError('Lost.') }))).toEqual(['recover']);
+    expect(tab.room({ phase: 'RUNNING', run: 1 })).toEqual([]);
+    expect(typesOf(tab.take({ type: 'recovered' }))).toEqual(['prepare']);
+  });
+
+  test('is given up at the fourth time in a run', () => {
+    const tab = inRun();
+    const error = new DeviceError('Lost.');
+    const lose = (): string[] => {
+      const effects = tab.take({ type: 'failed', error });
+      tab.take({ type: 'recovered' });
+      return typesOf(effects);
+    };
+    expect([lose(), lose(), lose()]).toEqual([['recover'], ['recover'], ['recover']]);
+    expect(tab.take({ type: 'failed', error })).toEqual([{ type: 'fail', error, isFatal: true }, { type: 'leave' }]);
+    expect(tab.files()).toEqual([]);
+  });
+
+  test('counts anew in the next run', () => {
+    const tab = inRun();
+    for (let time = 1; time <= 3; time++) {
+      tab.take({ type: 'failed', error: new DeviceError('Lost.') });
+      tab.take({ type: 'recovered' });
+    }
+    tab.take({ type: 'ended', run: 1 });
+    expect(typesOf(tab.take({ type: 'failed', error: new DeviceError('Lost.') }))).toEqual(['recover']);
+  });
+
+  test('that cannot be set up again ends the membership', () => {
+    const tab = inRun();
+    tab.take({ type: 'failed', error: new DeviceError('Lost.') });
+    expect(typesOf(tab.take({ type: 'unrecovered', error: new DeviceError('None.') }))).toEqual(['fail', 'leave']);
+  });
+
+  test('is of no interest to a room that was entered since', () => {
+    const tab = inRun();
+    tab.take({ type: 'failed', error: new DeviceError('Lost.') });
+    tab.take({ type: 'entered', isSpectator: false });
+    expect(tab.take({ type: 'unrecovered', error: new DeviceError('None.') })).toEqual([]);
+  });
+});
+
+describe('the scope of an error', () => {
+  const othersDiffer = new PeergradError('Rank 0 differs.', { rank: 1, divergent: [0] });
+
+  test.each([
+    ['a lost GPU', new DeviceError('Lost.'), 'rank'],
+    ['own data', new DataError('A file is missing.'), 'rank'],
+    ['own data that differ', ownError(DataError), 'rank'],
+    ['an own model that differs', ownError(MismatchError), 'rank'],
+    ['an own state that differs', ownError(DivergenceError), 'generation'],
+    ['another rank that differs', othersDiffer, 'generation'],
+    ['anything else', new Error('A bug.'), 'run'],
+  ])('of %s', (_, error, scope) => {
+    expect(scopeOf(inRun().state, error)).toBe(scope);
+  });
+
+  test('of data that the host distributes is the run', () => {
+    const manifest = [{ name: 'own.csv', size: 100, hash: '0'.repeat(16) }];
+    const tab = admitted();
+    tab.room({ job: { ...SHARED_TABLE, data: { kind: 'shared', files: manifest } } });
+    expect(scopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
+  });
+
+  test('of a state that differs for the third time is the rank', () => {
+    const tab = inRun();
+    const error = ownError(DivergenceError);
+    expect(tab.take({ type: 'failed', error })).toEqual([]);
+    expect(tab.take({ type: 'failed', error })).toEqual([]);
+    expect(scopeOf(tab.state, error)).toBe('rank');
+    expect(tab.take({ type: 'failed', error })).toEqual([{ type: 'fail', error, isFatal: false }]);
+    expect(tab.state.isOut).toBe(true);
+  });
+});
