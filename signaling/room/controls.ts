@@ -5,8 +5,9 @@
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
 import { demandsOf } from '../../src/spec/preview.ts';
-import { beginRun, choicesOf, end, reform, seated, settle, tellPause } from './generations.ts';
-import { left } from './members.ts';
+import { beginRun, choicesOf, end, reform, seated, settle } from './generations.ts';
+import { removeMember } from './members.ts';
+import { sendPause } from './pauses.ts';
 import {
   andThen,
   change,
@@ -14,8 +15,8 @@ import {
   isRunOn,
   nodesOf,
   refuse,
-  stay,
-  tellRoom,
+  noEffects,
+  broadcastRoom,
   unready,
   withEffects,
   withRemoved,
@@ -31,7 +32,7 @@ export function ready(state: RoomState, { member, device, holds }: Extract<RoomE
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
   // What changes nothing is told to nobody: the roster that all would get is a hundred times as
   // long as this message.
-  if (isKnown && state.hidden.get(member)?.holds === holds) return stay(state);
+  if (isKnown && state.hidden.get(member)?.holds === holds) return noEffects(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
 }
@@ -49,7 +50,7 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
   // needs.
   const isReadyStill = needsOf(job) === needsOf(state.job);
   const next = { ...state, job };
-  return tellRoom(isReadyStill ? next : unready(next, () => true));
+  return broadcastRoom(isReadyStill ? next : unready(next, () => true));
 }
 
 /** What a tab has to have to be ready: its own files have to be fit for what is asked of them. */
@@ -60,8 +61,8 @@ function needsOf(job: JobSpec): string {
 
 export function start(state: RoomState, member: string): Step {
   // A second click, or one that crossed with `startAt`: what it asked for has happened.
-  if (isRunOn(state)) return stay(state);
-  if (state.isDoubtful) {
+  if (isRunOn(state)) return noEffects(state);
+  if (state.isRestoring) {
     const message = 'The server has just restarted, and others may still be training: start in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
@@ -69,14 +70,14 @@ export function start(state: RoomState, member: string): Step {
     return refuse(state, member, 'not-now', 'This tab is still warming up: start when it says that it is ready.');
   }
   const rings = choicesOf(state).map((choice) => seated(state, choice));
-  const ring = rings.find((one) => misfitOf(state, one) === null);
+  const ring = rings.find((one) => whyNotReady(state, one) === null);
   if (ring !== undefined) return beginRun(state, ring);
-  const sentences = [misfitOf(state, rings.at(-1)!), ...suspendedOf(state)];
+  const sentences = [whyNotReady(state, rings.at(-1)!), ...suspendedOf(state)];
   return refuse(state, member, 'not-now', sentences.join(' '));
 }
 
 /** Why these members cannot be a world of their own, in a sentence. */
-function misfitOf({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
+function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
   if (present.length === 0) return 'Nobody is ready who trains: wait until somebody is.';
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
   if (nodes !== null && isElastic(job) && present.length < nodes.min) {
@@ -94,40 +95,40 @@ function misfitOf({ hidden, nodes, job }: RoomState, present: readonly RosterEnt
 }
 
 export function stop(state: RoomState): Step {
-  return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : stay(state);
+  return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : noEffects(state);
 }
 
 /** Ends the generation: what ranks have of the step that they are taking they keep, as ever. */
-export function hold(state: RoomState, member: string): Step {
+export function pauseRun(state: RoomState, member: string): Step {
   // What a second click asks for has happened.
-  if (!isRunOn(state) || state.isHeld) return stay(state);
+  if (!isRunOn(state) || state.isHeld) return noEffects(state);
   if (nodesOf(state) === null) {
     return refuse(state, member, 'not-now', 'A run whose ranks cannot come and go cannot pause: stop it instead.');
   }
-  if (state.isDoubtful) {
+  if (state.isRestoring) {
     const message = 'The server has just restarted, and looks for those who train: pause in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
-  return retell(state, reform({ ...state, isHeld: true }));
+  return repeatPause(state, reform({ ...state, isHeld: true }));
 }
 
 export function resume(state: RoomState): Step {
-  return state.isHeld ? retell(state, settle({ ...state, isHeld: false })) : stay(state);
+  return state.isHeld ? repeatPause(state, settle({ ...state, isHeld: false })) : noEffects(state);
 }
 
 /** Where a pause goes on, it is one for another reason. */
-function retell({ phase }: RoomState, step: Step): Step {
-  return phase === 'PAUSED' ? andThen(step, tellPause) : step;
+function repeatPause({ phase }: RoomState, step: Step): Step {
+  return phase === 'PAUSED' ? andThen(step, sendPause) : step;
 }
 
 export function remove(state: RoomState, member: string, whom: string): Step {
-  if (whom === member || !state.hidden.has(whom)) return stay(state);
-  return withEffects(left({ ...state, removed: withRemoved(state.removed, whom) }, whom, 'removed'), {
+  if (whom === member || !state.hidden.has(whom)) return noEffects(state);
+  return withEffects(removeMember({ ...state, removed: withRemoved(state.removed, whom) }, whom, 'removed'), {
     ...{ type: 'expel', member: whom, code: 'removed' },
     message: 'The host has sent this tab out of the room.',
   });
 }
 
 export function lock(state: RoomState, isLocked: boolean): Step {
-  return tellRoom({ ...state, isLocked });
+  return broadcastRoom({ ...state, isLocked });
 }

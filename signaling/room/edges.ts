@@ -21,9 +21,9 @@ export function addBreaks(breaks: Breaks, pairs: readonly (readonly [string, str
 }
 
 /** Breaks of a link from which on the two should not be neighbours. */
-export const TO_PART = 2;
+export const BREAKS_TO_SEPARATE = 2;
 /** Breaks of a link from which on one end has to go. */
-const TO_LEAVE = 3;
+const BREAKS_TO_EXPEL = 3;
 
 export interface Order {
   /** Neighbours first to last, and the last with the first. */
@@ -56,12 +56,12 @@ export function orderAround(
   for (;;) {
     // All of them together are better than one link that breaks.
     const costOfBroken = rest.length * most + 1;
-    const ring = spread(rest, (a, b) => {
-      if (timesBroken(breaks, a, b) >= TO_PART) return costOfBroken;
+    const ring = arrange(rest, (a, b) => {
+      if (timesBroken(breaks, a, b) >= BREAKS_TO_SEPARATE) return costOfBroken;
       return timesBroken(apart, a, b);
     });
-    const bad = neighbours(ring).filter(([a, b]) => timesBroken(breaks, a, b) >= TO_PART);
-    const hopeless = bad.filter(([a, b]) => !hasRelay || timesBroken(breaks, a, b) >= TO_LEAVE);
+    const bad = neighbours(ring).filter(([a, b]) => timesBroken(breaks, a, b) >= BREAKS_TO_SEPARATE);
+    const hopeless = bad.filter(([a, b]) => !hasRelay || timesBroken(breaks, a, b) >= BREAKS_TO_EXPEL);
     if (hopeless.length === 0) return { ring, relayed: bad.map(([a, b]) => [a.member, b.member]), culprits };
     const suspects = rest.filter((m) => hopeless.some((pair) => pair.includes(m)));
     const culprit = suspects.reduce((worst, m) =>
@@ -113,7 +113,7 @@ export function neighbours<T>(ring: readonly T[]): [T, T][] {
 type Cost = (a: RosterEntry, b: RosterEntry) => number;
 
 /** Swaps members until no swap lessens what neighbours cost. */
-function spread(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
+function arrange(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
   const n = members.length;
   const costs = members.map((a) => members.map((b) => costOf(a, b)));
   const ring = members.map((_, i) => i);

@@ -4,28 +4,19 @@
  */
 import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
 import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
-import {
-  end,
-  enteringMs,
-  enteringOf,
-  FORGIVE,
-  LINKING_MS,
-  needAnother,
-  orderOf,
-  reform,
-  retry,
-  SYNCING_MS,
-} from './generations.ts';
-import { cleared, findingsOf, MAX_OUTAGES, namesOf, whoGoes, type Findings } from './faults.ts';
+import { end, needAnother, reform, retry } from './generations.ts';
+import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import type { Complaint } from './records.ts';
+import { orderOf } from './ringOrder.ts';
 import { nameRanks, networkAdvice } from './sentences.ts';
 import {
   andThen,
   isOfRing,
   isRunOn,
+  shouldStayLocked,
   nodesOf,
   rankOf,
-  stay,
+  noEffects,
   unready,
   withEffects,
   type RoomEffect,
@@ -34,6 +25,7 @@ import {
   type Step,
 } from './state.ts';
 import { suspend } from './suspensions.ts';
+import { enteringMs, enteringOf, AGE_FAULTS, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
  * Milliseconds that others have to report what they saw of a failure: both ends of a link, or all
@@ -50,21 +42,21 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
   // meanwhile.
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
-  if (!isDue || rank < 0) return stay(state);
-  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
+  if (!isDue || rank < 0) return noEffects(state);
+  if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
   const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
   return scope === 'generation'
-    ? complain(state, member, { type: 'failed', message })
+    ? recordComplaint(state, member, { type: 'failed', message })
     : reform(unready(state, (m) => m === member));
 }
 
 /** Other ranks' links, or their part in a collective, keep this one from going on. */
-export function accused(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
+export function onAccusation(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
   const named = peers.filter((peer) => isOfRing(state, generation, member, peer));
-  if (named.length === 0) return stay(state);
-  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
-  if (nodesOf(state) !== null) return complain(state, member, { type, peers: named });
+  if (named.length === 0) return noEffects(state);
+  if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
+  if (nodesOf(state) !== null) return recordComplaint(state, member, { type, peers: named });
   const who = named.map((peer) => rankOf(state, peer));
   const both = nameRanks(state.ring, [rankOf(state, member), ...who]);
   const sentence =
@@ -78,10 +70,10 @@ export function accused(state: RoomState, { type, member, generation, peers }: O
 }
 
 /** Keeps a report until all who can tell more of it have done so. Each member's first counts. */
-function complain(state: RoomState, member: string, complaint: Complaint): Step {
-  if (state.complaints.has(member)) return stay(state);
+function recordComplaint(state: RoomState, member: string, complaint: Complaint): Step {
+  if (state.complaints.has(member)) return noEffects(state);
   const next = { ...state, complaints: new Map(state.complaints).set(member, complaint) };
-  if (isAllSaid(next)) return judge(next, false);
+  if (areAllReportsIn(next)) return judge(next, false);
   const { generation } = state;
   const isFirst = state.complaints.size === 0;
   const timer: RoomEffect = {
@@ -94,11 +86,11 @@ function complain(state: RoomState, member: string, complaint: Complaint): Step 
 }
 
 export function onGathered(state: RoomState, generation: number): Step {
-  return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : stay(state);
+  return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : noEffects(state);
 }
 
 /** Whether nobody is left who could say more. */
-function isAllSaid({ ring, members, complaints, reports }: RoomState): boolean {
+function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boolean {
   const silent = ring
     .map(({ member }) => member)
     .filter((one) => members.some(({ member }) => member === one) && !complaints.has(one) && !reports.has(one));
@@ -128,17 +120,17 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
-  const going = whoGoes(ring, next.faults, generation);
+  const going = membersToSuspend(ring, next.faults, generation);
   // A rank that reported nothing, though its neighbours reached it, is ready again once it says so.
   const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
   const heard = isDeadline ? unready(next, (one) => rankOf(next, one) >= 0 && !isHeard(one) && !isDown(one)) : next;
-  const suspended = going.size === 0 ? stay(heard) : suspend(heard, going);
+  const suspended = going.size === 0 ? noEffects(heard) : suspend(heard, going);
   const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
   // It has come to something.
   const isOn = going.size > 0 || (state.phase === 'RUNNING' && isNamed);
   const again = (rest: RoomState): Step => (isOn ? reform(rest) : retry(rest, why));
-  const remembers = state.faults.length === 0 && next.faults.length > 0 ? [FORGIVE] : [];
+  const remembers = state.faults.length === 0 && next.faults.length > 0 ? [AGE_FAULTS] : [];
   return withEffects(andThen(suspended, again), ...remembers);
 }
 
@@ -179,13 +171,13 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
  * The others go on without them.
  */
 export function onEntering(state: RoomState, generation: number, ms: number): Step {
-  if (state.phase !== 'SYNCING' || state.generation !== generation) return stay(state);
+  if (state.phase !== 'SYNCING' || state.generation !== generation) return noEffects(state);
   const { ring, begun, members } = state;
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
   const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
   // Where nobody has, it is no rank's fault, and the deadline ends that.
-  if (stuck.length === 0 || idle.length === ring.length || state.isDoubtful) {
+  if (stuck.length === 0 || idle.length === ring.length || state.isRestoring) {
     return { state, effects: enteringOf(state, ms) };
   }
   if (nodesOf(state) !== null) {
@@ -204,19 +196,19 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
  * if its next link is slow as well, its own line is, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
-  const { phase, ring, parted, isDoubtful } = state;
-  const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isDoubtful;
+  const { phase, ring, parted, isRestoring } = state;
+  const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isRestoring;
   const isNew = !parted.some((pair) => pair.includes(member) || pair.includes(peer));
-  if (nodesOf(state) === null || !isDue || !isNew) return stay(state);
+  if (nodesOf(state) === null || !isDue || !isNew) return noEffects(state);
   const pair = [member, peer] as const;
   const next = { ...state, parted: [...parted, pair] };
   const order = orderOf(next, ring);
   const helps = keptApart(ring, [pair]).length === 0 && keptApart(order.ring, [pair]).length > 0;
-  return helps && order.culprits.length === 0 ? reform(next) : stay(state);
+  return helps && order.culprits.length === 0 ? reform(next) : noEffects(state);
 }
 
 export function onDeadline(state: RoomState, generation: number, phase: RoomPhase): Step {
-  if (!isRunOn(state) || state.generation !== generation || state.phase !== phase) return stay(state);
+  if (!isRunOn(state) || state.generation !== generation || state.phase !== phase) return noEffects(state);
   const missing = state.ring.map((_, rank) => rank).filter((rank) => !state.reports.has(state.ring[rank]!.member));
   const what =
     phase === 'LINKING'
@@ -235,4 +227,15 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
   // Where one rank is stuck in a collective, so are all.
   if (missing.length === state.ring.length) return retry(state, `${who}.`);
   return reform(unready(state, (member) => late.has(member)));
+}
+
+export function onAbandoned(state: RoomState): Step {
+  if (state.phase !== 'PAUSED') return noEffects(state);
+  const open = { ...state, isLocked: shouldStayLocked(state) };
+  return end(open, 'failed', 'Everybody who had the state of this run has left, so it is over. Start again.');
+}
+
+export function onAgeFaults(state: RoomState): Step {
+  const faults = aged(state.faults);
+  return { state: { ...state, faults }, effects: faults.length > 0 ? [AGE_FAULTS] : [] };
 }

@@ -203,7 +203,11 @@ function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
  * Ranks that have to go, and why, now that `generation` has failed. The worst is found first: the
  * others may be fine without it.
  */
-export function whoGoes(ring: readonly RosterEntry[], record: Faults, generation: number): ReadonlyMap<string, Reason> {
+export function membersToSuspend(
+  ring: readonly RosterEntry[],
+  record: Faults,
+  generation: number,
+): ReadonlyMap<string, Reason> {
   const going = new Map<string, Reason>();
   for (let faults = record; ; faults = withoutMembers(faults, going)) {
     const suspects = suspectsOf(faults);

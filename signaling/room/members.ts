@@ -1,7 +1,8 @@
 /** Who is in a room: joining it, losing touch with it and leaving it. */
-import { backToForming, end, over, reform, settle } from './generations.ts';
+import { backToForming, over } from './ending.ts';
+import { end, reform, settle } from './generations.ts';
 import { nameRanks } from './sentences.ts';
-import { lookAway, watch } from './spectators.ts';
+import { removeSpectator, admitSpectator } from './spectators.ts';
 import { noticeOf, suspensionOf } from './suspensions.ts';
 import {
   andThen,
@@ -10,13 +11,13 @@ import {
   isAway,
   isRunOn,
   isSpectator,
-  keepsLock,
+  shouldStayLocked,
   nodesOf,
   rankOf,
   refuse,
   roomMessage,
-  stay,
-  tellRoom,
+  noEffects,
+  broadcastRoom,
   withEffects,
   type LeaveReason,
   type Newcomer,
@@ -37,19 +38,19 @@ export function join(state: RoomState, member: string, newcomer: Newcomer): Step
   if (state.isLocked && !newcomer.holdsKey) {
     return refuse(state, member, 'room-locked', 'This room is locked: ask whoever leads it to let you in.');
   }
-  return newcomer.isSpectator ? watch(state, member, newcomer) : enter(state, member, newcomer);
+  return newcomer.isSpectator ? admitSpectator(state, member, newcomer) : enter(state, member, newcomer);
 }
 
 export function enter(state: RoomState, member: string, newcomer: Newcomer): Step {
   const holder = state.members.find((m) => m.rank !== null && m.rank === newcomer.rank);
-  if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isDoubtful) {
+  if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isRestoring) {
     return admit(state, member, newcomer);
   }
   // A browser that is started again may be here before the server takes its old tab for gone.
   const members = state.members.map((m) => (m === holder ? { ...m, rank: null } : m));
   const admitted = admit({ ...state, members }, member, newcomer);
   if (!admitted.state.hidden.has(member)) return { state, effects: admitted.effects };
-  return andThen(admitted, (next) => left(next, holder.member, 'vanished'));
+  return andThen(admitted, (next) => removeMember(next, holder.member, 'vanished'));
 }
 
 function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
@@ -105,7 +106,7 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
  */
 export function disconnect(state: RoomState, member: string): Step {
   const away = change(state, member, { isAway: true });
-  return withEffects(tellRoom(away), {
+  return withEffects(broadcastRoom(away), {
     ...{ type: 'setTimer', key: `away ${member}`, ms: AWAY_MS },
     event: { type: 'missed', member },
   });
@@ -126,20 +127,20 @@ const DOING: Record<RoomState['phase'], string> = {
   RUNNING: 'training',
 };
 
-export function left(state: RoomState, member: string, reason: LeaveReason): Step {
-  if (isSpectator(state, member)) return lookAway(state, member);
+export function removeMember(state: RoomState, member: string, reason: LeaveReason): Step {
+  if (isSpectator(state, member)) return removeSpectator(state, member);
   const members = state.members.filter((m) => m.member !== member);
   const hidden = new Map(state.hidden);
   hidden.delete(member);
   const next = { ...state, members, hidden };
-  return withEffects(without(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
+  return withEffects(afterLeave(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
 }
 
 /** No member is left. */
-function abandon(state: RoomState): Step {
-  const open = { ...state, isLocked: keepsLock(state) };
-  if (!isRunOn(state)) return stay(backToForming(open));
-  return over({ ...open, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
+function endEmptyRoom(state: RoomState): Step {
+  const open = { ...state, isLocked: shouldStayLocked(state) };
+  if (!isRunOn(state)) return noEffects(backToForming(open));
+  return over({ ...open, isRestoring: false }, 'failed', 'All its ranks have left, so the run is over.');
 }
 
 /**
@@ -153,12 +154,12 @@ function newcomersOf({ phase, ring, holders, hidden, reports }: RoomState): Read
 }
 
 /** `next`: `state` without `member`. */
-function without(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
+function afterLeave(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
   const rank = rankOf(state, member);
   const isOpen = isRunOn(state) && nodesOf(state) !== null;
   if (next.members.length === 0) {
     // Who lost the network comes back; who closed the last tab has done with the run.
-    const rest = isOpen && reason !== 'left' ? reform(next) : abandon(next);
+    const rest = isOpen && reason !== 'left' ? reform(next) : endEmptyRoom(next);
     const empty: RoomEffect[] = everyone(next).length === 0 ? [{ type: 'empty' }] : [roomMessage(rest.state)];
     return { state: rest.state, effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, ...empty] };
   }

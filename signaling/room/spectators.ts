@@ -1,8 +1,8 @@
 /** Who is in a room to watch: shown what goes on, never a part of it. */
-import { everyone, isSpectator, keepsLock, refuse, roomMessage, stay, tellRoom } from './state.ts';
+import { everyone, isSpectator, shouldStayLocked, refuse, roomMessage, noEffects, broadcastRoom } from './state.ts';
 import type { Newcomer, RoomState, Step } from './state.ts';
 
-export function watch(state: RoomState, member: string, { name, holdsKey }: Newcomer): Step {
+export function admitSpectator(state: RoomState, member: string, { name, holdsKey }: Newcomer): Step {
   const { spectators, spectatorCapacity, hidden } = state;
   if (isSpectator(state, member)) return admit(state, member);
   if (spectators.length >= spectatorCapacity) {
@@ -33,19 +33,19 @@ function admit(state: RoomState, member: string): Step {
  * A spectator has left or is gone without a word: nothing depends on it, so it may come back as it
  * came.
  */
-export function lookAway(state: RoomState, member: string): Step {
+export function removeSpectator(state: RoomState, member: string): Step {
   const hidden = new Map(state.hidden);
   hidden.delete(member);
   const rest = { ...state, spectators: state.spectators.filter((one) => one.member !== member), hidden };
-  const next = { ...rest, isLocked: keepsLock(rest) };
-  return everyone(next).length > 0 ? tellRoom(next) : { state: next, effects: [{ type: 'empty' }] };
+  const next = { ...rest, isLocked: shouldStayLocked(rest) };
+  return everyone(next).length > 0 ? broadcastRoom(next) : { state: next, effects: [{ type: 'empty' }] };
 }
 
 /** What a rank tells of the run. Only the first of them may: it is the one that does. */
-export function passOn(state: RoomState, member: string, update: string): Step {
+export function forwardUpdate(state: RoomState, member: string, update: string): Step {
   const { ring, phase, holders, spectators } = state;
   const mayTell = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
-  if (!mayTell || spectators.length === 0) return stay(state);
+  if (!mayTell || spectators.length === 0) return noEffects(state);
   const to = spectators.map((one) => one.member);
   return { state, effects: [{ type: 'send', to, message: { type: 'spectator-update', update } }] };
 }

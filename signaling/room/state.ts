@@ -80,14 +80,14 @@ export interface RoomState extends Readonly<RoomSettings> {
   /** Whom a host has sent out: they do not come back as who they were. */
   readonly removed: ReadonlySet<string>;
   /** Made from what returning members say: who is still to return may know better. */
-  readonly isDoubtful: boolean;
+  readonly isRestoring: boolean;
   /**
    * Runs and generations have this number at least: those below may have been, in a room that this
    * one was made from.
    */
   readonly numbersFrom: number;
   /** Highest generation that a returning member has heard of: its number is used up. */
-  readonly heardOf: number;
+  readonly highestReported: number;
 }
 
 export type Ended = Omit<Extract<ServerMessage, { type: 'ended' }>, 'type'>;
@@ -158,14 +158,14 @@ export type TimerEvent =
    */
   | { type: 'entering'; generation: number; ms: number }
   | { type: 'grow' }
-  | { type: 'forgive' }
+  | { type: 'age-faults' }
   /**
    * The suspension of this number is over, or so is the time after it in which another would be
    * longer.
    */
-  | { type: 'pardon'; id: number }
+  | { type: 'suspension-end'; id: number }
   | { type: 'abandoned' }
-  | { type: 'doubts' };
+  | { type: 'restore-timeout' };
 
 export type RoomEffect =
   /** The member is in: tell it its id, token and ICE servers. */
@@ -215,12 +215,12 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], unlinked: [], parted: [] },
     ...{ complaints: new Map(), begun: new Set(), suspensions: new Map() },
-    ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
+    ...{ ended: null, removed: new Set(), isRestoring: false, numbersFrom: 0, highestReported: 0 },
   };
 }
 
 /** Nothing changes. */
-export function stay(state: RoomState): Step {
+export function noEffects(state: RoomState): Step {
   return { state, effects: [] };
 }
 
@@ -293,7 +293,7 @@ export function everyone({ members, spectators }: RoomState): string[] {
 }
 
 /** A lock that nobody could ever open is none. */
-export function keepsLock(state: RoomState): boolean {
+export function shouldStayLocked(state: RoomState): boolean {
   return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }
 
@@ -337,7 +337,7 @@ export function roomMessage(state: RoomState): RoomEffect {
   };
 }
 
-export function tellRoom(state: RoomState): Step {
+export function broadcastRoom(state: RoomState): Step {
   return { state, effects: [roomMessage(state)] };
 }
 

@@ -6,7 +6,7 @@
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
 import { MAX_NAMED } from './sentences.ts';
-import { change, isSuspended, stay, unready, type RoomEffect, type RoomState, type Step } from './state.ts';
+import { change, isSuspended, noEffects, unready, type RoomEffect, type RoomState, type Step } from './state.ts';
 
 /** Milliseconds of a first suspension. */
 export const SUSPENDED_MS = 30_000;
@@ -37,14 +37,14 @@ const REASONS: Record<Reason, string> = {
 
 /** Takes members out of the room's generations. The caller begins the next one. */
 export function suspend(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
-  const { state: barred, effects } = bar(state, reasons);
-  let next = unready({ ...barred, faults: withoutMembers(state.faults, reasons) }, (member) => reasons.has(member));
+  const { state: recorded, effects } = recordSuspensions(state, reasons);
+  let next = unready({ ...recorded, faults: withoutMembers(state.faults, reasons) }, (member) => reasons.has(member));
   for (const member of reasons.keys()) next = change(next, member, { isSuspended: true });
   return { state: next, effects: [...effects, ...[...reasons.keys()].map((member) => noticeOf(next, member))] };
 }
 
 /** Counts one suspension more of these members' browsers, of each browser once. */
-function bar(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
+function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [keyOf(state, member), why]))) {
@@ -96,20 +96,20 @@ export function suspendedOf(state: RoomState): string[] {
 }
 
 /** A suspension's time is up: its members are counted again, and it is remembered for a while. */
-export function pardon(state: RoomState, id: number): Step {
+export function endSuspension(state: RoomState, id: number): Step {
   const [key, suspension] = [...state.suspensions].find(([, one]) => one.id === id) ?? [];
-  if (key === undefined || suspension === undefined) return stay(state);
+  if (key === undefined || suspension === undefined) return noEffects(state);
   const suspensions = new Map(state.suspensions);
   if (!suspension.isOn) {
     suspensions.delete(key);
-    return stay({ ...state, suspensions });
+    return noEffects({ ...state, suspensions });
   }
-  const pardoned = { ...suspension, isOn: false };
-  let next: RoomState = { ...state, suspensions: suspensions.set(key, pardoned) };
+  const ended = { ...suspension, isOn: false };
+  let next: RoomState = { ...state, suspensions: suspensions.set(key, ended) };
   for (const { member } of state.members) {
     if (keyOf(state, member) === key) next = change(next, member, { isSuspended: false });
   }
-  return { state: next, effects: [timerOf(pardoned)] };
+  return { state: next, effects: [timerOf(ended)] };
 }
 
 function keyOf({ hidden }: RoomState, member: string): string {
@@ -128,5 +128,5 @@ function secondsOf(suspension: Suspension): number {
 function timerOf(suspension: Suspension): RoomEffect {
   const { id, isOn } = suspension;
   const ms = isOn ? lengthOf(suspension) : PROBATION_MS;
-  return { type: 'setTimer', key: `suspended ${id}`, ms, event: { type: 'pardon', id } };
+  return { type: 'setTimer', key: `suspended ${id}`, ms, event: { type: 'suspension-end', id } };
 }

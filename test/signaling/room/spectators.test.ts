@@ -84,8 +84,8 @@ describe('who watches', () => {
     const restored = new Play();
     restored.state = restore(settings, { capacity: 4 }, 1000);
     restored.do(back);
-    expect(restored.state).toMatchObject({ phase: 'FORMING', run: 0, heardOf: 0, holders: new Set() });
-    expect(restored.timer('doubts').event).toEqual({ type: 'doubts' });
+    expect(restored.state).toMatchObject({ phase: 'FORMING', run: 0, highestReported: 0, holders: new Set() });
+    expect(restored.timer('restore-timeout').event).toEqual({ type: 'restore-timeout' });
     const active = { generation: 1, ring: [...play.state.ring], isSteady: true };
     restored.do({
       ...back,
@@ -94,7 +94,7 @@ describe('who watches', () => {
       isSpectator: false,
       reconnectState: { ...reconnectState, generation: 1, active },
     });
-    expect(restored.state).toMatchObject({ phase: 'RUNNING', generation: 1, isDoubtful: false });
+    expect(restored.state).toMatchObject({ phase: 'RUNNING', generation: 1, isRestoring: false });
     expect(restored.said('Wu', 'room').phase).toBe('RUNNING');
   });
 });

@@ -4,9 +4,11 @@
  * could be going on elsewhere.
  */
 import type { Refusal, RosterEntry, ServerMessage, ReconnectState } from '../../src/protocol/control.ts';
-import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './generations.ts';
-import { enter, left } from './members.ts';
-import { watch } from './spectators.ts';
+import { backToForming, over } from './ending.ts';
+import { end, needAnother, prepareOf, reform, settle } from './generations.ts';
+import { pauseOf, sendPause } from './pauses.ts';
+import { enter, removeMember } from './members.ts';
+import { admitSpectator } from './spectators.ts';
 import {
   andThen,
   change,
@@ -17,8 +19,8 @@ import {
   nodesOf,
   rankOf,
   refuse,
-  stay,
-  tellRoom,
+  noEffects,
+  broadcastRoom,
   withEffects,
   withRemoved,
   type LeaveReason,
@@ -35,7 +37,12 @@ import {
  */
 export const RESTORE_MS = 15_000;
 
-const DOUBTS: RoomEffect = { type: 'setTimer', key: 'doubts', ms: RESTORE_MS, event: { type: 'doubts' } };
+const RESTORE_TIMER: RoomEffect = {
+  type: 'setTimer',
+  key: 'restore-timeout',
+  ms: RESTORE_MS,
+  event: { type: 'restore-timeout' },
+};
 /**
  * By how much members may remember a later run or generation than a room's `numbersFrom`, which are
  * seconds: clocks of servers differ. A claim that is far off would leave no numbers for what is to
@@ -63,7 +70,7 @@ export function restore(
   return {
     ...createRoom({ ...options, ...settings }),
     ...settings,
-    ...{ removed: new Set(removed?.members), isDoubtful: true, numbersFrom },
+    ...{ removed: new Set(removed?.members), isRestoring: true, numbersFrom },
   };
 }
 
@@ -78,7 +85,7 @@ export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'r
   let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : readmit(known, event);
   // They may have come back before anybody who knew.
   for (const member of members.filter((one) => step.state.hidden.has(one))) {
-    step = andThen(step, (next) => turnAway(next, member, 'removed', 'removed', REMOVED));
+    step = andThen(step, (next) => expel(next, member, 'removed', 'removed', REMOVED));
   }
   return step;
 }
@@ -88,19 +95,19 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   const reconnectState = ownReconnectState(event);
   // It has no say in what went on.
   if (isSpectator(state, member) || (event.isSpectator && !state.hidden.has(member))) {
-    const timers = state.isDoubtful && state.members.length === 0 ? [DOUBTS] : [];
-    return withEffects(watch(state, member, event), ...timers);
+    const timers = state.isRestoring && state.members.length === 0 ? [RESTORE_TIMER] : [];
+    return withEffects(admitSpectator(state, member, event), ...timers);
   }
-  if (state.isDoubtful && latestOf(reconnectState) > state.numbersFrom + CLOCK_SKEW_S) {
-    return turnAway(state, member, 'dropped', 'not-member', IMPOSSIBLE);
+  if (state.isRestoring && latestOf(reconnectState) > state.numbersFrom + CLOCK_SKEW_S) {
+    return expel(state, member, 'dropped', 'not-member', IMPOSSIBLE);
   }
-  const past = overBy(state, reconnectState);
+  const past = endedRun(state, reconnectState);
   if (past !== null) {
     // Others may have missed its end, and still wait.
     return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
   }
-  const known = learn(state, member, reconnectState);
-  const timers = state.isDoubtful ? absences(state, known) : [];
+  const known = applyReconnectState(state, member, reconnectState);
+  const timers = state.isRestoring ? absenceTimers(state, known) : [];
   if (!known.hidden.has(member)) {
     const entered = enter(known, member, event);
     // Whoever is refused has no say: the members that it spoke of might never come.
@@ -108,16 +115,16 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
     const [admit, ...news] = entered.effects;
     // A member that hears of the next run first, and then loses its connection, would not know that
     // its own run is over.
-    return { state: entered.state, effects: [admit!, ...catchUp(entered.state, event), ...news, ...timers] };
+    return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...news, ...timers] };
   }
   const trains = reconnectState.active?.isSteady ? { holds: reconnectState.run } : {};
   const next = change(known, member, { isAway: false, browser, holdsKey, ...trains });
   return withEffects(
-    andThen(stay(next), dispelDoubts),
+    andThen(noEffects(next), finishRestore),
     ...timers,
     { type: 'clearTimer', key: `away ${member}` },
     { type: 'admit', member },
-    ...catchUp(next, event),
+    ...missedMessages(next, event),
   );
 }
 
@@ -136,10 +143,10 @@ function latestOf({ run, generation, active }: ReconnectState): number {
 }
 
 /** Somebody who is not to be here goes, if it is here. */
-function turnAway(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
-  const gone = state.hidden.has(member) ? left(state, member, reason) : stay(state);
+function expel(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
+  const gone = state.hidden.has(member) ? removeMember(state, member, reason) : noEffects(state);
   return withEffects(
-    andThen(gone, (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next))),
+    andThen(gone, (next) => (next.isRestoring ? finishRestore(next) : noEffects(next))),
     { type: 'expel', member, code, message },
   );
 }
@@ -148,8 +155,8 @@ function turnAway(state: RoomState, member: string, reason: LeaveReason, code: R
  * Until a restart is forgotten: the run that is over by what a returning member says, and not known
  * to be.
  */
-function overBy({ isDoubtful, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
-  if (!isDoubtful || reconnectState.run < run) return null;
+function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
+  if (!isRestoring || reconnectState.run < run) return null;
   if (reconnectState.run > run && run > 0 && ended?.run !== run) return run;
   return !reconnectState.isRunOn && reconnectState.run > 0 && ended?.run !== reconnectState.run
     ? reconnectState.run
@@ -160,25 +167,25 @@ function overBy({ isDoubtful, run, ended }: RoomState, reconnectState: Reconnect
  * What members who return say of the time before a restart: who heard of the later run, or
  * generation of it, knows better.
  */
-function learn(
+function applyReconnectState(
   state: RoomState,
   member: string,
   { run, isRunOn: isOn, generation, active }: ReconnectState,
 ): RoomState {
   // A room that has no doubts knows its own generations, and that there may have been others before
   // `numbersFrom`.
-  const possible = state.isDoubtful ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
-  const known = { ...state, heardOf: Math.max(state.heardOf, possible) };
+  const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
+  const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, holders } = state;
-  if (!state.isDoubtful && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
+  if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
     // It is late, and nothing has begun without it: it may have the state as well as those who were
     // in time.
     return { ...known, holders: new Set(holders).add(member) };
   }
-  if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
+  if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
   const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };
-  if (active !== null && active.generation > room.generation) return recall(room, active);
+  if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
   // It is a rank, and not where the others are.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
   // Nobody trains, for all that is known; whether somebody has the state, each of them says.
@@ -190,7 +197,10 @@ function learn(
  * The room in a generation that goes on without a server; each of its members has a while to
  * return.
  */
-function recall(room: RoomState, { generation, ring, isSteady }: NonNullable<ReconnectState['active']>): RoomState {
+function restoreGeneration(
+  room: RoomState,
+  { generation, ring, isSteady }: NonNullable<ReconnectState['active']>,
+): RoomState {
   const hidden = new Map(room.hidden);
   const members: RosterEntry[] = room.members.map((m) => ring.find((rank) => rank.member === m.member) ?? m);
   for (const entry of ring) {
@@ -219,18 +229,18 @@ function recall(room: RoomState, { generation, ring, isSteady }: NonNullable<Rec
 }
 
 /** What a returning member may have missed; hearing it twice does no harm. */
-function catchUp(
+function missedMessages(
   state: RoomState,
   { member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>,
 ): RoomEffect[] {
-  const { generation, phase, run, ended, isDoubtful, heardOf } = state;
+  const { generation, phase, run, ended, isRestoring, highestReported } = state;
   const told: ServerMessage[] = [];
   const isItsRunOn = isRunOn(state) && run === reconnectState.run;
-  const mayBeOn = isItsRunOn || (isDoubtful && reconnectState.run >= run && reconnectState.run > (ended?.run ?? 0));
+  const mayBeOn = isItsRunOn || (isRestoring && reconnectState.run >= run && reconnectState.run > (ended?.run ?? 0));
   if (reconnectState.isRunOn && !mayBeOn) {
     told.push({ type: 'ended', ...(ended?.run === reconnectState.run ? ended : { run: reconnectState.run, ...OVER }) });
   }
-  if (phase === 'PAUSED' && !isDoubtful) {
+  if (phase === 'PAUSED' && !isRestoring) {
     told.push(pauseOf(state));
   }
   if (rankOf(state, member) >= 0) {
@@ -239,38 +249,38 @@ function catchUp(
       if (phase !== 'LINKING') told.push({ type: 'sync', generation });
     }
     // A generation that only its members speak of may not have begun on all of them.
-    if (phase === 'RUNNING' && !(isDoubtful && heardOf > generation)) told.push({ type: 'go', generation });
+    if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) told.push({ type: 'go', generation });
   }
   return told.map((message) => ({ type: 'send', to: [member], message }));
 }
 
 /** Somebody is back. Once all have returned it shows whether they train in the same generation. */
-export function dispelDoubts(state: RoomState): Step {
-  if (!state.isDoubtful) return settle(state);
-  if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return tellRoom(state);
-  const known = { ...state, isDoubtful: false };
-  if (known.heardOf <= known.generation) return settle(known);
+export function finishRestore(state: RoomState): Step {
+  if (!state.isRestoring) return settle(state);
+  if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return broadcastRoom(state);
+  const known = { ...state, isRestoring: false };
+  if (known.highestReported <= known.generation) return settle(known);
   // The server stopped while it made another generation.
   return nodesOf(known) === null ? end(known, 'failed', INTERRUPTED) : reform(known);
 }
 
 /** Whoever was in a generation that is still on would have returned. */
-export function onDoubts(state: RoomState): Step {
-  if (!state.isDoubtful) return stay(state);
+export function onRestoreTimeout(state: RoomState): Step {
+  if (!state.isRestoring) return noEffects(state);
   // Those who are still to return have timers of their own.
-  if (state.ring.length > 0) return { state, effects: [DOUBTS] };
-  const known = { ...state, isDoubtful: false, isHeld: state.isHeld && isRunOn(state) };
+  if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
+  const known = { ...state, isRestoring: false, isHeld: state.isHeld && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
   // Some may be in the middle of a generation that nobody else speaks of.
-  return andThen(settle(known), tellPause);
+  return andThen(settle(known), sendPause);
 }
 
 /** Timers of those who have not returned, as far as `after` has more of them than `before`. */
-function absences(before: RoomState, after: RoomState): RoomEffect[] {
+function absenceTimers(before: RoomState, after: RoomState): RoomEffect[] {
   const timers: RoomEffect[] = [];
   if (before.members.length === 0) {
-    timers.push(DOUBTS);
+    timers.push(RESTORE_TIMER);
   }
   for (const { member } of after.members) {
     if (before.hidden.has(member)) continue;
