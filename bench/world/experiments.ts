@@ -5,12 +5,12 @@ import { bareLink, pageLink } from '../link/onPages.ts';
 import { workerLink } from '../link/workerLink.ts';
 import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 import { combine } from '../scale/combine.ts';
-import { bareChain } from '../spread/bareChain.ts';
-import { spreadFile } from '../spread/spreadFile.ts';
+import { bareChain } from '../distribution/bareChain.ts';
+import { distributeFile } from '../distribution/distributeFile.ts';
 import { takeSteps } from '../step/takeSteps.ts';
 
 /** Those that a rank's worker runs, over links and collectives. */
-export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine, spreadFile };
+export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine, distributeFile };
 
 /** Those that a rank's page runs, over bare channels. */
 export const ON_PAGES = { bareRing, bareChain, bareLink, pageLink };

@@ -1,8 +1,83 @@
-/** This benchmark's part of docs/BENCHMARKS.md. */
-import type { Costs } from '../../src/collectives/plans/costModel.ts';
-import { table } from '../table.ts';
-import type { Prediction, Sample } from './fit.ts';
-import { ALGORITHMS, NETWORKS, quickestOf, type AlgorithmName, type Crossover, type GrowthRow } from './growth.ts';
+/**
+ * `bench scale`: what an all-reduce costs as the world grows. The cost model is fitted from rings
+ * of 2 to 8 tabs here and held against sizes that it was not fitted on; with what a machine costs
+ * known, larger worlds on other lines are simulated.
+ */
+import { Option } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import type { Costs } from '../src/collectives/plans/costModel.ts';
+import { defineBenchmark, option } from './defineBenchmark.ts';
+import { drawPanels, type Panel } from './plot.ts';
+import { crossValidate, fitCosts, type Prediction, type Sample, worstError } from './scale/fit.ts';
+import {
+  type AlgorithmName,
+  ALGORITHMS,
+  type Crossover,
+  crossovers,
+  type GrowthRow,
+  NETWORKS,
+  quickestOf,
+  simulateGrowth,
+  WORLDS,
+} from './scale/growth.ts';
+import { measure } from './scale/measure.ts';
+import { table } from './table.ts';
+
+export interface ScaleOptions {
+  ranks: number;
+  picture?: string;
+  json?: true;
+}
+
+const TABS = [2, 3, 4, 6, 8];
+const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
+const FIFTH = 0.2;
+
+/** @throws (rejects) PeergradError where a tab fails. */
+export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
+  const tell = (line: string): void => io.err(line);
+  const { samples, combineMsPerByte } = await measure(TABS, SIZES, tell);
+  const costs = fitCosts(samples, combineMsPerByte);
+  const predictions = crossValidate(samples, combineMsPerByte);
+  const within = predictions.filter(({ error }) => Math.abs(error) <= FIFTH);
+  const growth = simulateGrowth(
+    costs,
+    WORLDS.filter((n) => n <= ranks),
+    tell,
+  );
+  const result: ScaleResult = {
+    ...{
+      costs,
+      samples,
+      predictions,
+      worstError: worstError(predictions),
+      withinFifth: within.length / predictions.length,
+    },
+    ...{ growth, crossovers: crossovers(growth) },
+  };
+  if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
+  io.out(json === undefined ? section(result) : JSON.stringify(result));
+}
+
+const DRAWN_BYTES = 4_000_000;
+const COLOURS: Record<AlgorithmName, string> = {
+  ...{ ring: '#1f6feb', 'two-level': '#2da44e', 'halving-doubling': '#bf3989', doubling: '#9a6700' },
+};
+
+export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
+  return NETWORKS.map((network) => {
+    const rows = growth.filter((row) => row.network === network && row.bytes === DRAWN_BYTES);
+    return {
+      ...{ title: `All-reduce of 4 MB, ${network}`, x: 'ranks', y: 'seconds', isLogarithmic: true },
+      xs: rows.map(({ n }) => n),
+      curves: (Object.keys(ALGORITHMS) as AlgorithmName[]).map((label) => ({
+        ...{ label, colour: COLOURS[label], width: 2, dash: [] },
+        values: rows.map(({ ms }) => ms[label]! / 1000),
+      })),
+    };
+  });
+}
 
 export interface ScaleResult {
   costs: Costs;
@@ -21,7 +96,7 @@ const SHOWN = [8, 16, 24, 64, 256, 1024];
 const SHOWN_BYTES = 4_000_000;
 
 export function section(result: ScaleResult): string {
-  const { costs, worstError, withinFifth, predictions } = result;
+  const { costs, worstError: worst, withinFifth, predictions } = result;
   return [
     '## Growth',
     `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
@@ -40,7 +115,7 @@ export function section(result: ScaleResult): string {
         ['adding a byte', nanoseconds(costs.combineMsPerByte)],
       ],
     ),
-    `Predictions of sizes that were not fitted: ${percent(withinFifth)} are within 20 %, the worst is ${percent(worstError)} off.`,
+    `Predictions of sizes that were not fitted: ${percent(withinFifth)} are within 20 %, the worst is ${percent(worst)} off.`,
     table(
       ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
       worldsOf(result).map((n) => {
@@ -97,3 +172,18 @@ function sizesOf({ predictions }: ScaleResult): number[] {
 function worldsOf({ predictions }: ScaleResult): number[] {
   return [...new Set(predictions.map(({ n }) => n))];
 }
+
+/** Ranks of the largest world that is simulated in reasonable time. */
+const MAX_SIMULATED = 1024;
+
+export const scale = defineBenchmark({
+  name: 'scale',
+  description:
+    'measure how all-reduce time grows with the world: fit the cost model to tabs, and simulate larger worlds',
+  options: [
+    option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED),
+    new Option('--picture <file>', 'PNG file to draw the result to'),
+  ],
+  run: benchScale,
+  section,
+});

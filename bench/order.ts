@@ -3,13 +3,14 @@
  * tabs, each on a host of its own; what goes between two neighbours is slower than the rest, until
  * ranks have found that out and the room has chosen another order.
  */
-import { ensureBuilt } from '../../launcher/build.ts';
-import type { Io } from '../../launcher/io.ts';
-import { median } from '../../src/util/statistics.ts';
-import { PeergradError } from '../../src/util/errors.ts';
-import { trainOnHosts } from '../trainOnHosts.ts';
-import { slowBetween, withHosts } from '../world/hosts.ts';
-import { orderTable, type OrderResult } from './section.ts';
+import { ensureBuilt } from '../launcher/build.ts';
+import type { Io } from '../launcher/io.ts';
+import { PeergradError } from '../src/util/errors.ts';
+import { median } from '../src/util/statistics.ts';
+import { defineBenchmark, required } from './defineBenchmark.ts';
+import { table } from './table.ts';
+import { trainOnHosts } from './trainOnHosts.ts';
+import { slowBetween, withHosts } from './world/hosts.ts';
 
 export interface OrderBenchOptions {
   /** MNIST's files. */
@@ -54,3 +55,51 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
   });
   io.out(json === undefined ? orderTable(result) : JSON.stringify(result));
 }
+
+export interface OrderResult {
+  /** Megabits a second: of lines, and between the two. */
+  rate: { rest: number; between: number };
+  /** Names, tab-0 to tab-3, in the order that was chosen. */
+  order: string[];
+  /** Taken in the first order. */
+  steps: number;
+  /** Of a step, medians, in the first order and in the other. */
+  beforeMs: number;
+  afterMs: number;
+  /** beforeMs / afterMs. */
+  ratio: number;
+}
+
+export function orderTable({ order, steps, beforeMs, afterMs, ratio }: OrderResult): string {
+  const names = order.toSorted();
+  return table(
+    ['order', 'step, ms', 'times as fast'],
+    [
+      [`${names.join(', ')}, for ${steps} steps`, beforeMs.toFixed(0), '1.00'],
+      [order.join(', '), afterMs.toFixed(0), ratio.toFixed(2)],
+    ],
+  );
+}
+
+export function section(result: OrderResult): string {
+  const { rest, between } = result.rate;
+  return [
+    '## A ring with one slow link',
+    `Four tabs, each in a browser on a host of its own, on lines of ${rest} Mbit/s, train the mlp on MNIST; between tab-1 and tab-2 go ${between} ` +
+      'Mbit/s only. Every fifth step ranks tell each other what chunks take; who finds its link slow twice says so, and the room parts the ' +
+      'two. Medians of the steps in both orders of the same run. (`npm run -s bench -- order --data DIR --hosts SCRIPT`)',
+    orderTable(result),
+    'What limits it: with PowerSGD ranks do not know what chunks take, and a slow line of one rank is slow in every order.',
+  ].join('\n\n');
+}
+
+export const order = defineBenchmark({
+  name: 'order',
+  description: 'measure the gain of a ring order that avoids a slow link; needs root',
+  options: [
+    required('--data <folder>', "folder with MNIST's IDX files"),
+    required('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
+  ],
+  run: benchOrder,
+  section,
+});

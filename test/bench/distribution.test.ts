@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { ringTensor, rowOf } from '../../bench/spread/figures.ts';
-import { section } from '../../bench/spread/section.ts';
-import { theoryBytes } from '../../bench/allreduce/figures.ts';
+import { ringTensor, rowOf } from '../../bench/distribution.ts';
+import { section } from '../../bench/distribution.ts';
+import { theoryBytes } from '../../bench/allreduce.ts';
 
 const ours = (ms: number[], hashes = ms.map(() => 'a')) =>
   ms.map((one, rank) => ({ ms: one, hash: hashes[rank]!, bytesSent: rank < 2 ? 1010 : 0 }));

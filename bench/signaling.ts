@@ -3,14 +3,16 @@
  * while thousands are connected, and how it takes a crowd that joins at once. Server and crowd are
  * processes of their own, and share this machine's cores.
  */
-import type { Io } from '../../launcher/io.ts';
-import { MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
-import { PeergradError, UsageError } from '../../src/util/errors.ts';
-import { Child } from './child.ts';
-import type { ClientsIn, ClientsOrder } from './clients.ts';
-import { relayTimes } from './relay.ts';
-import { signalingTable, type SignalingResult } from './section.ts';
-import type { ServerMemory, ServerOrder, ServerSays } from './serverProcess.ts';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { PeergradError, UsageError } from '../src/util/errors.ts';
+import { defineBenchmark, option } from './defineBenchmark.ts';
+import { Child } from './signaling/child.ts';
+import type { ClientsIn, ClientsOrder } from './signaling/clients.ts';
+import { relayTimes } from './signaling/relay.ts';
+import type { ServerMemory, ServerOrder, ServerSays } from './signaling/serverProcess.ts';
+import { table } from './table.ts';
 
 export interface SignalingBenchOptions {
   clients: number;
@@ -91,3 +93,55 @@ function checkOpenFiles(sockets: number): void {
 function quantile(sorted: readonly number[], q: number): number {
   return Number(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!.toFixed(3));
 }
+
+export interface SignalingResult {
+  /** Connected meanwhile. */
+  clients: number;
+  bytesPerConnection: number;
+  /** From one tab to another over the server, milliseconds. */
+  relayMs: { median: number; p99: number };
+  /** A crowd that joins at once, and when the last is in. */
+  joinStorm: { clients: number; ms: number; failures: number };
+}
+
+export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
+  return table(
+    ['signaling', 'value'],
+    [
+      ['clients connected', String(clients)],
+      ['bytes a connection', String(bytesPerConnection)],
+      ['relay, median, ms', relayMs.median.toFixed(3)],
+      ['relay, p99, ms', relayMs.p99.toFixed(3)],
+      [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
+      ['of them failed', String(joinStorm.failures)],
+    ],
+  );
+}
+
+export function section(result: SignalingResult): string {
+  return `## The signaling server
+
+\`npm run -s bench -- signaling\`: a process with the server, one with all clients, on the same cores. A signal is as large as an SDP
+offer with its candidates, 2 KiB. The server passes none of a training's data.
+
+${signalingTable(result)}
+
+A process has one core: beyond, several servers share their rooms (docs/DEPLOY.md).
+`;
+}
+
+/** Clients from one address to one port: each needs its own port, and Linux has 28 000 of them. */
+const MAX_CLIENTS = 20_000;
+
+export const signaling = defineBenchmark({
+  name: 'signaling',
+  description:
+    "measure the signaling server's memory per connection, relay time, and many joins at once; fails if a client is not " +
+    'admitted, or if the joins take more than 5 s',
+  options: [
+    option('--clients <n>', 'members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
+    option('--storm <n>', 'members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
+  ],
+  run: benchSignaling,
+  section,
+});

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/util/clock.ts';
 import { hashState } from '../../src/util/hash.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
-export interface SpreadResult {
+export interface DistributionResult {
   /** Milliseconds until all ranks had all of it, checked and stored. */
   ms: number;
   /** Of the file as this rank has it then. */
@@ -17,7 +17,10 @@ export interface SpreadResult {
 /** Bytes repeat after so many: a prime, so that no slice is like another. */
 const PERIOD = 251;
 
-export async function spreadFile({ rank, group }: WorkerRank, { bytes }: { bytes: number }): Promise<SpreadResult> {
+export async function distributeFile(
+  { rank, group }: WorkerRank,
+  { bytes }: { bytes: number },
+): Promise<DistributionResult> {
   let shared: SharedFiles | null = null;
   if (rank === 0) {
     const values = Uint8Array.from({ length: bytes }, (_, i) => i % PERIOD);

@@ -1,15 +1,15 @@
 /** `bench curves`: what each strategy learns, in real tabs: loss by step and held-out accuracy. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import type { Io } from '../../launcher/io.ts';
-import { checkDataFolder } from '../../launcher/options/jobOptions.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
-import type { StrategyName } from '../../src/spec/job.ts';
-import { PeergradError } from '../../src/util/errors.ts';
-import { largestDifference, movingAverage } from './compare.ts';
-import { drawPanels, type Panel } from '../plot.ts';
-import { replaceSection, table } from '../table.ts';
-import { trainInTabs } from '../train.ts';
+import type { Io } from '../launcher/io.ts';
+import { checkDataFolder } from '../launcher/options/jobOptions.ts';
+import type { RunResult } from '../src/protocol/events.ts';
+import type { StrategyName } from '../src/spec/job.ts';
+import { PeergradError } from '../src/util/errors.ts';
+import { defineBenchmark, required } from './defineBenchmark.ts';
+import { drawPanels, type Panel } from './plot.ts';
+import { replaceSection, table } from './table.ts';
+import { trainInTabs } from './train.ts';
 
 export interface CurvesOptions {
   data: string;
@@ -44,7 +44,7 @@ const ACCURACY_TOLERANCE = 0.02;
 /** Steps that a drawn point is the mean of: a single batch's loss says little. */
 const SMOOTHING = 15;
 
-const DOCS = new URL('../../docs/', import.meta.url);
+const DOCS = new URL('../docs/', import.meta.url);
 const PAGE = new URL('STRATEGIES.md', DOCS);
 const PICTURE = new URL('strategies.png', DOCS);
 
@@ -180,3 +180,26 @@ function freeTable(free: readonly Curve[]): string {
 function percent(share: number): string {
   return `${(share * 100).toFixed(1)} %`;
 }
+
+/** Largest of |a - b| / |b| over the steps; infinite where the curves have not as many. */
+export function largestDifference(losses: readonly number[], reference: readonly number[]): number {
+  if (losses.length !== reference.length) return Infinity;
+  return Math.max(0, ...losses.map((loss, step) => Math.abs(loss - reference[step]!) / Math.abs(reference[step]!)));
+}
+
+/** At each step the mean of the last `span`, of fewer at the beginning. */
+export function movingAverage(values: readonly number[], span: number): number[] {
+  return values.map((_, i) => {
+    const part = values.slice(Math.max(0, i + 1 - span), i + 1);
+    return part.reduce((sum, value) => sum + value, 0) / part.length;
+  });
+}
+
+export const curves = defineBenchmark({
+  name: 'curves',
+  description:
+    'write loss curves of all strategies to docs/STRATEGIES.md and docs/strategies.png; fails if a synchronous strategy differs ' +
+    'from one tab, or if another ends 2 points below ddp',
+  options: [required('--data <folder>', "folder with MNIST's IDX files")],
+  run: benchCurves,
+});
