@@ -1,4 +1,4 @@
-/** `bench all`: every benchmark, one after the other, and docs/BENCHMARKS.md of what they found. */
+/** `bench all`: runs all benchmarks and writes their results to docs/BENCHMARKS.md. */
 import { spawn } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
@@ -25,11 +25,11 @@ import { replaceSection, table } from './table.ts';
 import { telemetry } from './telemetry.ts';
 
 export interface AllOptions {
-  /** Folder of MNIST's IDX files, for what trains on them. */
+  /** Folder with MNIST's IDX files, for benchmarks that train on them. */
   data?: string;
-  /** Command that makes hosts with capped lines, as root. */
+  /** Command that creates hosts on capped lines, as root. */
   hosts?: string;
-  /** Names of those to run; the others' figures stay as they are. */
+  /** Names of the benchmarks to run; sections of others stay as they are. */
   only?: readonly string[];
 }
 
@@ -37,9 +37,10 @@ const BENCH = fileURLToPath(new URL('./bin.js', import.meta.url));
 export const DOC = path.resolve(import.meta.dirname, '../docs/BENCHMARKS.md');
 
 /**
- * Each is a process of its own, so that one that fails spoils no other.
+ * Runs each benchmark in its own process, so that a failure does not affect the others.
  *
- * @throws (rejects) PeergradError naming those that failed, once all others have been written down.
+ * @throws (rejects) PeergradError with the names of failed benchmarks, after all results are
+ *   written.
  */
 export async function benchAll(options: AllOptions, io: Io): Promise<void> {
   const failed: string[] = [];
@@ -51,22 +52,22 @@ export async function benchAll(options: AllOptions, io: Io): Promise<void> {
     const { code, result } = await run(part, io);
     taken.push({ name: part.name, ms: performance.now() - startedAt });
     if (result !== null) await put(part.name, part.section(result));
-    // One that contradicts itself prints what it found all the same.
+    // A benchmark that fails its checks prints its result, too.
     if (code !== 0) failed.push(part.name);
   }
-  // The figures of parts that were left out are of the machine that the page names.
+  // With `--only` other sections are from the machine that the page names.
   if (!options.only) {
     await put('machine', await machineTable());
     await put('durations', durationsTable(taken));
   }
-  if (failed.length > 0) throw new PeergradError(`These found something wrong, see above: ${failed.join(', ')}.`);
+  if (failed.length > 0) throw new PeergradError(`Benchmarks failed: ${failed.join(', ')}. See their messages above.`);
 }
 
 async function put(name: string, content: string): Promise<void> {
   await writeFile(DOC, replaceSection(await readFile(DOC, 'utf8'), name, `\n${content.trim()}\n`));
 }
 
-/** @returns the last line it printed, read as JSON; `null` where it printed none. */
+/** @returns the last line that it printed, parsed as JSON; `null` if it printed none. */
 async function run({ argv }: Part, io: Io): Promise<{ code: number | null; result: unknown }> {
   const child = spawn(process.execPath, [BENCH, ...argv, '--json'], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -83,16 +84,16 @@ async function run({ argv }: Part, io: Io): Promise<{ code: number | null; resul
   return { code, result: last === null ? null : JSON.parse(last) };
 }
 
-/** What only some machines have; without it, what needs it is left out. */
+/** Requirements that only some machines meet; benchmarks that need a missing one are skipped. */
 interface Needs {
-  /** Folder of MNIST's IDX files. */
+  /** Folder with MNIST's IDX files. */
   data?: string;
-  /** Script that makes hosts with capped lines, as root. */
+  /** Command that creates hosts on capped lines, as root. */
   hosts?: string;
 }
 
 export interface Part {
-  /** Of the command, and of the marks in the document. */
+  /** Name of the command and of the markers in the document. */
   name: string;
   argv: readonly string[];
   section: (result: unknown) => string;
@@ -142,13 +143,13 @@ function minutes(ms: number): string {
 
 const GIB = 2 ** 30;
 
-/** Machine, browser and WebGPU adapter. */
+/** Table of machine, browser and WebGPU adapter. */
 export async function machineTable(): Promise<string> {
   const cores = cpus();
   const browser = await launchBrowser();
   try {
     const page = await browser.newPage();
-    // Any address of a secure context, without a server.
+    // Any URL with a secure context that needs no server.
     await page.goto('chrome://version');
     const adapter = await page.evaluate(async () => {
       const info = (await navigator.gpu?.requestAdapter())?.info;

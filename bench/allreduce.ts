@@ -1,6 +1,6 @@
 /**
- * `bench allreduce`: an all-reduce in real tabs against bare data channels that push the same bytes
- * round the same ring, in turn in the same tabs. Sizes and columns are those of nccl-tests.
+ * `bench allreduce`: all-reduces in real tabs, alternating in the same tabs with bare data channels
+ * that push the same bytes around the same ring. Sizes and columns are those of nccl-tests.
  */
 import { cpus } from 'node:os';
 import { Option } from 'commander';
@@ -30,24 +30,24 @@ const KIB = 1024;
 /** nccl-tests' `-b 1K -e 16M -f 4`. */
 const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
 /**
- * Milliseconds for a size of the sweep, and for one that is asked for alone, of ours and bare ones
- * each.
+ * Milliseconds for each size of the sweep, and for a single requested size, for each of the two
+ * kinds.
  */
 const SWEEP_MS = 4_000;
 const SINGLE_MS = 45_000;
 /**
- * All-reduces of a size, of each kind, that warm links up: browsers compile, and SCTP finds out
- * what the line bears.
+ * All-reduces of each size and kind that warm links up: browsers compile, and SCTP estimates the
+ * line's rate.
  */
 const WARM_UP_OPS = 2;
 
 /**
- * @throws (rejects) UsageError for a size that is no float32 tensor's, PeergradError where a tab
- *   fails.
+ * @throws (rejects) UsageError for a size that is not a multiple of a float32, PeergradError if a
+ *   tab fails.
  */
 export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
   if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
-    throw new UsageError(`${bytes} bytes are no tensor of float32: give a multiple of 4.`);
+    throw new UsageError(`A float32 tensor cannot have ${bytes} bytes. Pass a multiple of 4 with --bytes.`);
   }
   const rows: AllReduceRow[] = [];
   for (const n of tabs) {
@@ -70,8 +70,8 @@ export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduce
 type OursResult = { ms: number[]; wrong: number; bytesSent: number };
 
 /**
- * Bare and ours in turn, each first in every second round, after turns that warm up and tell how
- * much fits in.
+ * Measures both kinds alternately, each first in every second round, after warm-up rounds that
+ * determine the number of operations.
  */
 async function measure(
   world: World,
@@ -103,31 +103,31 @@ async function measure(
   return results.map(({ isInPlace, all }) => rowOf({ n: world.size, bytes, isInPlace }, all, raw));
 }
 
-/** Of one world size and tensor size. */
+/** Result for one world size and tensor size. */
 export interface AllReduceRow {
   n: number;
   bytes: number;
   isInPlace: boolean;
-  /** Of one all-reduce, and of the same bytes round the same ring over bare channels. */
+  /** Median of one all-reduce, and of the same bytes around the same ring over bare channels. */
   medianMs: number;
   rawMedianMs: number;
   /** rawMedianMs / medianMs. */
   ratio: number;
   /**
-   * nccl-tests' algorithm and bus bandwidth: bytes a second, and those times 2(n-1)/n, which is
-   * what each rank's line carries.
+   * nccl-tests' algorithm and bus bandwidth: bytes per second, and those times 2(n-1)/n, which is
+   * the load of each rank's line.
    */
   algorithmMBps: number;
   busMBps: number;
   /** Of the rank that sends most, headers included. */
   bytesSentPerRank: number;
-  /** Elements that were not the sum, of all ranks. */
+  /** Number of wrong elements on all ranks. */
   wrong: number;
 }
 
 /**
- * All-reduces of `opMs` each that follow one another, and how often ours and the bare ones take
- * turns, to spend about `budgetMs` on each; more where fewer than {@link MIN_ROUNDS} fit in.
+ * Number of consecutive all-reduces of `opMs` each, and of rounds of both kinds, to spend about
+ * `budgetMs` on each; more if fewer than {@link MIN_ROUNDS} fit.
  */
 export function scheduleOf(opMs: number, budgetMs: number): { ops: number; rounds: number } {
   const fitting = budgetMs / opMs;
@@ -135,11 +135,11 @@ export function scheduleOf(opMs: number, budgetMs: number): { ops: number; round
   return { ops: Math.max(1, Math.min(MAX_OPS, Math.floor(fitting / rounds))), rounds };
 }
 
-/** A median of fewer turns is the machine's other work. */
+/** A median of fewer rounds depends on the machine's other work. */
 const MIN_ROUNDS = 3;
-/** Enough turns for the machine's other work to meet both alike. */
+/** Enough rounds for the machine's other work to affect both kinds alike. */
 const MAX_ROUNDS = 20;
-/** Sums in place, 8^20 times the first, are still float32 numbers. */
+/** In-place sums, 8^20 times the first, still fit into float32. */
 const MAX_OPS = 20;
 
 /** Bytes that each rank must send: 2(n-1)/n of the tensor. */

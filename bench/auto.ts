@@ -1,7 +1,7 @@
 /**
- * `bench auto`: how much sooner a run learns whose ranks choose their codec, where lines are slow.
- * Two runs in real tabs, each on a host of its own, over lines on which fp32 communication takes
- * four times as long as a step without it.
+ * `bench auto`: how much sooner a run on slow lines reaches its goal if ranks choose their codec.
+ * Two runs in real tabs, each on its own host, over lines on which fp32 communication takes four
+ * times as long as a step without it.
  */
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
@@ -19,25 +19,25 @@ import type { Hosts } from './world/world.ts';
 
 export interface AutoBenchOptions {
   tabs: number;
-  /** MNIST's files. */
+  /** Folder with MNIST's files. */
   data: string;
-  /** A script as in `world/hosts.ts`. */
+  /** Command as in `world/hosts.ts`. */
   hosts: string;
   json?: true;
 }
 
 const GOAL = 0.9;
-/** Steps on open lines that say how long one takes by itself. */
+/** Steps on uncapped lines that measure a step without communication. */
 const OPEN_STEPS = 12;
-/** Left out of medians: the first steps of a run, or by a codec. */
+/** Steps left out of medians: the first of a run or of a codec. */
 const WARM_UP = 2;
-/** Of both, in turn. */
+/** Rounds of both runs, alternating. */
 const ROUNDS = 2;
-/** Twice what reaches the goal; tests come eight times in so many. */
+/** Twice the steps that reach the goal; a run has eight evaluations. */
 const STEPS = 48;
 const PLAN = { job: 'mnist', model: 'mlp', hidden: 256, batchSize: 128, epochs: 100, hashEvery: 1000 };
 
-/** @throws (rejects) PeergradError where a tab fails. */
+/** @throws (rejects) PeergradError if a tab fails. */
 export async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: tabs }, async (hosts, limit): Promise<AutoResult> => {
@@ -62,7 +62,7 @@ interface Trained {
   gradientBytes: number;
 }
 
-/** Until the goal is reached, or the steps are over. */
+/** Trains until the goal or the last step is reached. */
 async function learn(
   hosts: Hosts,
   data: string,
@@ -103,23 +103,22 @@ async function learn(
 export interface Learned {
   codec: string;
   /**
-   * Milliseconds since the first step began until held-out accuracy had reached the goal; `null` if
-   * it did not.
+   * Milliseconds from the first step until held-out accuracy reached the goal; `null` if it did
+   * not.
    */
   reachedMs: number | null;
   /** Steps until then. */
   steps: number;
-  /** At the last test. */
+  /** At the last evaluation. */
   accuracy: number;
   /**
-   * Medians of steps by the last codec, milliseconds: of whole ones; of what the slowest rank does
-   * by itself; of what the rank waits for that waits least, as the others wait for slower ones,
-   * too.
+   * Medians of steps with the last codec in milliseconds: whole step; own work of the slowest rank;
+   * exposed communication of the rank that waits least, as the others also wait for slower ranks.
    */
   stepMs: number;
   ownMs: number;
   exposedMs: number;
-  /** The first step by it. */
+  /** First step with the codec. */
   chosenAt: number;
   choice: CodecChoice | null;
 }
@@ -127,30 +126,29 @@ export interface Learned {
 export interface AutoResult {
   tabs: number;
   /**
-   * What a step took by itself on lines without a cap, and what each host received then at most,
-   * kilobits per second.
+   * Milliseconds of a step without communication, and the cap of each host's line in kilobits per
+   * second.
    */
   ownMs: number;
   rateKbit: number;
-  /** In turn. */
+  /** In order of rounds. */
   fp32: Learned[];
   auto: Learned[];
-  /** fp32's time over auto's, of all rounds together; `null` where one did not get there. */
+  /** fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal. */
   sooner: number | null;
 }
 
-/** Communication over all else, with fp32. */
+/** Ratio of communication to all other work, with fp32. */
 const TIMES_OWN = 4;
 
-/** So slow that a ring's bytes take so many times as long as a step by itself. */
+/** Rate at which a ring's bytes take {@link TIMES_OWN} times as long as a step without them. */
 export function rateFor(gradientBytes: number, n: number, ownMs: number): number {
   const bytes = (2 * (n - 1) * gradientBytes) / n;
   return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
 }
 
 /**
- * @returns how many times as long as `auto` `fp32` took, all rounds together; `null` where a run
- *   did not get there.
+ * @returns fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal.
  */
 export function soonerOf({ fp32, auto }: Pick<AutoResult, 'fp32' | 'auto'>): number | null {
   const [plain, chosen] = [msOf(fp32), msOf(auto)];

@@ -1,7 +1,7 @@
 /**
- * `bench codecs`: how much sooner an all-reduce ends that is encoded, in real tabs, and on lines of
- * a given speed where there are any; and what a model learns whose gradients travel so, in Node.
- * Fails where a codec is less accurate, or sends more, than it may.
+ * `bench codecs`: the speedup of encoded all-reduces, in real tabs, and on capped lines if there
+ * are any; and the accuracy of models trained with them, in Node. Fails if a codec is less
+ * accurate, or sends more, than allowed.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
@@ -21,30 +21,27 @@ export interface CodecsBenchOptions {
   tabs: number;
   bytes: number;
   rounds: number;
-  /** The tool of `world/hosts.ts`, and what its hosts receive at most. */
+  /** Command as in `world/hosts.ts`, and the cap of its hosts' lines. */
   hosts?: string;
   rate: string;
   seeds: number;
   epochs: number;
-  /** MNIST's files. */
+  /** Folder with MNIST's files. */
   data?: string;
   json?: true;
 }
 
-/** Those of an all-reduce. */
+/** Codecs of an all-reduce. */
 const CODECS = ['fp32', 'fp16', 'int8'] as const;
 /** The first layer is 784 x 256: its gradient has 0.8 MB. */
 const HIDDEN = 256;
-/** Trained at once: as many as cores that tests of this project count on. */
+/** Simultaneous training processes: the number of cores that this project's tests assume. */
 const PROCESSES = 2;
-/**
- * One exchange of statistics at the end: hashes of every twentieth step are not what is measured.
- */
+/** One exchange of statistics at the end: regular comparisons are not part of the measurement. */
 const HASH_EVERY = 1_000_000;
 
 /**
- * @throws (rejects) PeergradError where ranks' sums differ, a tab fails, or a codec falls short of
- *   what it must reach.
+ * @throws (rejects) PeergradError if ranks' sums differ, a tab fails, or a codec misses its target.
  */
 export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
@@ -70,7 +67,7 @@ export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<
   if (wrong.length > 0) throw new PeergradError(`Codecs fall short: ${wrong.join('; ')}.`);
 }
 
-/** @param limit caps the lines of `hosts`, once pages have come over them. */
+/** @param limit caps the lines of `hosts` after pages have loaded. */
 async function timed(
   { tabs, bytes, rounds }: CodecsBenchOptions,
   hosts: Hosts | null = null,
@@ -92,7 +89,7 @@ async function timed(
   }
 }
 
-/** An all-reduce has ended once it has on all ranks. */
+/** An all-reduce ends when it has ended on all ranks. */
 function slowest(of: readonly EncodedResult[]): number[] {
   return of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
 }
@@ -134,13 +131,13 @@ async function trainAll({ tabs, seeds, epochs, data }: CodecsBenchOptions, io: I
 
 interface Variant {
   name: string;
-  /** Of the job; the others are every variant's. */
+  /** Job fields that differ from the other variants. */
   fields: Readonly<Record<string, unknown>>;
   /**
-   * Points of accuracy that the mean over all seeds may lie below that of fp32; `null`: shown only.
+   * Percentage points by which the mean accuracy may lie below that of fp32; `null`: not checked.
    */
   points: number | null;
-  /** Times fewer bytes than fp32, at least. */
+  /** Minimal factor by which it sends fewer bytes than fp32. */
   fewer: number;
 }
 
@@ -158,12 +155,12 @@ export interface TrainedRow {
   /** Of one rank, framing included. */
   bytesPerStep: number;
   bytes: number;
-  /** Times fewer than fp32. */
+  /** Factor by which it sends fewer bytes than fp32. */
   fewer: number;
   /** Mean over the seeds, and of each. */
   accuracy: number;
   accuracies: number[];
-  /** Accuracy less that of fp32, in points. */
+  /** Difference from fp32's accuracy in percentage points. */
   points: number;
   stepMs: number;
 }
@@ -171,7 +168,7 @@ export interface TrainedRow {
 const accuracyOf = (of: readonly TrialResult[]): number => mean(of.map(({ accuracy }) => accuracy));
 const bytesOf = (of: readonly TrialResult[]): number => mean(of.map(({ bytes }) => bytes));
 
-/** @param trials of each variant, one a seed. */
+/** @param trials results of each variant, one per seed. */
 export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[] {
   const [plain] = trials;
   return VARIANTS.map(({ name }, i) => {
@@ -186,7 +183,7 @@ export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[
   });
 }
 
-/** What is not as it must be, in sentences. */
+/** Missed targets as sentences. */
 export function shortfalls(rows: readonly TrainedRow[]): string[] {
   return VARIANTS.flatMap(({ points, fewer }, i) => {
     const row = rows[i]!;
@@ -203,13 +200,13 @@ export function shortfalls(rows: readonly TrainedRow[]): string[] {
 
 export interface TimedRow {
   codec: string;
-  /** Median, until the last rank has its sum. */
+  /** Median milliseconds until the last rank has its sum. */
   ms: number;
-  /** Median over the rounds, as many times as fp32 in the same round. */
+  /** Median over the rounds of fp32's time divided by this codec's. */
   faster: number;
   /** Of the busiest rank, framing included. */
   bytesSent: number;
-  /** Of the sum, as a share of it. */
+  /** Relative error of the sum. */
   error: number;
 }
 
@@ -218,11 +215,11 @@ export interface CodecsResult {
   bytes: number;
   /** In one browser on this machine. */
   local: TimedRow[];
-  /** What each host receives at most, and the same there; `null` where there were none. */
+  /** Cap of each host's line, and the results there; `null` if there were no hosts. */
   rate: string;
   capped: TimedRow[] | null;
   seeds: number;
-  /** Else drawn digits. */
+  /** Whether it trained on MNIST; otherwise on generated digits. */
   isMnist: boolean;
   trained: TrainedRow[];
 }

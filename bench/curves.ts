@@ -1,4 +1,4 @@
-/** `bench curves`: what each strategy learns, in real tabs: loss by step and held-out accuracy. */
+/** `bench curves`: loss by step and held-out accuracy of each strategy, in real tabs. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Io } from '../launcher/io.ts';
@@ -27,28 +27,28 @@ interface Curve {
 
 const RANKS = 4;
 const BATCH = 32;
-/** Of one tab that learns from as many samples a step. */
+/** Batch of one tab with as many samples per step. */
 const WHOLE_BATCH = RANKS * BATCH;
-/** Long enough for differences to grow, were there any but of rounding. */
+/** Long enough for differences beyond rounding to grow. */
 const SYNCHRONOUS_STEPS = 50;
 /**
- * Relative; float32 sums in another order differ by some 1e-7 a step, and training amplifies it.
+ * Relative. float32 sums in another order differ by some 1e-7 per step, and training amplifies it.
  */
 const LOSS_TOLERANCE = 1e-4;
 const MNIST_EPOCHS = 5;
 /**
- * Points of accuracy that strategies which are not exact may lose to the ring: 2000 test images
- * tell 1 apart.
+ * Accuracy that asynchronous and local strategies may lose against ddp: 2000 test images resolve 1
+ * %.
  */
 const ACCURACY_TOLERANCE = 0.02;
-/** Steps that a drawn point is the mean of: a single batch's loss says little. */
+/** Steps averaged in each plotted point: a single batch's loss is noisy. */
 const SMOOTHING = 15;
 
 const DOCS = new URL('../docs/', import.meta.url);
 const PAGE = new URL('STRATEGIES.md', DOCS);
 const PICTURE = new URL('strategies.png', DOCS);
 
-/** Light enough to print, apart in lightness too. */
+/** Colours that differ in lightness, too, for print. */
 const COLOURS: Record<StrategyName, string> = {
   ddp: '#1f4e9c',
   'parameter-server': '#d1495b',
@@ -60,8 +60,8 @@ const COLOURS: Record<StrategyName, string> = {
 const ONE_TAB_COLOUR = '#b9c2cf';
 
 /**
- * @throws (rejects) UsageError for a folder without data; PeergradError where a promise is broken,
- *   once all is written.
+ * @throws (rejects) UsageError for a folder without data; PeergradError if a strategy misses its
+ *   tolerance, after all is written.
  */
 export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
   await checkDataFolder(data);
@@ -94,7 +94,7 @@ export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promis
           `${strategy} ends with ${percent(accuracy)}, the ring ${percent(free[0]!.accuracy)}`,
       ),
   ];
-  if (broken.length > 0) throw new PeergradError(`${broken.join('; ')}: more than it may.`);
+  if (broken.length > 0) throw new PeergradError(`Tolerances were exceeded: ${broken.join('; ')}.`);
 }
 
 async function curve(
@@ -109,7 +109,7 @@ async function curve(
     ? trainInTabs(1, { ...job, strategy, replicas: n }, io)
     : trainInTabs(n, { ...job, strategy }, io));
   const { losses, accuracy, stepMs } = result;
-  // Both jobs hold samples out.
+  // Both jobs have held-out samples.
   return { strategy, n, batch: job.batch, losses, accuracy: accuracy ?? 0, stepMs: stepMs.median };
 }
 
@@ -123,7 +123,7 @@ function exactPanel(one: Curve, exact: readonly Curve[]): Panel {
       ...exact.map(({ strategy, losses }, i) => ({
         label: strategy,
         colour: COLOURS[strategy],
-        // All lie on one line: they take turns in showing.
+        // All curves coincide: dashes make each visible.
         ...[
           { width: 3, dash: [] },
           { width: 3, dash: [12, 24] },
@@ -181,13 +181,13 @@ function percent(share: number): string {
   return `${(share * 100).toFixed(1)} %`;
 }
 
-/** Largest of |a - b| / |b| over the steps; infinite where the curves have not as many. */
+/** Largest |a - b| / |b| over the steps; infinite if the lengths differ. */
 export function largestDifference(losses: readonly number[], reference: readonly number[]): number {
   if (losses.length !== reference.length) return Infinity;
   return Math.max(0, ...losses.map((loss, step) => Math.abs(loss - reference[step]!) / Math.abs(reference[step]!)));
 }
 
-/** At each step the mean of the last `span`, of fewer at the beginning. */
+/** Mean of the last `span` values at each step, of fewer at the beginning. */
 export function movingAverage(values: readonly number[], span: number): number[] {
   return values.map((_, i) => {
     const part = values.slice(Math.max(0, i + 1 - span), i + 1);

@@ -1,4 +1,4 @@
-/** One benchmark: its command, and its part of docs/BENCHMARKS.md. */
+/** Defines a benchmark: its command, and its part of docs/BENCHMARKS.md. */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 
@@ -20,7 +20,7 @@ interface Definition<Options, Result> {
   section?: (result: Result) => string;
 }
 
-/** `Options` are what commander makes of `options`; `Result` is what `run` prints as JSON. */
+/** `Options` are the parsed `options`; `Result` is the object that `run` prints as JSON. */
 export function defineBenchmark<Options extends { json?: true }, Result = never>(
   definition: Definition<Options, Result>,
 ): Benchmark {
@@ -48,7 +48,7 @@ export function required(flags: string, description: string): Option {
   return new Option(flags, description).makeOptionMandatory();
 }
 
-/** Parses a list that is separated by commas. */
+/** Parses a comma-separated list. */
 export function listOf<Value>(parse: (text: string) => Value) {
   return (text: string): Value[] => text.split(',').map(parse);
 }

@@ -1,7 +1,7 @@
 /**
- * `bench distribution`: a file that rank 0 has, handed on to all tabs, against bare data channels that
- * carry as many bytes, in turn in the same tabs: round the ring, as an all-reduce does, and down
- * the same way as the file.
+ * `bench distribution`: distributes a file of rank 0 to all tabs, alternating in the same tabs with
+ * bare data channels that carry as many bytes: around the ring, as an all-reduce does, and along
+ * the same path as the file.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -24,7 +24,7 @@ export interface DistributionBenchOptions {
 const ROUNDS = 5;
 
 /**
- * @throws (rejects) PeergradError where a tab fails, or a file is not that of rank 0 in the end.
+ * @throws (rejects) PeergradError if a tab fails, or a rank ends with another file than rank 0's.
  */
 export async function benchDistribution({ tabs, bytes, json }: DistributionBenchOptions, io: Io): Promise<void> {
   const world = await World.open(tabs);
@@ -35,12 +35,12 @@ export async function benchDistribution({ tabs, bytes, json }: DistributionBench
     await world.close();
   }
   io.out(json === undefined ? tableOf([row]) : JSON.stringify(row));
-  if (row.wrong > 0) throw new PeergradError(`${row.wrong} files were not that of rank 0.`);
+  if (row.wrong > 0) throw new PeergradError(`${row.wrong} files differed from rank 0's.`);
 }
 
 /**
- * Each kind first in turn, after a round that warms up: browsers compile, and SCTP finds out what
- * the line bears.
+ * Measures all kinds in each round, starting with another one each time, after a warm-up round:
+ * browsers compile, and SCTP estimates the line's rate.
  */
 async function measure(world: World, bytes: number, io: Io): Promise<DistributionRow> {
   const rounds = { ours: [], ring: [], chain: [] } as {
@@ -63,8 +63,8 @@ export interface DistributionRow {
   n: number;
   bytes: number;
   /**
-   * Until all ranks had the file; until every rank had sent as many bytes round a bare ring; until
-   * bare channels had it at the last rank.
+   * Milliseconds until all ranks had the file; until every rank had sent as many bytes around a
+   * bare ring; until bare channels had carried it to the last rank.
    */
   medianMs: number;
   ringMs: number;
@@ -72,20 +72,20 @@ export interface DistributionRow {
   /** ringMs / medianMs, chainMs / medianMs. */
   ratio: number;
   chainRatio: number;
-  /** Of the file, over each link: a second's bytes. */
+  /** Bytes of the file per second, over each link. */
   MBps: number;
-  /** Of all ranks together, headers included, over what they must: (n-1) times the file. */
+  /** Bytes sent by all ranks, headers included, divided by the minimum: (n-1) times the file. */
   sentOverTheory: number;
-  /** Ranks whose file was not rank 0's, over all rounds. */
+  /** Ranks whose file differed from rank 0's, over all rounds. */
   wrong: number;
 }
 
-/** Bytes of a tensor whose all-reduce has every rank send `bytes`. */
+/** Bytes of a tensor in whose all-reduce every rank sends `bytes`. */
 export function ringTensor(n: number, bytes: number): number {
   return Math.round(bytes / theoryBytes(n, 1));
 }
 
-/** What rounds gave, each by rank. */
+/** Results of the rounds, each by rank. */
 export interface DistributionRounds {
   ours: readonly (readonly DistributionResult[])[];
   ring: readonly (readonly { ms: number[] }[])[];
@@ -107,7 +107,7 @@ export function rowOf(
   };
 }
 
-/** Of the slowest rank. */
+/** Time of the slowest rank. */
 function last(round: readonly { ms: number }[]): number {
   return Math.max(...round.map(({ ms }) => ms));
 }

@@ -1,6 +1,6 @@
 /**
- * `bench lines`: an all-reduce over lines of a known rate, a browser on each of several test hosts
- * (`world/hosts.ts`).
+ * `bench lines`: an all-reduce over lines of a known rate, with a browser on each of several test
+ * hosts (`world/hosts.ts`).
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -14,20 +14,19 @@ import { World } from './world/world.ts';
 export interface LinesBenchOptions {
   hosts: string;
   tabs: number;
-  /** Megabits a second. */
+  /** Megabits per second. */
   rate: number;
   bytes: number;
   json?: true;
 }
 
 /**
- * Turns of ours and bare ones, after as many all-reduces as SCTP needs to find out what the line
- * bears.
+ * Rounds of both kinds, and the all-reduces before them in which SCTP estimates the line's rate.
  */
 const ROUNDS = 5;
 const WARM_UPS = 2;
 
-/** @throws (rejects) as {@link withHosts}, PeergradError where a tab fails. */
+/** @throws (rejects) as {@link withHosts}; PeergradError if a tab fails. */
 export async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBenchOptions, io: Io): Promise<void> {
   const result = await withHosts({ tool: hosts, count: n }, async (on, limit): Promise<LinesResult> => {
     const world = await World.open(n, { hosts: on });
@@ -55,11 +54,11 @@ export async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBen
 export interface LinesResult {
   n: number;
   bytes: number;
-  /** Of every host's line, megabits a second. */
+  /** Rate of every host's line in megabits per second. */
   rateMbit: number;
   /** Of one all-reduce. */
   medianMs: number;
-  /** What the line alone takes for the bytes of a rank: 2(n-1)/n of the tensor. */
+  /** Milliseconds of the line for a rank's bytes: 2(n-1)/n of the tensor. */
   lineMs: number;
   /** medianMs / lineMs. */
   ratio: number;

@@ -1,6 +1,6 @@
 /**
- * `bench link`: what one link carries, and how long a frame takes there and back, on every level:
- * each is measured in turn.
+ * `bench link`: throughput of one link and round trip of a frame, on every level, measured
+ * alternately.
  */
 import type { Io } from '../launcher/io.ts';
 import { median } from '../src/util/statistics.ts';
@@ -14,11 +14,11 @@ export interface LinkBenchOptions {
 }
 
 const KINDS: readonly LinkKind[] = ['bareLink', 'pageLink', 'workerLink', 'portLink'];
-/** 16 MiB: over a second here. */
+/** 16 MiB: more than a second on two cores. */
 const ARGS = { frames: 256, pings: 100 };
 const ROUNDS = 9;
 
-/** @throws (rejects) PeergradError where a tab fails. */
+/** @throws (rejects) PeergradError if a tab fails. */
 export async function benchLink({ json }: LinkBenchOptions, io: Io): Promise<void> {
   const world = await World.open(2);
   const ported = await World.open(2, { transport: 'auto' });
@@ -45,7 +45,7 @@ export type LinkTurns = Record<LinkKind, LinkFigures[]>;
 
 export interface LinkRow extends LinkFigures {
   kind: LinkKind;
-  /** Times as much as the bare channel carries. */
+  /** Throughput divided by the bare channel's. */
   ratio: number;
 }
 
@@ -60,7 +60,7 @@ const NAMES: Record<LinkKind, string> = {
   portLink: 'message port, from worker to worker',
 };
 
-/** Medians of all turns. */
+/** Medians of all rounds. */
 export function summaryOf(turns: LinkTurns): LinkResult {
   const kinds = Object.keys(NAMES) as LinkKind[];
   const bare = median(turns.bareLink.map(({ MBps }) => MBps));

@@ -1,7 +1,7 @@
 /**
- * `bench optimizer`: what a step does on the CPU beside the network. In Node, whose V8 is a
- * browser's: all kinds in turn, again and again, beside a copy of the same arrays, which is as fast
- * as memory lets anything be.
+ * `bench optimizer`: the CPU work of a step besides the network. It runs in Node, which has a
+ * browser's V8: all kinds alternate, compared with a copy of the same arrays, which is limited by
+ * memory only.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -24,9 +24,9 @@ const TOUCHES: Record<OptimizerRow['work'], number> = {
   ...{ sgd: 3, momentum: 5, nesterov: 5, adam: 7, adamw: 7 },
   ...{ average: 2, hash: 1 },
 };
-/** Of `copy`. */
+/** Arrays that `copy` reads and writes. */
 const COPY_TOUCHES = 2;
-/** Rounds that are measured, after those in which V8 compiles. */
+/** Measured rounds, and warm-up rounds in which V8 compiles. */
 const ROUNDS = 15;
 const WARM_UP_ROUNDS = 4;
 
@@ -48,7 +48,7 @@ function measure(parameters: number): OptimizerRow[] {
         return [name, () => optimizer.apply(params, gradient)] as const;
       }),
     ),
-    // By little more than 1: the values are to stay numbers of the usual size.
+    // Slightly more than 1, so that values keep their magnitude.
     average: () => divide(sums, 1.0000001),
     hash: () => void hashState([params]),
     copy: () => copied.set(params),
@@ -75,9 +75,9 @@ export interface OptimizerRow {
   parameters: number;
   work: OptimizerName | 'average' | 'hash';
   ms: number;
-  /** Nanoseconds a parameter. */
+  /** Nanoseconds per parameter. */
   ns: number;
-  /** Times as long as to copy as many bytes as it reads and writes. */
+  /** Time divided by that of a copy of as many bytes as it reads and writes. */
   ratio: number;
 }
 
@@ -111,7 +111,9 @@ operation, and the same arithmetic in JavaScript, where there is no SIMD, takes 
 `;
 }
 
-/** Parameters: Adam's state of as many takes 2 GB, and the benchmark's arrays as much again. */
+/**
+ * Most parameters: Adam's state of as many takes 2 GB, and the benchmark's arrays as much again.
+ */
 const MAX_PARAMETERS = 100_000_000;
 
 export const optimizer = defineBenchmark({

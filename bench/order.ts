@@ -1,7 +1,7 @@
 /**
- * `bench order`: what it saves that ranks whose link holds up the ring are parted. One run in real
- * tabs, each on a host of its own; what goes between two neighbours is slower than the rest, until
- * ranks have found that out and the room has chosen another order.
+ * `bench order`: the gain of a ring order that avoids a slow link. One run in real tabs, each on
+ * its own host; traffic between two neighbours is slower than the rest, until ranks report it and
+ * the room chooses another order.
  */
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
@@ -13,9 +13,9 @@ import { trainOnHosts } from './trainOnHosts.ts';
 import { slowBetween, withHosts } from './world/hosts.ts';
 
 export interface OrderBenchOptions {
-  /** MNIST's files. */
+  /** Folder with MNIST's files. */
   data: string;
-  /** A script as in `world/hosts.ts`. */
+  /** Command as in `world/hosts.ts`. */
   hosts: string;
   json?: true;
 }
@@ -23,16 +23,14 @@ export interface OrderBenchOptions {
 /** The smallest ring with another order; ranks 1 and 2 have the slow link. */
 const TABS = 4;
 const PAIR = [1, 2] as const;
-/** Megabits a second: far below what a machine's tabs move together, and a fifth of that. */
+/** Megabits per second: far below the throughput of a machine's tabs, and a fifth of that. */
 const RATE = { rest: 20, between: 4 };
 const PLAN = { job: 'mnist', model: 'mlp', batchSize: 32, epochs: 100, hashEvery: 5, maxSteps: 120 };
-/**
- * Steps in the new order that are enough, and those left out of each order: links get up to speed.
- */
+/** Steps in the new order that suffice, and steps left out of each order: links start slowly. */
 const ENOUGH = 20;
 const WARM_UP = 2;
 
-/** @throws (rejects) PeergradError where a tab fails, or nobody was parted. */
+/** @throws (rejects) PeergradError if a tab fails, or if the order did not change. */
 export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: TABS }, async (hosts, limit): Promise<OrderResult> => {
@@ -49,7 +47,8 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
       if (event.type === 'step') (order === null ? before : after).push(event.ms.total);
       return after.length >= WARM_UP + ENOUGH;
     });
-    if (order === null) throw new PeergradError('Nobody was parted: the link was not found slow.');
+    if (order === null)
+      throw new PeergradError('The order of the ring did not change: no rank reported the link as slow.');
     const [beforeMs, afterMs] = [before, after].map((ms) => median(ms.slice(WARM_UP))) as [number, number];
     return { rate: RATE, order, steps: before.length, beforeMs, afterMs, ratio: beforeMs / afterMs };
   });
@@ -57,13 +56,13 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
 }
 
 export interface OrderResult {
-  /** Megabits a second: of lines, and between the two. */
+  /** Megabits per second: of all lines, and between the two. */
   rate: { rest: number; between: number };
-  /** Names, tab-0 to tab-3, in the order that was chosen. */
+  /** Names, tab-0 to tab-3, in the new order. */
   order: string[];
-  /** Taken in the first order. */
+  /** Steps taken in the first order. */
   steps: number;
-  /** Of a step, medians, in the first order and in the other. */
+  /** Median milliseconds of a step in the first order and in the new one. */
   beforeMs: number;
   afterMs: number;
   /** beforeMs / afterMs. */

@@ -1,7 +1,7 @@
 /**
- * `bench scale`: what an all-reduce costs as the world grows. The cost model is fitted from rings
- * of 2 to 8 tabs here and held against sizes that it was not fitted on; with what a machine costs
- * known, larger worlds on other lines are simulated.
+ * `bench scale`: the time of an all-reduce by world size. The cost model is fitted to rings of 2 to
+ * 8 tabs and checked against sizes that it was not fitted to; with the fitted costs of a machine,
+ * larger worlds on other networks are simulated.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
@@ -34,7 +34,7 @@ const TABS = [2, 3, 4, 6, 8];
 const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
 const FIFTH = 0.2;
 
-/** @throws (rejects) PeergradError where a tab fails. */
+/** @throws (rejects) PeergradError if a tab fails. */
 export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
   const tell = (line: string): void => io.err(line);
   const { samples, combineMsPerByte } = await measure(TABS, SIZES, tell);
@@ -82,16 +82,16 @@ export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
 export interface ScaleResult {
   costs: Costs;
   samples: Sample[];
-  /** Of each size but the smallest and the largest, by a fit of the others. */
+  /** For each size except the smallest and the largest, from a fit of the others. */
   predictions: Prediction[];
   worstError: number;
-  /** Share of predictions that are at most a fifth off. */
+  /** Fraction of predictions with an error of at most a fifth. */
   withinFifth: number;
   growth: GrowthRow[];
   crossovers: Crossover[];
 }
 
-/** World sizes in the table of times, of an all-reduce of 4 MB. */
+/** World sizes in the table of times, for an all-reduce of 4 MB. */
 const SHOWN = [8, 16, 24, 64, 256, 1024];
 const SHOWN_BYTES = 4_000_000;
 

@@ -1,7 +1,7 @@
 /**
- * `bench signaling`: what a connection costs the server, how long it takes to pass a signal on
- * while thousands are connected, and how it takes a crowd that joins at once. Server and crowd are
- * processes of their own, and share this machine's cores.
+ * `bench signaling`: the server's memory per connection, the time to relay a signal while thousands
+ * are connected, and many clients that join at once. Server and clients are separate processes that
+ * share this machine's cores.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -21,28 +21,28 @@ export interface SignalingBenchOptions {
 }
 
 /**
- * Bytes of a signal, an SDP offer for a data channel with some candidates, and how many are timed:
- * p99 has 20 beyond it.
+ * Bytes of a signal (an SDP offer for a data channel with some candidates), and the number of timed
+ * signals: 20 exceed p99.
  */
 const SIGNAL_BYTES = 2048;
 const SIGNALS = 2000;
-/** Clients on their way in while the crowd gathers: that part is not measured. */
+/** Clients that join simultaneously before the measurement. */
 const ARRIVING = 100;
-/** Milliseconds that a crowd may take to join: what people wait for without a word. */
+/** Milliseconds for many clients to join: users wait that long without feedback. */
 const STORM_MS = 5_000;
-/** Open files of a process beside its clients' sockets. */
+/** Open files of a process besides its clients' sockets. */
 const OTHER_FILES = 100;
 
 /**
- * @throws (rejects) PeergradError where some of a crowd did not get in, or not in time, once all is
+ * @throws (rejects) PeergradError if clients were not admitted, or not in time, after the result is
  *   printed.
  */
 export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
-  // All of them have this machine's one address. Nobody is ready, so only the pair that is timed
-  // ever starts.
+  // All clients share this machine's address. No member is ready, so only the timed pair ever
+  // starts.
   const many = Number.MAX_SAFE_INTEGER;
   const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
   const order: ServerOrder = {
@@ -54,7 +54,7 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
   try {
     const { url, rooms } = await server.next<ServerSays>();
     const [pairs, idle, fresh] = [rooms.slice(0, 1), rooms.slice(1, 1 + idleRooms), rooms.slice(1 + idleRooms)];
-    // What the server makes once, for its first members, is no part of what one more costs.
+    // One-time allocations for the first members do not count for the cost of one more.
     await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     const before = await server.ask<ServerMemory>({});
     io.err(`${clients} clients join ${idleRooms} rooms ...`);
@@ -73,14 +73,14 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
     };
     io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
     const failures = gathered.failures + stormed.failures;
-    if (failures > 0) throw new PeergradError(`${failures} clients did not get in.`);
+    if (failures > 0) throw new PeergradError(`${failures} clients were not admitted.`);
     if (stormed.ms > STORM_MS) throw new PeergradError(`${storm} clients took more than ${STORM_MS / 1000} s to join.`);
   } finally {
     await Promise.all([crowd.stop(), server.stop()]);
   }
 }
 
-/** Node raises its own limit as far as it may. */
+/** Node raises its own limit as far as allowed. */
 function checkOpenFiles(sockets: number): void {
   const report = process.report.getReport() as { userLimits?: { open_files?: { hard: number | 'unlimited' } } };
   const most = report.userLimits?.open_files?.hard ?? 'unlimited';
@@ -95,12 +95,12 @@ function quantile(sorted: readonly number[], q: number): number {
 }
 
 export interface SignalingResult {
-  /** Connected meanwhile. */
+  /** Clients connected during the measurement. */
   clients: number;
   bytesPerConnection: number;
-  /** From one tab to another over the server, milliseconds. */
+  /** Milliseconds from one tab to another over the server. */
   relayMs: { median: number; p99: number };
-  /** A crowd that joins at once, and when the last is in. */
+  /** Clients that join at once, and milliseconds until the last is admitted. */
   joinStorm: { clients: number; ms: number; failures: number };
 }
 

@@ -1,6 +1,6 @@
 /**
- * `bench step`: where a step's time goes. A world of one against a plain TensorFlow.js loop, and
- * several ranks, over capped lines if there are any, with buckets of several sizes.
+ * `bench step`: where the time of a step goes. One rank compared with a plain TensorFlow.js loop,
+ * and several ranks, over capped lines if there are any, with buckets of several sizes.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
@@ -21,30 +21,30 @@ export interface StepBenchOptions {
   tabs: number;
   hosts?: string;
   /**
-   * Of the hosts' lines, megabits a second; by default one by which communication takes as long as
-   * compute.
+   * Rate of the hosts' lines in megabits per second; by default communication takes as long as
+   * computation.
    */
   rate?: number;
   picture?: string;
   json?: true;
 }
 
-/** A rank's batch, with which a step takes a second at most without a GPU. */
+/** Batch of a rank: a step takes a second at most without a GPU. */
 const BATCHES: Record<StepModel, number> = { mlp: 32, cnn: 8, deep: 64 };
-/** Enough for medians, in a minute or two without a GPU. */
+/** Enough steps for medians, in a minute or two without a GPU. */
 const ALONE = { turns: 5, steps: 4 };
 const TOGETHER = { turns: 3, steps: 2 };
-/** To find out how long compute takes. */
+/** Steps that measure computation. */
 const UNCAPPED = { turns: 2, steps: 2 };
 /**
- * What a line carries beside the bytes of frames: headers of SCTP, DTLS, UDP and IP on packets of
- * 1191 bytes.
+ * Overhead of a line per byte of frames: headers of SCTP, DTLS, UDP and IP on packets of 1191
+ * bytes.
  */
 const PACKET_OVERHEAD = 1.08;
 const KIB = 1024;
-/** No model here is larger. */
+/** Larger than every model here. */
 const WHOLE_BYTES = 1024 * KIB * KIB;
-/** A layer's weights are 256 KiB. */
+/** A layer's weights have 256 KiB. */
 const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
 
 const DEFAULT_KIND = { firstBucketBytes: FIRST_BUCKET_BYTES, bucketCapBytes: BUCKET_CAP_BYTES };
@@ -105,8 +105,8 @@ async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promi
 }
 
 /**
- * Caps lines at a rate, by default one that carries a step's gradient in the time that computing it
- * takes.
+ * Caps lines at a rate; by default at the rate at which a step's gradient takes as long as its
+ * computation.
  */
 async function capped(world: World, model: StepModel, { limit, rate }: Lines): Promise<Together['line']> {
   const [taken] = await world.run('takeSteps', { ...UNCAPPED, model, batch: BATCHES[model], kinds: [kindOf(null)] });
@@ -126,7 +126,7 @@ function curve(label: string, colour: string, values: number[]) {
   return { label, colour, width: 2.5, dash: [], values };
 }
 
-/** Step time, and its parts, over the size of buckets. */
+/** Chart of step time and its parts by bucket size. */
 async function draw({ together: { tabs, line, cuts } }: StepBenchResult, file: string): Promise<void> {
   const title = `${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s` : 'uncapped'}`;
   const curves = [
@@ -154,23 +154,23 @@ export interface Alone {
   model: StepModel;
   parameters: number;
   batch: number;
-  /** Median milliseconds of a step: of a plain TensorFlow.js loop, and of a world of one. */
+  /** Median milliseconds of a step: of a plain TensorFlow.js loop, and of one rank. */
   plainMs: number;
   ms: StepTimes;
-  /** The second by the first. */
+  /** Time of one rank divided by that of the plain loop. */
   ratio: number;
 }
 
 export interface Cut {
-  /** What a bucket may hold; `null` for one bucket of everything. */
+  /** Capacity of a bucket in bytes; `null`: one bucket for everything. */
   capBytes: number | null;
   bucketBytes: number[];
   ms: StepTimes;
   /** Medians by bucket. */
   buckets: BucketTimes[];
-  /** Of communication, what nothing ran beside. */
+  /** Communication that is not overlapped. */
   exposedShare: number;
-  /** The least that it could be where buckets are ready when they were: {@link leastExposed}. */
+  /** Lower bound of the exposed time for the buckets' ready times: {@link leastExposed}. */
   leastShare: number;
 }
 
@@ -180,8 +180,8 @@ export interface Together {
   parameters: number;
   batch: number;
   /**
-   * Lines of so many megabits a second, and what they need for a step's bytes; `null` where they
-   * were not capped.
+   * Rate of the lines in megabits per second, and the milliseconds that they need for a step's
+   * bytes; `null` if they were not capped.
    */
   line: { rateMbit: number; ms: number } | null;
   cuts: Cut[];
@@ -194,8 +194,8 @@ export interface StepBenchResult {
 }
 
 /**
- * Of communication, the share that would stay exposed if a line carried one bucket after the other
- * without a gap, each from when it is ready on, and all of them in `lineMs`.
+ * Fraction of communication that would stay exposed if a line carried the buckets without gaps,
+ * each from its ready time on, and all in `lineMs`.
  */
 export function leastExposed(readyMs: readonly number[], bytes: readonly number[], lineMs: number): number {
   const total = bytes.reduce((sum, one) => sum + one, 0);
@@ -209,9 +209,8 @@ export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: 
 }
 
 /**
- * @param caps by kind; the last one has everything in one bucket.
- * @param lineMs what lines need for all bytes, or `null` where that is not known but by how long it
- *   took in one piece.
+ * @param caps bucket capacity by kind; the last one has everything in one bucket.
+ * @param lineMs milliseconds that lines need for all bytes; `null`: as measured with one bucket.
  */
 export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult, lineMs: number | null): Cut[] {
   const wholeMs = mediansOf(kinds.at(-1)!.steps).communicate;

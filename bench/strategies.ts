@@ -1,6 +1,4 @@
-/**
- * `bench strategies`: how many bytes each strategy moves in real tabs, against what it must move.
- */
+/** `bench strategies`: bytes that each strategy moves in real tabs, compared with theory. */
 import { InvalidArgumentError } from 'commander';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
@@ -19,14 +17,14 @@ export interface StrategiesOptions {
   json?: true;
 }
 
-/** Bytes are the same in every period: two show it. */
+/** Periods of a run: bytes are the same in each. */
 const SYNC_EVERY = 2;
 const STEPS = 2 * SYNC_EVERY;
-/** Samples per rank and step. They do not change bytes, and cost time where there is no GPU. */
+/** Samples per rank and step. They do not change the bytes, and cost time without a GPU. */
 const BATCH = 4;
 
 /**
- * @throws (rejects) PeergradError where ring or parameter-server contradict theory, once all is
+ * @throws (rejects) PeergradError if ddp or parameter-server contradict theory, after the result is
  *   printed.
  */
 export async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
@@ -36,12 +34,12 @@ export async function benchStrategies({ tabs, strategies, json }: StrategiesOpti
   for (const n of tabs) {
     for (const strategy of strategies) {
       const isOneTab = strategy === 'data-parallel';
-      // Tabs are spread over several browsers where WebGPU is in software; replicas share one.
+      // With WebGPU in software, tabs are distributed over several browsers; replicas share one.
       const most = /swiftshader/i.test(adapter) ? TABS_PER_SOFTWARE_GPU : MAX_REPLICAS;
       if (isOneTab && n > most) {
         const reason = `a tab on ${adapter || 'this GPU'} has at most ${most} replicas`;
         skipped.push({ strategy, n, reason });
-        io.err(`${strategy} with ${n} ranks is left out: ${reason}.`);
+        io.err(`Skipping ${strategy} with ${n} ranks: ${reason}.`);
         continue;
       }
       io.err(`${strategy} with ${n} ranks:`);
@@ -54,54 +52,53 @@ export async function benchStrategies({ tabs, strategies, json }: StrategiesOpti
   const result = { strategies: rows, skipped, adapter };
   io.out(json === undefined ? strategiesTable(result) : JSON.stringify(result));
   const wrong = contradictions(rows);
-  if (wrong.length > 0) throw new PeergradError(`${wrong.join('; ')}: that is more than headers explain.`);
+  if (wrong.length > 0) throw new PeergradError(`Bytes differ from theory by more than headers: ${wrong.join('; ')}.`);
 }
 
 /**
- * Those whose bytes all pass rank 0, which sends as much as it receives: in and out are counted
- * together.
+ * Strategies whose bytes all pass rank 0, which sends as much as it receives: both directions
+ * count.
  */
 const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);
-/** Those that exchange once in a period, not once a step. */
+/** Strategies that exchange once per period instead of once per step. */
 const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);
-/**
- * Those whose bytes leave nothing to chance: measured and theory may differ by {@link TOLERANCE}.
- */
+/** Strategies with deterministic bytes: measurement and theory may differ by {@link TOLERANCE}. */
 const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
-/** Frames' headers take less. */
+/** Headers of frames take less. */
 const TOLERANCE = 0.01;
 
 export interface StrategyRow {
   strategy: StrategyName;
   /** World size. */
   n: number;
-  /** Bytes of one exchange: the gradient, or the parameters, fp32. */
+  /** Bytes of one exchange: the gradient or the parameters in fp32. */
   K: number;
-  /** Steps between two exchanges; 1 for strategies that exchange in each. */
+  /** Steps between two exchanges; 1 for strategies that exchange in each step. */
   syncEvery: number;
-  /** Of the busiest rank, which is the one that sends and receives most. */
+  /** Of the busiest rank, which sends and receives most. */
   sentPerStep: number;
   receivedPerStep: number;
   /**
-   * What `theory` is about: of a server what it sends and receives, of others what they send (they
-   * receive as much).
+   * The bytes that `theory` predicts: for a server those sent and received, for others those sent
+   * (they receive as many).
    */
   busiestBytesPerStep: number;
   theory: number;
   ratio: number;
-  /** Median of a step, milliseconds. */
+  /** Median milliseconds of a step. */
   stepMs: number;
 }
 
 /**
- * Bytes per step of the busiest rank; K bytes an exchange among n ranks, every `syncEvery` steps.
+ * Bytes per step of the busiest rank, for K bytes per exchange among n ranks, every `syncEvery`
+ * steps.
  */
 export function theoryOf(strategy: StrategyName, n: number, K: number, syncEvery: number): number {
   if (SERVERS.has(strategy)) return 2 * K * (n - 1);
   return (2 * K * (n - 1)) / (n * syncEvery);
 }
 
-/** @param period the job's `syncEvery`, of which the run's steps are a multiple */
+/** @param period the job's `syncEvery`; the run's steps are a multiple of it */
 export function rowOf(result: RunResult, period: number): StrategyRow {
   const { strategy, worldSize: n, gradientBytes: K, steps, bytesSentPerRank, bytesReceivedPerRank, stepMs } = result;
   const syncEvery = PERIODIC.has(strategy) ? period : 1;
@@ -115,7 +112,7 @@ export function rowOf(result: RunResult, period: number): StrategyRow {
   };
 }
 
-/** Rows that contradict theory, in words; of strategies whose bytes are exactly known. */
+/** Sentences about rows that contradict theory, of strategies with deterministic bytes. */
 export function contradictions(rows: readonly StrategyRow[]): string[] {
   return rows
     .filter(({ strategy, ratio }) => EXACT.has(strategy) && !(Math.abs(ratio - 1) <= TOLERANCE))

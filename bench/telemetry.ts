@@ -1,7 +1,7 @@
 /**
- * `bench telemetry`: what it costs a step that ranks tell each other how they spend it. One run in
- * real tabs, in which stretches of steps with all telemetry alternate with stretches that tell the
- * steps only (the plan's `quietStretch`): both meet the same machine.
+ * `bench telemetry`: the cost of the exchange of step timings. In one run in real tabs, stretches
+ * of steps with full telemetry alternate with stretches that report steps only (the plan's
+ * `quietStretch`), so that both run on the same machine.
  */
 import { closeBrowser, launchBrowsers } from '../launcher/browser/browser.ts';
 import { openTabs } from '../launcher/browser/tabs.ts';
@@ -31,10 +31,10 @@ export interface TelemetryBenchOptions {
   json?: true;
 }
 
-/** @throws (rejects) PeergradError where a tab fails. */
+/** @throws (rejects) PeergradError if a tab fails. */
 export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
-  // Tests come eight times a run: not always after the same kind of stretch.
+  // A run has eight evaluations: not always after the same kind of stretch.
   const maxSteps = Math.ceil(steps / 8) % STRETCH === 0 ? steps + 8 : steps;
   const job = parseJob({ maxSteps, epochs: 1000, hashEvery: STRETCH, quietStretch: STRETCH });
   const server = await startSignaling({ dist: DIST });
@@ -44,7 +44,7 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
   const tested = new Set<number>();
   const times: (CpuTime | null)[] = [];
   const done = deferred();
-  // Where nobody awaits it yet.
+  // It may reject before it is awaited.
   done.promise.catch(() => {});
   const fail = (tab: string, message: string): void => done.reject(new PeergradError(`${tab}: ${message}`));
   const onevent = (tab: string, event: EngineEvent): void => {
@@ -52,14 +52,14 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
     if (tab !== 'tab-0') return;
     if (event.type === 'step') {
       taken.push({ step: event.step, at: event.at, ms: event.ms.total });
-      // The exchange of the stretch before is over by now.
+      // The exchange of the previous stretch has ended by now.
       if (event.step % STRETCH === 0) times.push(cpuTimeOfDescendants());
     }
     if (event.type === 'evaluation') tested.add(event.step);
     if (event.type === 'finished') done.resolve();
   };
   try {
-    io.err(`${tabs} tabs take ${maxSteps} steps, and tell of every second ${STRETCH} ...`);
+    io.err(`${tabs} tabs take ${maxSteps} steps, with telemetry in every second stretch of ${STRETCH} ...`);
     const names = Array.from({ length: tabs }, (_, i) => `tab-${i}`);
     await openTabs<EngineEvent>(browsers, {
       tabs: names.map((name) => ({ name, url: `${server.urls.at(-1)!}/#${room}?name=${name}&auto` })),
@@ -79,12 +79,13 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
 export interface TelemetryResult extends Comparison {
   tabs: number;
   steps: number;
-  /** `null` where the system does not count. */
+  /** `null` if the system does not count CPU time. */
   cpu: CpuComparison | null;
 }
 
 /**
- * Steps of a stretch: as many as between two exchanges, so that every stretch that tells has one.
+ * Steps of a stretch: as many as between two exchanges, so that every stretch with telemetry has
+ * one.
  */
 export const STRETCH = 20;
 

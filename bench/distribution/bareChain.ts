@@ -1,6 +1,6 @@
 /**
- * On a rank's page: bytes of rank 0 down the ring to all others over bare channels, without frames,
- * digests and worker.
+ * Runs on a rank's page: sends bytes of rank 0 along the ring to all others over bare channels,
+ * without frames, digests and worker.
  */
 import { shareOf } from '../allreduce/bareRing.ts';
 import { neighboursOf, push } from '../world/push.ts';
@@ -9,7 +9,7 @@ import type { PageRank } from '../world/rank.ts';
 export async function bareChain(page: PageRank, { bytes }: { bytes: number }): Promise<{ ms: number }> {
   const { rank, worldSize } = page;
   const [left, right] = await neighboursOf(page);
-  // So that all begin together.
+  // All ranks start together.
   await push(left, right, shareOf(worldSize, 1));
   const startedAt = performance.now();
   const isFirst = rank === 0;

@@ -1,4 +1,7 @@
-/** In a rank's worker: a file that rank 0 has, from rank to rank as when a generation begins. */
+/**
+ * Runs in a rank's worker: distributes a file of rank 0 from rank to rank, as at the start of a
+ * generation.
+ */
 import { SharedFiles } from '../../src/engine/files/sharedFiles.ts';
 import { distributeFiles } from '../../src/parallel/data/distributeFiles.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -6,15 +9,15 @@ import { hashState } from '../../src/util/hash.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
 export interface DistributionResult {
-  /** Milliseconds until all ranks had all of it, checked and stored. */
+  /** Milliseconds until all ranks had checked and stored the file. */
   ms: number;
-  /** Of the file as this rank has it then. */
+  /** Hash of this rank's file. */
   hash: string;
   /** Bytes of frames sent, headers included. */
   bytesSent: number;
 }
 
-/** Bytes repeat after so many: a prime, so that no slice is like another. */
+/** Period of the bytes: a prime, so that no two slices are equal. */
 const PERIOD = 251;
 
 export async function distributeFile(
@@ -26,7 +29,7 @@ export async function distributeFile(
     const values = Uint8Array.from({ length: bytes }, (_, i) => i % PERIOD);
     shared = await SharedFiles.chosen([new File([values], 'file')], () => {});
   }
-  // As the room's job tells it.
+  // As in the room's job.
   const manifest = await group.broadcastObject(shared?.manifest, 0);
   shared ??= SharedFiles.awaited(manifest);
   await group.barrier();

@@ -1,4 +1,4 @@
-/** Every experiment there is, by name. */
+/** All experiments by name. */
 import { allReduce } from '../allreduce/allReduce.ts';
 import { bareRing } from '../allreduce/bareRing.ts';
 import { bareLink, pageLink } from '../link/onPages.ts';
@@ -9,10 +9,10 @@ import { bareChain } from '../distribution/bareChain.ts';
 import { distributeFile } from '../distribution/distributeFile.ts';
 import { takeSteps } from '../step/takeSteps.ts';
 
-/** Those that a rank's worker runs, over links and collectives. */
+/** Experiments in a rank's worker, over links and collectives. */
 export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine, distributeFile };
 
-/** Those that a rank's page runs, over bare channels. */
+/** Experiments on a rank's page, over bare channels. */
 export const ON_PAGES = { bareRing, bareChain, bareLink, pageLink };
 
 type Experiments = typeof IN_WORKERS & typeof ON_PAGES;

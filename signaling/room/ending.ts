@@ -10,9 +10,9 @@ export function over(state: RoomState, outcome: Ended['outcome'], message: strin
 }
 
 /**
- * No generation is on. Once all who ran have left, those who are there or come are a new world,
- * which starts by itself again: groups that are made anew in the same room, or the tabs of a run
- * that is tried once more.
+ * Returns to FORMING. When all members that ran have left, the present and future members form a
+ * new world, which starts by itself again: for groups that reuse a room, and for runs that are
+ * restarted.
  */
 export function backToForming(state: RoomState): RoomState {
   const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);

@@ -25,25 +25,26 @@ import {
 import { isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
 
-/** Generations tried in a row with the same members before the run is given up. */
+/** Consecutive generations that are tried with the same members before the run ends. */
 export const MAX_RETRIES = 5;
 
 /**
- * A room as it has become: starts, grows or goes on by itself where it can, else everybody is told.
+ * Takes the next step that needs no request: starts, grows or resumes a run if possible; otherwise
+ * broadcasts the room.
  */
 export function settle(state: RoomState): Step {
-  // Others may be training: what this room believes it could do, it must not do beside them.
+  // Other members may be training: a restored room must not begin anything beside them.
   if (state.isRestoring && state.ring.length === 0) return broadcastRoom(state);
   switch (state.phase) {
     case 'FORMING': {
       const enough = startsWith(state);
       const present = enough === null ? undefined : choicesOf(state).find(({ length }) => length >= enough);
       if (enough === null || present === undefined) return broadcastRoom(state);
-      // No more than it waited for: their ranks are all below `startAt`, so they fit.
+      // No more than it waited for: all their ranks are below `startAt`, so they fit.
       return beginRun(state, seated(state, present.slice(0, enough)));
     }
     case 'RUNNING':
-      // Of a room that was made anew: its members have not heard of the pause.
+      // In a restored room the members have not received the pause.
       return state.isHeld && !state.isRestoring ? reform(state) : grow(state);
     case 'PAUSED':
       return reform(state);
@@ -56,8 +57,8 @@ export function settle(state: RoomState): Step {
 }
 
 /**
- * The members that may begin a run, the best choice first: others need not wait while those who
- * were suspended are tried. Each choice has all members of the one before.
+ * Sets of members that may begin a run, the best first: others need not wait while suspended
+ * members are tried. Each set includes the one before.
  */
 export function choicesOf(state: RoomState): RosterEntry[][] {
   const ready = readyMembers(state);
@@ -67,8 +68,8 @@ export function choicesOf(state: RoomState): RosterEntry[][] {
 }
 
 /**
- * The ring of a new run. Who asked for a rank has it, the others come in the order given, as many
- * as may be.
+ * The ring of a new run. Members that requested a rank get it; the others follow in the given
+ * order, up to the maximum.
  */
 export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
   const ring = seats(members).filter((m) => m !== null);
@@ -76,8 +77,8 @@ export function seated(state: RoomState, members: readonly RosterEntry[]): Roste
 }
 
 /**
- * A new run with a ring of members that are ready and fit together. Who is left out stays in the
- * room and waits.
+ * Begins a run with a ring of ready members that fit together. Other members stay in the room and
+ * wait.
  */
 export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
   const run = Math.max(state.run + 1, state.numbersFrom);
@@ -95,10 +96,10 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 }
 
 /**
- * Somebody came, went, or cannot be reached: another generation of all that are ready, ranks of the
- * last one first; or a pause, where they are too few or the host holds the run. `later`: newcomers
- * that need not come in now. So are those who were suspended before, unless this is for newcomers:
- * while these are tried the others train.
+ * Begins another generation after members came, left or became unreachable: with all ready members,
+ * ranks of the last generation first. Pauses if they are too few or the host paused the run.
+ * Members in `later` need not be included now. Neither are formerly suspended members, except if
+ * `isGrowth`: while they are tried, the others train.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -107,8 +108,8 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   const hasLatest = ({ member }: RosterEntry): boolean => holders.has(member) && hidden.get(member)?.holds === run;
   const mayHaveLatest = (one: RosterEntry): boolean =>
     hasLatest(one) || (holders.has(one.member) && hidden.get(one.member)?.holds === undefined);
-  // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is
-  // waited for by nobody.
+  // A rank that is away may return in time with a newer state; newcomers that are away are not
+  // waited for.
   const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
   const before = state.phase === 'PAUSED' ? waiting : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
@@ -118,7 +119,7 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   const sooner = all.filter((one) => !later.has(one.member) && !isOnTrial(one));
   const members = (sooner.length < nodes.min ? all : sooner).slice(0, nodes.max);
   const hasState = members.some(hasLatest);
-  // A run that has not trained yet needs no state to go on.
+  // A run that has not trained yet needs no state to continue.
   if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
   const { ring, relayed, culprits } = orderOf(state, members);
   if (culprits.length > 0) {
@@ -129,7 +130,7 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   return beginGeneration(state, ring, relayed);
 }
 
-/** The same members once more: nobody is to blame, but this generation cannot go on. */
+/** Tries the same members again: this generation failed, and no member is to blame. */
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const { ring, holders } = state;
@@ -139,14 +140,14 @@ export function retry(state: RoomState, why: string): Step {
     const reasons = new Map(untried.map(({ member }) => [member, 'failing' as const]));
     return andThen(suspend({ ...state, retries: 0 }, reasons), reform);
   }
-  return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to go on: ${why}`);
+  return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);
 }
 
 function newcomers(state: RoomState): RosterEntry[] {
   return readyMembers(state).filter(({ member }) => rankOf(state, member) < 0);
 }
 
-/** Lets newcomers in, unless others have just come. */
+/** Adds newcomers, unless others were added a moment ago. */
 function grow(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null || state.isCooling || state.isRestoring || state.ring.length >= nodes.max)
@@ -172,7 +173,7 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
   };
 }
 
-/** The latest generation, as its members hear of it. */
+/** The latest generation's `prepare` message. */
 export function prepareOf({ generation, run, ring, job, relayed, parted }: RoomState): ServerMessage {
   const kept = keptApart(ring, parted);
   return {
@@ -186,17 +187,12 @@ export function prepareOf({ generation, run, ring, job, relayed, parted }: RoomS
   };
 }
 
-/**
- * While members of a restored room are still on their way back: another generation is due once they
- * are here.
- */
+/** Marks another generation as due when all members of a restored room have returned. */
 export function needAnother(state: RoomState): RoomState {
   return { ...state, highestReported: Math.max(state.highestReported, state.generation + 1) };
 }
 
-/**
- * The run is over; the room waits for the next, and begins it at once where it starts by itself.
- */
+/** Ends the run. The room waits for the next one, and begins it at once if it starts by itself. */
 export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   return andThen(over({ ...state, isRestoring: false }, outcome, message), settle);
 }

@@ -1,16 +1,17 @@
 /**
  * A room as a pure function: (state, event) -> (state, effects). No sockets, no clock, no
- * randomness: the hub feeds it what happened and carries out what it answers, so it can be fuzzed
- * by the million.
+ * randomness: the hub feeds it events and carries out its effects, so it can be fuzzed by the
+ * million.
  *
- *   FORMING --start--> LINKING(e) --all linked--> SYNCING(e) --all synced--> RUNNING(e) --all finished--> FORMING
- *                          ^  somebody comes, goes or cannot be reached: e+1  |
- *                          +----- PAUSED, while too few are left, or the -----+
- *                                      host holds the run
+ *   FORMING --start--> LINKING(g) --all linked--> SYNCING(g) --all synced--> RUNNING(g)
+ *      ^                   ^                                                   |   |
+ *      |                   |   a member joins, leaves or cannot be reached:    |   |
+ *      |                   +-- g + 1; PAUSED while too few are ready, or the --+   |
+ *      |                       host pauses the run                                 |
+ *      +---------------------------- all finished ---------------------------------+
  *
- * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one generation
- * per run: whoever leaves or fails on the way ends the run for all, with a sentence that names
- * them.
+ * A room with a fixed world (`nodes` is null, or the strategy is not elastic) has one generation
+ * per run: a member that leaves or fails ends the run for all, with a message that names it.
  */
 import { asHost, configure, pauseRun, lock, ready, remove, resume, start, stop } from './controls.ts';
 import { onGrow, settle } from './generations.ts';
@@ -61,8 +62,8 @@ export {
 } from './state.ts';
 
 /**
- * What `event` makes of a room. Never throws; what does not fit the room's phase or generation
- * changes nothing.
+ * Applies `event` to a room. Never throws; events that do not fit the room's phase or generation
+ * change nothing.
  */
 export function step(state: RoomState, event: RoomEvent): Step {
   if (!('member' in event)) return onTimer(state, event);
@@ -103,7 +104,7 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     case 'ready':
       return isSpectator(state, member) ? noEffects(state) : ready(state, event);
     case 'configure':
-      return asHost(state, member, 'change what the room trains', () => configure(state, member, event.job));
+      return asHost(state, member, 'change the job', () => configure(state, member, event.job));
     case 'start':
       return asHost(state, member, 'start the run', () => start(state, member));
     case 'stop':
@@ -111,9 +112,9 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     case 'pause':
       return asHost(state, member, 'pause the run', () => pauseRun(state, member));
     case 'resume':
-      return asHost(state, member, 'let the run go on', () => resume(state));
+      return asHost(state, member, 'resume the run', () => resume(state));
     case 'remove':
-      return asHost(state, member, 'send members out', () => remove(state, member, event.whom));
+      return asHost(state, member, 'remove members', () => remove(state, member, event.whom));
     case 'lock':
       return asHost(state, member, 'lock the room', () => lock(state, event.isLocked));
     case 'spectator-update':
@@ -133,7 +134,7 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     case 'broken':
     case 'late': {
       const away = event.peers.find((peer) => isOfRing(state, event.generation, member, peer) && isAway(state, peer));
-      // Two who miss it: another rank and the server.
+      // Two miss this member, a rank and the server: it counts as gone.
       return away !== undefined && !state.isRestoring
         ? andThen(removeMember(state, away, 'vanished'), (next) => onMemberEvent(next, event))
         : onAccusation(state, event);
@@ -154,7 +155,7 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
   }
 }
 
-/** Signals cross only between two ranks of the latest generation. */
+/** Forwards signals between two ranks of the latest generation only. */
 function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
   if (!isOfRing(state, event.generation, event.member, event.to)) return noEffects(state);
   const { generation, attempt, signal, member: from } = event;

@@ -3,7 +3,7 @@ import type { ServerMessage } from '../../src/protocol/control.ts';
 import { roomMessage, noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
 import { ABANDONED_MS, GENERATION_OVER, NO_TIMERS } from './timers.ts';
 
-/** Highest generation that any member is known to have heard of. */
+/** Highest generation that any member is known to have seen. */
 export function latestGeneration({ generation, highestReported }: RoomState): number {
   return Math.max(generation, highestReported);
 }
@@ -21,12 +21,12 @@ export function pause(state: RoomState, hasState: boolean): Step {
     isRestoring: false,
   };
   const effects: RoomEffect[] = [...(isAbandoned ? GENERATION_OVER : NO_TIMERS), roomMessage(paused)];
-  // However many come and go meanwhile: it is not put off.
+  // Members that come and go do not postpone it.
   if (isAbandoned && !state.isAbandoned) {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
-    // To those as well who are no ranks any more, and still believe it.
+    // Also to former ranks that do not know that they are none.
     effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
   }
   return { state: paused, effects };
@@ -36,7 +36,7 @@ export function pauseOf(state: RoomState): ServerMessage {
   return { type: 'pause', run: state.run, generation: latestGeneration(state), waitingFor: waitingFor(state) };
 }
 
-/** In a room that is paused. */
+/** Sends `pause` to the members of a paused room. */
 export function sendPause(state: RoomState): Step {
   if (state.phase !== 'PAUSED' || state.isRestoring) return noEffects(state);
   const to = state.members.map((m) => m.member);

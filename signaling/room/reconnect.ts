@@ -1,7 +1,7 @@
 /**
- * Members that come back: of a lost connection, or to a server that has restarted and has to learn
- * from them what went on. Until all have returned such a room is in doubt, and begins nothing that
- * could be going on elsewhere.
+ * Members that reconnect: after a lost connection, or to a restarted server that learns the room's
+ * state from them. Until all have returned, the room is restoring, and begins nothing that could be
+ * going on elsewhere.
  */
 import type { Refusal, RosterEntry, ServerMessage, ReconnectState } from '../../src/protocol/control.ts';
 import { backToForming, over } from './ending.ts';
@@ -31,10 +31,7 @@ import {
   type Step,
 } from './state.ts';
 
-/**
- * Milliseconds members may take to return after a restart: they come one by one, so that they do
- * not all knock at once.
- */
+/** Milliseconds in which members return after a restart: they spread their attempts over time. */
 export const RESTORE_MS = 15_000;
 
 const RESTORE_TIMER: RoomEffect = {
@@ -44,23 +41,22 @@ const RESTORE_TIMER: RoomEffect = {
   event: { type: 'restore-timeout' },
 };
 /**
- * By how much members may remember a later run or generation than a room's `numbersFrom`, which are
- * seconds: clocks of servers differ. A claim that is far off would leave no numbers for what is to
- * come.
+ * Most by which a member's run or generation may exceed the room's `numbersFrom`, which are
+ * seconds: clocks of servers differ. A number far above it would leave no numbers for the future.
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
-/** For those who ask after a run of which nothing else is known. */
-const OVER = { outcome: 'stopped', message: 'This run was over when the server heard of this tab again.' } as const;
-const IMPOSSIBLE = 'What this tab remembers cannot have been in this room: join it again.';
-const REMOVED = 'The host has sent this tab out of the room: ask to be let in again.';
-const INTERRUPTED = 'The server has restarted while the run began, so it is over: start it again.';
+/** Outcome of a run of which nothing else is known. */
+const OVER = { outcome: 'stopped', message: 'This run had ended when this tab reconnected to the server.' } as const;
+const IMPOSSIBLE = 'The state of this tab does not fit this room. Join it again.';
+const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
+const INTERRUPTED = 'The server restarted while the run began, so it has ended. Start it again.';
 
 /**
- * A room that a returning member remembers, after a restart of the server: what went on in it,
- * members have to say.
+ * A room restored from a returning member's state after a restart of the server. Members report
+ * what went on in it.
  *
- * @param numbersFrom greater than any run's or generation's number that there has been: not all who
- *   heard of one may return.
+ * @param numbersFrom greater than any number of a previous run or generation: some members that saw
+ *   one may not return.
  */
 export function restore(
   { removed, ...settings }: ReconnectState['settings'],
@@ -75,15 +71,15 @@ export function restore(
 }
 
 /**
- * A member is back: of a connection that was lost, of a server that has restarted, or of a room
- * that has let it go.
+ * A member returns: after a lost connection, to a restarted server, or to a room that had removed
+ * it as gone.
  */
 export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
-  // Only what a server has signed gets here.
+  // The connection accepts only lists that a server signed.
   const members = event.reconnectState.settings.removed?.members ?? [];
   const known = { ...state, removed: members.reduce(withRemoved, state.removed) };
   let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : readmit(known, event);
-  // They may have come back before anybody who knew.
+  // Removed members may have returned before a member that knows of the removal.
   for (const member of members.filter((one) => step.state.hidden.has(one))) {
     step = andThen(step, (next) => expel(next, member, 'removed', 'removed', REMOVED));
   }
@@ -93,7 +89,7 @@ export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'r
 function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
   const { member, browser, holdsKey } = event;
   const reconnectState = ownReconnectState(event);
-  // It has no say in what went on.
+  // Spectators report nothing about the run.
   if (isSpectator(state, member) || (event.isSpectator && !state.hidden.has(member))) {
     const timers = state.isRestoring && state.members.length === 0 ? [RESTORE_TIMER] : [];
     return withEffects(admitSpectator(state, member, event), ...timers);
@@ -103,18 +99,18 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   }
   const past = endedRun(state, reconnectState);
   if (past !== null) {
-    // Others may have missed its end, and still wait.
+    // Others may have missed the end of that run and still wait.
     return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
   }
   const known = applyReconnectState(state, member, reconnectState);
   const timers = state.isRestoring ? absenceTimers(state, known) : [];
   if (!known.hidden.has(member)) {
     const entered = enter(known, member, event);
-    // Whoever is refused has no say: the members that it spoke of might never come.
+    // The reports of a refused member are ignored: the members that it named might never return.
     if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
     const [admit, ...news] = entered.effects;
-    // A member that hears of the next run first, and then loses its connection, would not know that
-    // its own run is over.
+    // A member that received the next run first and then lost its connection would not know that
+    // its own run has ended.
     return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...news, ...timers] };
   }
   const trains = reconnectState.active?.isSteady ? { holds: reconnectState.run } : {};
@@ -129,20 +125,19 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
 }
 
 /**
- * The reconnectState of a member, without a generation that it was no rank of: ranks know each
- * other, and nobody else.
+ * The member's state, without a generation in which it was not a rank: only ranks know each other.
  */
 function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
   const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
   return isRank ? reconnectState : { ...reconnectState, active: null };
 }
 
-/** Highest number that a returning member has for a run or a generation. */
+/** Highest number of a run or generation that a returning member knows. */
 function latestOf({ run, generation, active }: ReconnectState): number {
   return Math.max(run, generation, active?.generation ?? 0);
 }
 
-/** Somebody who is not to be here goes, if it is here. */
+/** Removes a member that may not be here, if it is. */
 function expel(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
   const gone = state.hidden.has(member) ? removeMember(state, member, reason) : noEffects(state);
   return withEffects(
@@ -152,8 +147,8 @@ function expel(state: RoomState, member: string, reason: LeaveReason, code: Refu
 }
 
 /**
- * Until a restart is forgotten: the run that is over by what a returning member says, and not known
- * to be.
+ * The run that has ended according to a returning member, and is not known to have ended; `null`:
+ * none.
  */
 function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
   if (!isRestoring || reconnectState.run < run) return null;
@@ -164,38 +159,37 @@ function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: Reconn
 }
 
 /**
- * What members who return say of the time before a restart: who heard of the later run, or
- * generation of it, knows better.
+ * Applies what a returning member reports of the time before a restart: the later run or generation
+ * wins.
  */
 function applyReconnectState(
   state: RoomState,
   member: string,
   { run, isRunOn: isOn, generation, active }: ReconnectState,
 ): RoomState {
-  // A room that has no doubts knows its own generations, and that there may have been others before
-  // `numbersFrom`.
+  // A room that is not restoring knows its own generations, and that there may have been others
+  // before `numbersFrom`.
   const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, holders } = state;
   if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
-    // It is late, and nothing has begun without it: it may have the state as well as those who were
-    // in time.
+    // It is late, and nothing has begun without it: it may have the state like those that were in
+    // time.
     return { ...known, holders: new Set(holders).add(member) };
   }
   if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
   const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
-  // It is a rank, and not where the others are.
+  // It is a rank and in another generation than the others.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
-  // Nobody trains, for all that is known; whether somebody has the state, each of them says.
+  // No known generation trains; each member reports whether it has the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
   return { ...room, phase: 'PAUSED', holders: new Set(room.holders).add(member) };
 }
 
 /**
- * The room in a generation that goes on without a server; each of its members has a while to
- * return.
+ * Restores a generation that continues without a server; each of its members has time to return.
  */
 function restoreGeneration(
   room: RoomState,
@@ -216,19 +210,19 @@ function restoreGeneration(
         isSuspended: false,
       },
     };
-    // In a generation that has not begun some may have no state yet.
+    // In a generation that has not begun, some members may have no state yet.
     hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : undefined });
   }
   const recalled: RoomState = {
     ...{ ...room, phase: 'RUNNING', generation, ring, relayed: [], reports: new Map() },
     ...{ members, hidden, holders: new Set(ring.map((m) => m.member)) },
   };
-  // Ranks that have returned before did not speak of it: they are not in it, or not any more.
+  // Ranks that returned earlier did not report it: they are not in this generation, or no longer.
   const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
   return isSteady && isWhole ? recalled : needAnother(recalled);
 }
 
-/** What a returning member may have missed; hearing it twice does no harm. */
+/** Messages that a returning member may have missed; receiving one twice does no harm. */
 function missedMessages(
   state: RoomState,
   { member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>,
@@ -248,35 +242,37 @@ function missedMessages(
       told.push(prepareOf(state));
       if (phase !== 'LINKING') told.push({ type: 'sync', generation });
     }
-    // A generation that only its members speak of may not have begun on all of them.
+    // A generation that only its members report may not have begun on all of them.
     if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) told.push({ type: 'go', generation });
   }
   return told.map((message) => ({ type: 'send', to: [member], message }));
 }
 
-/** Somebody is back. Once all have returned it shows whether they train in the same generation. */
+/**
+ * A member is back. When all have returned it is known whether they train in the same generation.
+ */
 export function finishRestore(state: RoomState): Step {
   if (!state.isRestoring) return settle(state);
   if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return broadcastRoom(state);
   const known = { ...state, isRestoring: false };
   if (known.highestReported <= known.generation) return settle(known);
-  // The server stopped while it made another generation.
+  // The server stopped while it began another generation.
   return nodesOf(known) === null ? end(known, 'failed', INTERRUPTED) : reform(known);
 }
 
-/** Whoever was in a generation that is still on would have returned. */
+/** All members of a generation that continues would have returned by now. */
 export function onRestoreTimeout(state: RoomState): Step {
   if (!state.isRestoring) return noEffects(state);
-  // Those who are still to return have timers of their own.
+  // Members that have not returned have their own timers.
   if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
   const known = { ...state, isRestoring: false, isHeld: state.isHeld && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
-  // Some may be in the middle of a generation that nobody else speaks of.
+  // Some may be in a generation that no other member reports.
   return andThen(settle(known), sendPause);
 }
 
-/** Timers of those who have not returned, as far as `after` has more of them than `before`. */
+/** Timers for members that `after` knows and `before` did not, as they have not returned. */
 function absenceTimers(before: RoomState, after: RoomState): RoomEffect[] {
   const timers: RoomEffect[] = [];
   if (before.members.length === 0) {

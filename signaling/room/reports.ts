@@ -25,7 +25,7 @@ export function report(state: RoomState, member: string, generation: number, pha
   return next.reports.size < next.ring.length ? noEffects(next) : advance(next);
 }
 
-/** A rank has begun to compare states, or gets on, and is not through with it. */
+/** A rank has begun to compare states, or makes progress: extends the deadline. */
 export function extendSyncing(state: RoomState, member: string, generation: number): Step {
   const isDue = state.phase === 'SYNCING' && state.generation === generation && rankOf(state, member) >= 0;
   return isDue ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : noEffects(state);
@@ -35,7 +35,7 @@ function enter(state: RoomState, member: string): RoomState {
   return change({ ...state, begun: new Set(state.begun).add(member) }, member, { hasEntered: true });
 }
 
-/** Everyone has reported. */
+/** All ranks have reported: begins the next phase. */
 function advance(state: RoomState): Step {
   const differing = disagreement(state);
   if (differing !== null) {
@@ -45,7 +45,7 @@ function advance(state: RoomState): Step {
   const { generation } = state;
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
-    // Over a relay nothing is shown.
+    // A link over a relay proves nothing about the network.
     const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
     const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
     const next: RoomState = { ...state, phase: 'SYNCING', reports, complaints: new Map(), faults };
@@ -82,8 +82,8 @@ function advance(state: RoomState): Step {
 }
 
 /**
- * The ranks that reported something else than most did (rank 0's word counts in a draw), as a
- * sentence.
+ * A sentence with the ranks whose report differs from most (rank 0 decides a draw); `null`: all
+ * agree.
  */
 function disagreement({ ring, reports, phase }: RoomState): string | null {
   const said = ring.map((m) => reports.get(m.member) ?? '');
@@ -92,6 +92,6 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
     `${nameRanks(ring, odds)} ${when} with another state than the others (${said[odds[0]!]}; the others: ${majority(said)}), ` +
-    'so the run is void. Reload there and start again.'
+    'so the run is invalid. Reload those pages and start again.'
   );
 }

@@ -5,23 +5,24 @@ import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
 import type { RoomState } from './state.ts';
 
 /**
- * An order for these members, after what is known of their links. Only members against whom enough
- * is proven have to go; where there is no order without a broken link, the ring tries it again.
+ * An order for these members that respects the known faults of their links. Only members with
+ * enough evidence against them are left out; if no order avoids all broken links, the ring tries
+ * them again.
  */
 export function orderOf(state: RoomState, members: readonly RosterEntry[], parted = state.parted): Order {
   const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
   const doubtful = members.filter(({ member }) => suspects.has(member));
-  // Beside a rank that others can reach it shows whose fault it was.
+  // Next to a rank that others can reach it shows whose fault it was.
   const apart = doubtful.flatMap((a, i) =>
     doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
-  // A relay connects them where they are. Pairs that nobody has tried may not link either.
+  // With a relay they can stay neighbours. Untried pairs may not link either.
   const better = [...parted, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
   const breaks = breaksOf(faults);
   const order = orderAround(members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
-  // Else its broken links are tried as they are.
+  // Otherwise the broken links are tried again.
   const bearable = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
   const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, bearable, hasRelay, better);
   const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));

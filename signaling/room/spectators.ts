@@ -1,4 +1,4 @@
-/** Who is in a room to watch: shown what goes on, never a part of it. */
+/** Spectators: members that watch a room and never take part in its runs. */
 import { everyone, isSpectator, shouldStayLocked, refuse, roomMessage, noEffects, broadcastRoom } from './state.ts';
 import type { Newcomer, RoomState, Step } from './state.ts';
 
@@ -6,7 +6,7 @@ export function admitSpectator(state: RoomState, member: string, { name, holdsKe
   const { spectators, spectatorCapacity, hidden } = state;
   if (isSpectator(state, member)) return admit(state, member);
   if (spectators.length >= spectatorCapacity) {
-    const message = `As many watch this room as may (${spectatorCapacity}): join it to train, or wait for one to leave.`;
+    const message = `This room has its most spectators (${spectatorCapacity}). Join it to train, or wait until one leaves.`;
     return refuse(state, member, 'room-full', message);
   }
   const known = {
@@ -30,8 +30,8 @@ function admit(state: RoomState, member: string): Step {
 }
 
 /**
- * A spectator has left or is gone without a word: nothing depends on it, so it may come back as it
- * came.
+ * Removes a spectator that left or lost its connection: nothing depends on it, and it may join
+ * again.
  */
 export function removeSpectator(state: RoomState, member: string): Step {
   const hidden = new Map(state.hidden);
@@ -41,11 +41,14 @@ export function removeSpectator(state: RoomState, member: string): Step {
   return everyone(next).length > 0 ? broadcastRoom(next) : { state: next, effects: [{ type: 'empty' }] };
 }
 
-/** What a rank tells of the run. Only the first of them may: it is the one that does. */
+/**
+ * Forwards a rank's update to the spectators. Only rank 0 may send it, or while PAUSED a member
+ * with the state.
+ */
 export function forwardUpdate(state: RoomState, member: string, update: string): Step {
   const { ring, phase, holders, spectators } = state;
-  const mayTell = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
-  if (!mayTell || spectators.length === 0) return noEffects(state);
+  const maySend = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
+  if (!maySend || spectators.length === 0) return noEffects(state);
   const to = spectators.map((one) => one.member);
   return { state, effects: [{ type: 'send', to, message: { type: 'spectator-update', update } }] };
 }

@@ -3,39 +3,38 @@ import { MIN_ACCUSERS, timesLate } from './faults.ts';
 import type { RoomEffect, RoomState } from './state.ts';
 
 /**
- * Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people
+ * Milliseconds for all members to link: Chromium gives up a connection attempt after 16 s, people
  * after less.
  */
 export const LINKING_MS = 15_000;
 
 /**
- * Milliseconds all members have to build the model, share parameters and report: shaders compile
- * for seconds.
+ * Milliseconds for all members to build the model, share parameters and report: shaders compile for
+ * seconds.
  */
 export const SYNCING_MS = 120_000;
 
 /**
- * Milliseconds that a rank may take to end what it did in the generation before and begin to
- * compare states: a little longer than a collective may take; less where others have waited for it
- * once before, or more than once.
+ * Milliseconds for a rank to end its work of the previous generation and enter SYNCING: a little
+ * longer than a collective may take; less if others have waited for it once before, or more often.
  */
 export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
 
 /**
- * Milliseconds between a generation's first step and the next newcomers: each growth costs all
- * ranks a moment.
+ * Milliseconds between a generation's first step and the next newcomers: each growth interrupts all
+ * ranks for a moment.
  */
 export const COOLING_MS = 3_000;
 
 /**
- * Milliseconds after which faults are a little older. They are remembered for four to five times as
- * long, which is longer than an generation can take to fail by a collective's deadline.
+ * Milliseconds of one ageing interval of faults. They are remembered for four to five intervals,
+ * which is longer than a generation can take to fail by a collective's deadline.
  */
 export const AGE_FAULTS_MS = 60_000;
 
 /**
- * Milliseconds a run waits for a member that has its state: all may have lost the network for a
- * moment.
+ * Milliseconds in which a run waits for a member with its state: all may have lost the network for
+ * a moment.
  */
 export const ABANDONED_MS = 60_000;
 
@@ -60,8 +59,8 @@ export function deadlineOf({ generation, phase }: RoomState, ms: number): RoomEf
 }
 
 /**
- * How long a rank may take to begin to compare states: the least time only where two others said
- * twice that it was late. Of two ranks there is one other.
+ * Time for a rank to enter SYNCING; the shortest only if two others reported twice that it was
+ * late. In a ring of two ranks one other is enough.
  */
 export function enteringMs({ faults, ring }: RoomState, member: string): number {
   const accusers = Math.min(MIN_ACCUSERS, ring.length - 1);
@@ -69,7 +68,7 @@ export function enteringMs({ faults, ring }: RoomState, member: string): number 
   return ENTERING_MS[Math.min(timesLate(faults, member), least)]!;
 }
 
-/** The timer for the next ranks whose time to begin is up, `ms` after all were linked. */
+/** The timer for the next ranks whose time to enter ends, `ms` after all were linked. */
 export function enteringOf(state: RoomState, ms: number): RoomEffect[] {
   const { ring, begun, generation } = state;
   const waiting = ring.map(({ member }) => member).filter((member) => ring.length > 1 && !begun.has(member));

@@ -187,7 +187,7 @@ describe('a run with too few ranks', () => {
     const play = new Play(NEEDS_TWO).enter(1).start();
     expect(play.said('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: 'This room needs 2 members, and only 1 member is ready: wait for more.',
+      message: 'This room needs 2 members, and only 1 member is ready. Wait for more.',
     });
   });
 
@@ -215,7 +215,7 @@ describe('a run with too few ranks', () => {
     expect(play.effects.filter((effect) => 'key' in effect && effect.key === 'abandoned')).toEqual([]);
     play.do({ type: 'abandoned' });
     expect(play.said('Cy', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
-    expect(play.said('Cy', 'ended').message).toMatch(/^Everybody who had the state of this run has left/);
+    expect(play.said('Cy', 'ended').message).toMatch(/^All members with the state of this run have left/);
     expect(play.state.phase).toBe('FORMING');
   });
 
@@ -340,7 +340,7 @@ describe('a start beside a suspended tab', () => {
       .do(stop)
       .start();
     expect(play.said('Ada', 'refused').message).toBe(
-      'This room needs 3 members, and 2 members are ready: wait for more. Bo is suspended, and tried again within 30 s.',
+      'This room needs 3 members, and 2 members are ready. Wait for more. Bo is suspended and will be tried again within 30 s.',
     );
   });
 
@@ -406,7 +406,7 @@ describe('a missed deadline', () => {
     }
     play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
     expect(play.said('Ada', 'ended').message).toMatch(
-      /^The run ended after 5 attempts to go on: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
+      /^The run ended after 5 attempts to continue: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
     );
   });
 });
@@ -525,7 +525,7 @@ describe('hosts', () => {
     const fixed = Play.running(2).do({ type: 'pause', member: 'Ada' });
     expect(fixed.said('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: expect.stringMatching(/^A run whose/),
+      message: expect.stringMatching(/^A run with a fixed world/),
     });
     const before = open(2);
     const play = restored(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
@@ -839,7 +839,7 @@ describe('after a restart of the server', () => {
     play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'Timed out.', scope: 'generation' });
     expect(play.said('Ada', 'ended').message).toMatch(/Timed out/);
     const gone = restored(before, steady(before, 'Ada'), missed('Bo'));
-    expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) vanished while training/);
+    expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
   test('a run that all its ranks have left meanwhile is over for who returns later', () => {

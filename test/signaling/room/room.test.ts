@@ -174,9 +174,9 @@ describe('a room', () => {
   });
 
   test.each([
-    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already: ask for another, or for none.'],
-    ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3: ask for one from 0 to 2.'],
-    ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4: ask for 3, or join another room."],
+    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already. Request another rank, or none.'],
+    ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3. Request one from 0 to 2.'],
+    ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4. Request 3, or join another room."],
   ])('refuses who asks for %s', (_, asked, sentence) => {
     const play = new Play({ startAt: 3 }).do(join('Ada', { rank: 2, worldSize: 3 }));
     play.do(join('Bo', asked));
@@ -219,7 +219,7 @@ describe('a room', () => {
     play.do(join('Cy', { worldSize: 4 }));
     play.do(ready('Cy'), { type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused').message).toBe(
-      'Cy counts on a world of 4, and 3 members are ready: start with 4.',
+      'Cy expects a world size of 4, and 3 members are ready. Start with 4.',
     );
     play.do({ type: 'left', member: 'Cy', reason: 'left' });
     play.do(join('Di'), ready('Di'));

@@ -3,24 +3,24 @@ import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { Keeper, type Kept } from '../../launcher/keeper.ts';
+import { ModelWriter, type ModelOutputs } from '../../launcher/modelWriter.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** A keeper whose tabs answer when they are told to. */
-function keeperIn(kept: Partial<Kept>) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'peergrad-keeper-'));
+/** A writer whose tabs answer when they are told to. */
+function writerIn(outputs: Partial<ModelOutputs>) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'peergrad-writer-'));
   const inFolder = (name: string) => path.join(folder, name);
   const asked: { tab: string; format: ModelFormat }[] = [];
   const notes: string[] = [];
   const released: number[] = [];
   let written = 0;
   const clock = new ManualClock();
-  const keeper = new Keeper({
-    ...{ checkpoint: null, out: null, onwritten: () => (written += 1), ...kept },
-    ...(typeof kept.checkpoint === 'string' && { checkpoint: inFolder(kept.checkpoint) }),
-    ...(kept.out && { out: { ...kept.out, path: inFolder(kept.out.path) } }),
+  const writer = new ModelWriter({
+    ...{ checkpoint: null, out: null, onwritten: () => (written += 1), ...outputs },
+    ...(typeof outputs.checkpoint === 'string' && { checkpoint: inFolder(outputs.checkpoint) }),
+    ...(outputs.out && { out: { ...outputs.out, path: inFolder(outputs.out.path) } }),
     clock,
     release: (step) => Promise.resolve(void released.push(step)),
     ask: (tab, format) => Promise.resolve(void asked.push({ tab, format })),
@@ -28,9 +28,9 @@ function keeperIn(kept: Partial<Kept>) {
   });
   const answer = (tab: string, step: number, problem: string | null = null): void => {
     const file = problem === null ? { name: 'a', step, bytes: Uint8Array.of(step) } : null;
-    keeper.on(tab, { type: 'exported', id: 0, file, problem });
+    writer.on(tab, { type: 'exported', id: 0, file, problem });
   };
-  return { keeper, asked, notes, released, clock, answer, inFolder, folder, written: () => written };
+  return { writer, asked, notes, released, clock, answer, inFolder, folder, written: () => written };
 }
 
 const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', step, hashes: [], agree });
@@ -38,17 +38,17 @@ const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
 const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
 test('a checkpoint is asked for at every comparison, once, and takes the place of the one before as a whole', async () => {
-  const { keeper, asked, answer, inFolder, folder, written, released } = keeperIn({ checkpoint: 'run.peergrad' });
-  keeper.on('a', hashes(3));
-  keeper.on('b', hashes(3));
+  const { writer, asked, answer, inFolder, folder, written, released } = writerIn({ checkpoint: 'run.peergrad' });
+  writer.on('a', hashes(3));
+  writer.on('b', hashes(3));
   await turns();
   expect(asked).toEqual([{ tab: 'a', format: 'checkpoint' }]);
   expect(released).toEqual([]);
   answer('a', 4);
   await expect.poll(written).toBe(1);
   expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([4]);
-  keeper.on('b', hashes(7, false));
-  keeper.on('b', hashes(11));
+  writer.on('b', hashes(7, false));
+  writer.on('b', hashes(11));
   await turns();
   expect(asked.at(-1)).toEqual({ tab: 'b', format: 'checkpoint' });
   answer('b', 12);
@@ -60,9 +60,9 @@ test('a checkpoint is asked for at every comparison, once, and takes the place o
 });
 
 test('comparisons that come while one is written are answered by one more', async () => {
-  const { keeper, asked, answer, written } = keeperIn({ checkpoint: 'run.peergrad' });
+  const { writer, asked, answer, written } = writerIn({ checkpoint: 'run.peergrad' });
   for (const step of [1, 2, 3, 4]) {
-    keeper.on('a', hashes(step));
+    writer.on('a', hashes(step));
     await turns();
   }
   expect(asked).toHaveLength(1);
@@ -74,15 +74,15 @@ test('comparisons that come while one is written are answered by one more', asyn
 });
 
 test('a tab that is lost is not waited for: the next comparison asks another', async () => {
-  const { keeper, asked, answer, notes, written, released } = keeperIn({ checkpoint: 'run.peergrad' });
-  keeper.on('a', hashes(3));
+  const { writer, asked, answer, notes, written, released } = writerIn({ checkpoint: 'run.peergrad' });
+  writer.on('a', hashes(3));
   await turns();
-  keeper.lose('b');
-  keeper.lose('a');
-  await keeper.idle;
-  expect(notes).toEqual([expect.stringMatching(/a was lost before it gave its model\./)]);
+  writer.tabLost('b');
+  writer.tabLost('a');
+  await writer.idle;
+  expect(notes).toEqual([expect.stringMatching(/a was lost before it exported its model\./)]);
   expect(released).toEqual([3]);
-  keeper.on('b', hashes(7));
+  writer.on('b', hashes(7));
   await turns();
   expect(asked.map(({ tab }) => tab)).toEqual(['a', 'b']);
   answer('b', 8);
@@ -90,48 +90,48 @@ test('a tab that is lost is not waited for: the next comparison asks another', a
 });
 
 test('Ctrl-C asks for one more, and waits three seconds for it at most', async () => {
-  const { keeper, asked, answer, inFolder, clock } = keeperIn({ checkpoint: 'run.peergrad' });
-  keeper.on('a', hashes(1));
+  const { writer, asked, answer, inFolder, clock } = writerIn({ checkpoint: 'run.peergrad' });
+  writer.on('a', hashes(1));
   await turns();
   answer('a', 2);
-  const last = keeper.saveLast();
+  const last = writer.saveLast();
   await expect.poll(() => asked.length).toBe(2);
   answer('a', 9);
   await last;
   expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([9]);
-  const unanswered = keeper.saveLast();
+  const unanswered = writer.saveLast();
   await turns();
   clock.advance(3_000);
   await unanswered;
 });
 
 test('the model is written when the run has ended, by whoever saw it', async () => {
-  const { keeper, asked, answer, inFolder, notes } = keeperIn({ out: { path: 'm.zip', format: 'tfjs' } });
-  keeper.on('a', hashes(1));
-  keeper.on('a', finished);
-  const saved = keeper.saveModel('b');
+  const { writer, asked, answer, inFolder, notes } = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
+  writer.on('a', hashes(1));
+  writer.on('a', finished);
+  const saved = writer.saveModel('b');
   await turns();
   expect(asked).toEqual([{ tab: 'b', format: 'tfjs' }]);
   answer('b', 5);
   await saved;
   expect([...readFileSync(inFolder('m.zip'))]).toEqual([5]);
-  expect(notes).toEqual([`The model after step 5 is in ${inFolder('m.zip')}.`]);
+  expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
 });
 
 test('it says why a file is not written: a model that is missing ends the command, a checkpoint is a note', async () => {
-  const out = keeperIn({ out: { path: 'm.zip', format: 'tfjs' } });
-  const saved = out.keeper.saveModel('a');
+  const out = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
+  const saved = out.writer.saveModel('a');
   await turns();
   out.answer('a', 0, 'This tab has no model yet.');
   await expect(saved).rejects.toThrow(/^The model was not saved to .*m\.zip: This tab has no model yet\./);
-  const late = out.keeper.saveModel('a');
+  const late = out.writer.saveModel('a');
   await turns();
   out.clock.advance(60_000);
-  await expect(late).rejects.toThrow('a did not give its model within 60 s.');
+  await expect(late).rejects.toThrow('a did not export its model within 60 s.');
 
-  const { keeper, answer, notes } = keeperIn({ checkpoint: 'missing/run.peergrad' });
+  const { writer, answer, notes } = writerIn({ checkpoint: 'missing/run.peergrad' });
   for (const step of [1, 2]) {
-    keeper.on('a', hashes(step));
+    writer.on('a', hashes(step));
     await turns();
     answer('a', step);
     await turns();

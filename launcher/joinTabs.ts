@@ -1,7 +1,4 @@
-/**
- * Tabs that are kept in somebody else's room: opened, followed, and opened anew where they are
- * lost.
- */
+/** Tabs that stay in another server's room: opens them, follows them, and opens lost tabs again. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import { isChosenByTabs } from '../src/spec/job.ts';
@@ -12,77 +9,77 @@ import { awaitServer } from './awaitServer.ts';
 import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
 import type { Io } from './io.ts';
 import { createLog, errorsOf, type Log } from './output/log.ts';
-import { Door, keepComing, type Stay } from './rejoin.ts';
-import { hearPage, loadPage, openProfile } from './browser/tabs.ts';
+import { AdmissionQueue, keepTabInRoom, type AdmittedTab } from './rejoin.ts';
+import { watchPage, loadPage, openProfile } from './browser/tabs.ts';
 import { type TabOutcome, Visit } from './browser/visit.ts';
 
-/** What tabs learn from, where each brings its own. */
-export interface GivenData {
+/** Training data of tabs in a room where each tab brings its own. */
+export interface TabData {
   path: string;
   isFolder: boolean;
 }
 
-interface AttendanceOptions extends LaunchOptions {
+interface JoinTabsOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
-  /** `null`: they have none to bring. */
-  data: GivenData | null;
-  /** Also for runs that follow the first. */
+  /** `null`: the tabs have no data of their own. */
+  data: TabData | null;
+  /** Whether the tabs also take part in the runs after the first. */
   stays: boolean;
-  /** For all of it; `null`: it has all the time. */
+  /** Milliseconds for everything; `null`: no limit. */
   timeoutMs: number | null;
   /** The server's origin. */
   origin: string;
 }
 
-/** Milliseconds that a machine's other tabs have to hear the room's last word, too. */
-const FAREWELL_MS = 10_000;
-/** Folders with left-out pictures that are named. */
+/** Milliseconds in which the machine's other tabs may receive the end of the run, too. */
+const LAST_EVENT_MS = 10_000;
+/** Most folders with skipped pictures that are named. */
 const MOST_NAMED = 4;
 
-/** A browser, and the profile that all of its tabs share. */
+/** A browser, and the profile that all its tabs share. */
 interface TabSlot {
   browser: Browser;
   profile: BrowserContext;
 }
 
 /**
- * Keeps the tabs in their room until its last word; a tab that is just on its way back then is not
- * waited for.
+ * Keeps the tabs in their room until the run has ended or they are removed. A tab that is still on
+ * its way back at that time is not waited for.
  *
- * @returns what tabs heard, in their order.
- * @throws (rejects) PeergradError where no browser starts; TimeoutError; the reason of `io.signal`.
+ * @returns the outcomes, in the order of the tabs.
+ * @throws (rejects) PeergradError if no browser starts; TimeoutError; the reason of `io.signal`.
  */
-export async function attend(options: AttendanceOptions, io: Io): Promise<TabOutcome[]> {
+export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOutcome[]> {
   io.signal.throwIfAborted();
   const log = createLog(io, options.tabs[0]!.name, systemClock);
-  const fleet = await Fleet.launch(options, log, io.signal);
+  const pool = await BrowserPool.launch(options, log, io.signal);
   const over = deferred();
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
   const outcomes = new Map<number, TabOutcome>();
-  // Ends the tabs that are still coming once the others are through.
+  // Cancels the tabs that are still reconnecting when the others have ended.
   const ended = new AbortController();
   const signal = AbortSignal.any([io.signal, ended.signal]);
   const { timeoutMs } = options;
   const cancels: (() => void)[] = [];
   if (timeoutMs !== null) {
-    const late = new TimeoutError(`The room was not over within ${timeoutMs / 1000} s: allow more with --timeout.`);
+    const late = new TimeoutError(`The run did not end within ${timeoutMs / 1000} s. Allow more time with --timeout.`);
     cancels.push(systemClock.after(timeoutMs, () => over.reject(late)));
   }
-  const door = new Door();
-  const attendances = options.tabs.map(async ({ name }, i) => {
-    const outcome = await keepComing({
-      ...{ enter: () => fleet.open(i), door, clock: systemClock, random: Math.random, signal },
+  const queue = new AdmissionQueue();
+  const stays = options.tabs.map(async ({ name }, i) => {
+    const outcome = await keepTabInRoom({
+      ...{ enter: () => pool.open(i), queue, clock: systemClock, random: Math.random, signal },
       onpause: (why, pauseMs) => {
         const line = `${why} Trying again in ${Math.round(pauseMs / 1000)} s.`;
-        log.tell('lost', { tab: name, pauseMs: Math.round(pauseMs) }, line);
+        log.event('lost', { tab: name, pauseMs: Math.round(pauseMs) }, line);
       },
     });
     outcomes.set(i, outcome);
-    if (outcome.kind === 'removed') log.tell('removed', { tab: name }, `${name}: ${outcome.message}`);
-    else cancels.push(systemClock.after(FAREWELL_MS, () => over.resolve()));
+    if (outcome.kind === 'removed') log.event('removed', { tab: name }, `${name}: ${outcome.message}`);
+    else cancels.push(systemClock.after(LAST_EVENT_MS, () => over.resolve()));
   });
-  Promise.all(attendances).then(() => over.resolve(), over.reject);
+  Promise.all(stays).then(() => over.resolve(), over.reject);
   try {
     if (io.signal.aborted) interrupt();
     await over.promise;
@@ -92,33 +89,33 @@ export async function attend(options: AttendanceOptions, io: Io): Promise<TabOut
     io.signal.removeEventListener('abort', interrupt);
     ended.abort();
     log.stop();
-    await fleet.close();
+    await pool.close();
   }
 }
 
-class Fleet {
-  readonly #options: AttendanceOptions;
+class BrowserPool {
+  readonly #options: JoinTabsOptions;
   readonly #log: Log;
   readonly #slots: TabSlot[] = [];
   readonly #visits = new Map<Page, (event: EngineEvent) => void>();
   readonly #onerror: (tab: string, message: string) => void;
   readonly #signal: AbortSignal;
 
-  private constructor(options: AttendanceOptions, log: Log, signal: AbortSignal) {
+  private constructor(options: JoinTabsOptions, log: Log, signal: AbortSignal) {
     this.#options = options;
     this.#log = log;
     this.#onerror = errorsOf(log);
     this.#signal = signal;
   }
 
-  /** Starts the browsers once the server is there. */
-  static async launch(options: AttendanceOptions, log: Log, signal: AbortSignal): Promise<Fleet> {
-    const fleet = new Fleet(options, log, signal);
-    await fleet.#serverIsThere();
+  /** Starts the browsers when the server answers. */
+  static async launch(options: JoinTabsOptions, log: Log, signal: AbortSignal): Promise<BrowserPool> {
+    const pool = new BrowserPool(options, log, signal);
+    await pool.#awaitServer();
     for (const browser of await launchBrowsers(options.tabs.length, options)) {
-      fleet.#slots.push(await fleet.#moor(browser));
+      pool.#slots.push(await pool.#createSlot(browser));
     }
-    return fleet;
+    return pool;
   }
 
   async close(): Promise<void> {
@@ -126,13 +123,14 @@ class Fleet {
   }
 
   /**
-   * Opens a tab, in a new browser if its own has ended. @throws (rejects) PeergradError where the
-   * room does not let it in.
+   * Opens a tab, in a new browser if its own has ended.
+   *
+   * @throws (rejects) PeergradError if the room does not admit it.
    */
-  async open(i: number): Promise<Stay> {
+  async open(i: number): Promise<AdmittedTab> {
     const { tabs, stays } = this.#options;
     const { name, url } = tabs[i]!;
-    const { browser, profile } = await this.#berthOf(i);
+    const { browser, profile } = await this.#slotOf(i);
     const page = await profile.newPage();
     const visit = new Visit({ name, stays, clock: systemClock });
     const ondeath = (): void => visit.fail('the browser has ended');
@@ -141,29 +139,29 @@ class Fleet {
       this.#log.on(name, event);
       if (event.type === 'room' && isChosenByTabs(event.job.data) && !isAsked) {
         isAsked = true;
-        // Where it could not be given, the room's next word is another chance.
-        void this.#giveData(page, name).then((isGiven) => (isAsked = isGiven));
+        // If the upload failed, the next `room` event tries again.
+        void this.#uploadData(page, name).then((isUploaded) => (isAsked = isUploaded));
       }
       if (event.type === 'preview' && event.problem !== null) {
-        this.#log.tell('unfit-data', { tab: name }, `${name}: ${event.problem}`);
+        this.#log.event('unfit-data', { tab: name }, `${name}: ${event.problem}`);
       }
       if (event.type === 'preview' && event.preview?.kind === 'images' && event.preview.leftOut.length > 0) {
         const { leftOut } = event.preview;
         const count = leftOut.reduce((sum, { pictures }) => sum + pictures, 0);
         const folders = leftOut.slice(0, MOST_NAMED).map(({ folder }) => `${folder}/`);
         const some = `${folders.join(', ')}${leftOut.length > folders.length ? ', ...' : ''}`;
-        const line = `${name}: ${count} pictures are left out, as their folder is not a class: ${some}.`;
-        this.#log.tell('left-out', { tab: name }, line);
+        const line = `${name}: ${count} pictures are skipped because their folder is not a class: ${some}.`;
+        this.#log.event('left-out', { tab: name }, line);
       }
-      if (event.type === 'admitted') this.#log.tell('admitted', { tab: name }, `${name} is in the room.`);
+      if (event.type === 'admitted') this.#log.event('admitted', { tab: name }, `${name} is in the room.`);
       if (event.type === 'finished' || event.type === 'failed') this.#log.stop();
       if (event.type === 'finished' && stays) {
         const line = `${name}: the run has finished after ${event.result.steps} steps. Waiting for the next one.`;
-        this.#log.tell('waiting', { tab: name }, line);
+        this.#log.event('waiting', { tab: name }, line);
       }
       visit.on(event);
     });
-    hearPage(page, { ondeath: (message) => visit.fail(message), onerror: (message) => this.#onerror(name, message) });
+    watchPage(page, { ondeath: (message) => visit.fail(message), onerror: (message) => this.#onerror(name, message) });
     browser.on('disconnected', ondeath);
     const close = async (): Promise<void> => {
       visit.close();
@@ -180,11 +178,11 @@ class Fleet {
     return { over: visit.over, close };
   }
 
-  /** As people do, on the page. Never rejects. */
-  async #giveData(page: Page, tab: string): Promise<boolean> {
+  /** Chooses the data on the page, as a user does. Never rejects. */
+  async #uploadData(page: Page, tab: string): Promise<boolean> {
     const { data } = this.#options;
     if (data === null) {
-      this.#log.tell('no-data', { tab }, `${tab}: tabs of this room bring files, so join it with --data.`);
+      this.#log.event('no-data', { tab }, `${tab}: tabs of this room bring their own files: join with --data.`);
       return true;
     }
     const input = data.isFolder ? 'input[webkitdirectory]' : 'input[type=file]:not([webkitdirectory])';
@@ -192,31 +190,34 @@ class Fleet {
       await page.locator(`.drop ${input}`).first().setInputFiles(data.path);
       return true;
     } catch (error) {
-      this.#log.tell(
+      this.#log.event(
         'no-data',
         { tab },
-        `${tab}: ${data.path} could not be given: ${messageOf(error).split('\n', 1)[0]}`,
+        `${tab}: ${data.path} could not be uploaded: ${messageOf(error).split('\n', 1)[0]}`,
       );
       return false;
     }
   }
 
-  async #berthOf(i: number): Promise<TabSlot> {
+  async #slotOf(i: number): Promise<TabSlot> {
     const k = Math.floor(i / Math.ceil(this.#options.tabs.length / this.#slots.length));
     const slot = this.#slots[k]!;
     if (slot.browser.isConnected()) return slot;
-    await this.#serverIsThere();
-    return (this.#slots[k] = await this.#moor(await launchBrowser(this.#options)));
+    await this.#awaitServer();
+    return (this.#slots[k] = await this.#createSlot(await launchBrowser(this.#options)));
   }
 
-  /** A browser that starts before would find no WebGPU, which it tries on a page of the server. */
-  async #serverIsThere(): Promise<void> {
+  /**
+   * Waits for the server: a browser that starts before it would find no WebGPU, which it looks for
+   * on a page of the server.
+   */
+  async #awaitServer(): Promise<void> {
     const { origin, timeoutMs } = this.#options;
     this.#log.note(`Waiting for the server at ${origin} ...`);
     await awaitServer(origin, timeoutMs ?? Number.POSITIVE_INFINITY, this.#signal);
   }
 
-  async #moor(browser: Browser): Promise<TabSlot> {
+  async #createSlot(browser: Browser): Promise<TabSlot> {
     const { remote = false, anyCertificate = false } = this.#options;
     const onevent = (page: Page, event: unknown): void => this.#visits.get(page)?.(event as EngineEvent);
     return { browser, profile: await openProfile(browser, { remote, anyCertificate, onevent }) };

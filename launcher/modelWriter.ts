@@ -1,6 +1,6 @@
 /**
- * Writes what a run's tabs give away: checkpoints as it goes, and its model at the end. A file is
- * there whole, or as it was before.
+ * Writes the files of a run: checkpoints while it trains, and its model at the end. A file is
+ * always complete: the new version or the previous one.
  */
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent } from '../src/protocol/events.ts';
@@ -10,73 +10,76 @@ import type { Clock } from '../src/util/clock.ts';
 import { messageOf, PeergradError, TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds for a tab to give its model: a large one is read from a GPU that others use, too.
+ * Milliseconds for a tab to export its model: a large one is read from a GPU that other tabs also
+ * use.
  */
 const ANSWER_MS = 60_000;
-/** Milliseconds for the last checkpoint after Ctrl-C, when the process has five seconds to end. */
+/** Milliseconds for the last checkpoint after Ctrl-C: the process has five seconds to end. */
 const HURRIED_MS = 3_000;
 
-/** What is to be kept of a run. */
-export interface Kept {
-  /** Where a checkpoint goes, each in the place of the one before; `null`: nowhere. */
+/** Files to write during a run. */
+export interface ModelOutputs {
+  /** Path of the checkpoint, which each one overwrites; `null`: no checkpoints. */
   checkpoint: string | null;
-  /** Where the model goes in the end. */
+  /** Path and format of the final model. */
   out: { path: string; format: WeightsFormat } | null;
-  /** A checkpoint is written. */
+  /** Called after each checkpoint. */
   onwritten: () => void;
 }
 
-interface KeeperOptions extends Kept {
+interface ModelWriterOptions extends ModelOutputs {
   clock: Clock;
-  /** What the run was after `step` is kept, or cannot be: it may go on. */
+  /**
+   * Continues the runs that wait for the checkpoint after `step`, whether it was written or not.
+   */
   release: (step: number) => Promise<void>;
-  /** Has a tab tell its model. */
+  /** Asks a tab to export its model. */
   ask: (tab: string, format: ModelFormat) => Promise<void>;
   note: (line: string) => void;
 }
 
 type Exported = Extract<EngineEvent, { type: 'exported' }>;
 
-export class Keeper {
-  readonly #options: KeeperOptions;
-  /** The question that is not answered yet: one at a time. */
+export class ModelWriter {
+  readonly #options: ModelWriterOptions;
+  /** The pending export request: one at a time. */
   #asked: { tab: string; answer: Deferred<Exported> } | null = null;
-  /** Settles when what was begun is written. Never rejects. */
+  /** Settles when pending files are written. Never rejects. */
   #work: Promise<void> = Promise.resolve();
-  /** Who has a state that all ranks agreed on. */
+  /** The tab that last reported a state that all ranks agreed on. */
   #source: string | null = null;
   #comparedStep = -1;
-  /** A checkpoint is to be asked for, and is not yet: it will be of the latest state. */
+  /** Whether a checkpoint is due and not requested yet: it will have the latest state. */
   #isQueued = false;
   #isOver = false;
   #hasFailed = false;
 
-  constructor(options: KeeperOptions) {
+  constructor(options: ModelWriterOptions) {
     this.#options = options;
   }
 
   on(tab: string, event: EngineEvent): void {
     if (event.type === 'exported' && this.#asked?.tab === tab) this.#asked.answer.resolve(event);
     if (event.type === 'finished') this.#isOver = true;
-    // Once a comparison, whichever tab tells of it first.
+    // Once per comparison, for the first tab that reports it.
     if (event.type !== 'hashes' || !event.agree || event.step <= this.#comparedStep) return;
     this.#comparedStep = event.step;
     this.#source = tab;
     this.#saveCheckpoint();
   }
 
-  /** The tab is gone: what it was asked for will not come. */
-  lose(tab: string): void {
+  /** Rejects a pending request to a tab that is gone. */
+  tabLost(tab: string): void {
     if (this.#asked?.tab === tab)
-      this.#asked.answer.reject(new PeergradError(`${tab} was lost before it gave its model.`));
+      this.#asked.answer.reject(new PeergradError(`${tab} was lost before it exported its model.`));
   }
 
-  /** Resolves once nothing is being written. Never rejects. */
+  /** Resolves when no file is being written. Never rejects. */
   get idle(): Promise<void> {
     return this.#work;
   }
 
-  /** The last checkpoint of a run that is interrupted. Never rejects. */
+  /** Writes the last checkpoint of an interrupted run. Never rejects. */
   async saveLast(): Promise<void> {
     this.#saveCheckpoint();
     const late = deferred();
@@ -86,8 +89,9 @@ export class Keeper {
   }
 
   /**
-   * The model of a run that has ended, from a tab that saw it. @throws (rejects) PeergradError
-   * where it cannot be saved.
+   * Writes the final model, exported by a tab that finished.
+   *
+   * @throws (rejects) PeergradError if it cannot be saved.
    */
   async saveModel(tab: string): Promise<void> {
     await this.#work;
@@ -96,7 +100,7 @@ export class Keeper {
     const { file, problem } = await this.#ask(tab, out.format);
     if (file === null) throw new PeergradError(`The model was not saved to ${out.path}: ${problem}`);
     await writeWhole(out.path, file.bytes);
-    note(`The model after step ${file.step} is in ${out.path}.`);
+    note(`The model after step ${file.step} was saved to ${out.path}.`);
   }
 
   #saveCheckpoint(): void {
@@ -107,7 +111,7 @@ export class Keeper {
     this.#work = this.#work.then(async () => {
       this.#isQueued = false;
       const step = this.#comparedStep;
-      // Nobody will go on with it.
+      // The run has finished: no checkpoint is needed.
       if (this.#isOver) return;
       try {
         const { file, problem } = await this.#ask(tab, 'checkpoint');
@@ -119,7 +123,7 @@ export class Keeper {
         this.#hasFailed = true;
         note(`No checkpoint was written to ${checkpoint}: ${messageOf(error).split('\n', 1)[0]}`);
       } finally {
-        // A tab that is gone need not be.
+        // A tab that is gone does not need to continue.
         release(step).catch(() => {});
       }
     });
@@ -130,7 +134,7 @@ export class Keeper {
     const answer = deferred<Exported>();
     this.#asked = { tab, answer };
     const cancel = clock.after(ANSWER_MS, () =>
-      answer.reject(new TimeoutError(`${tab} did not give its model within ${ANSWER_MS / 1000} s.`)),
+      answer.reject(new TimeoutError(`${tab} did not export its model within ${ANSWER_MS / 1000} s.`)),
     );
     ask(tab, format).catch((error: unknown) => answer.reject(error));
     try {
@@ -142,7 +146,7 @@ export class Keeper {
   }
 }
 
-/** Under its name once all of it is on the disk. */
+/** Writes to a temporary file and renames it after all bytes are on the disk. */
 async function writeWhole(path: string, bytes: Uint8Array): Promise<void> {
   const partial = `${path}.${process.pid}.part`;
   try {
