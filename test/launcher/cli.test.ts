@@ -74,7 +74,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['crash-recovery --tabs 5', /whole number from 1 to 4/],
     ['crash-recovery --kills 0', /whole number from 1 to 1000/],
     ['crash-recovery --strategy local-sgd', /ddp/],
-    ['crash-recovery --steps 15', /--steps be twice --hash-every/],
+    ['crash-recovery --steps 15', /--steps to at least twice --hash-every/],
     ['serve --port 99999', /from 0 to 65535/],
     ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
     ['serve --cert /nowhere.pem', /pass both/],
@@ -190,7 +190,7 @@ describe('the job', () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
-    await expect(resolveTraining({ file })).rejects.toThrow(/Pass --data with a CSV file, or its URL/);
+    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or its URL/);
     const csv = path.join(folder, 'rows.csv');
     await writeFile(csv, 'a,b');
     const { job, served } = await resolveTraining({ file, data: csv });

@@ -740,6 +740,6 @@ describe('the server', () => {
   test('says what to do when its port is in use', async () => {
     const { port } = await start();
     await expect(startSignaling({ port })).rejects.toThrow(/Port \d+ on 127.0.0.1 is in use\. .*--port/);
-    await expect(startSignaling({ host: '203.0.113.1' })).rejects.toThrow(/no address 203.0.113.1/);
+    await expect(startSignaling({ host: '203.0.113.1' })).rejects.toThrow(/does not have the address 203.0.113.1/);
   });
 });

@@ -214,7 +214,7 @@ describe('a room', () => {
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: 'Bo asked for rank 2, and 2 members are ready: start when 3 are.',
+      message: 'Bo requested rank 2, and 2 members are ready. Start when 3 are.',
     });
     play.do(join('Cy', { worldSize: 4 }));
     play.do(ready('Cy'), { type: 'start', member: 'Ada' });
