@@ -119,7 +119,7 @@ export interface AllReduceRow {
    */
   algorithmMBps: number;
   busMBps: number;
-  /** Of the rank that sends most, headers included. */
+  /** Bytes of the rank that sends most, headers included. */
   bytesSentPerRank: number;
   /** Number of wrong elements on all ranks. */
   wrong: number;

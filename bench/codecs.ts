@@ -152,7 +152,7 @@ export const VARIANTS: readonly Variant[] = [
 
 export interface TrainedRow {
   name: string;
-  /** Of one rank, framing included. */
+  /** Bytes of one rank, framing included. */
   bytesPerStep: number;
   bytes: number;
   /** Factor by which it sends fewer bytes than fp32. */
@@ -204,7 +204,7 @@ export interface TimedRow {
   ms: number;
   /** Median over the rounds of fp32's time divided by this codec's. */
   faster: number;
-  /** Of the busiest rank, framing included. */
+  /** Bytes of the busiest rank, framing included. */
   bytesSent: number;
   /** Relative error of the sum. */
   error: number;

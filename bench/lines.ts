@@ -56,13 +56,13 @@ export interface LinesResult {
   bytes: number;
   /** Rate of every host's line in megabits per second. */
   rateMbit: number;
-  /** Of one all-reduce. */
+  /** Median of one all-reduce. */
   medianMs: number;
   /** Milliseconds of the line for a rank's bytes: 2(n-1)/n of the tensor. */
   lineMs: number;
   /** medianMs / lineMs. */
   ratio: number;
-  /** Of the same bytes over bare channels. */
+  /** Median of the same bytes over bare channels. */
   rawMedianMs: number;
   bytesSentPerRank: number;
   wrong: number;

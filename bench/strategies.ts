@@ -75,7 +75,7 @@ export interface StrategyRow {
   K: number;
   /** Steps between two exchanges; 1 for strategies that exchange in each step. */
   syncEvery: number;
-  /** Of the busiest rank, which sends and receives most. */
+  /** Bytes of the busiest rank, which sends and receives most. */
   sentPerStep: number;
   receivedPerStep: number;
   /**

@@ -110,7 +110,7 @@ export class TokenBucket {
     this.#at = clock.now();
   }
 
-  /** Takes one token; `false` if there is none. */
+  /** Takes one token; returns whether one was left. */
   take(): boolean {
     const now = this.#clock.now();
     this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#at) / 1000) * this.#perSecond);
@@ -135,7 +135,7 @@ export class AddressBuckets {
     this.#create = () => new TokenBucket(clock, perSecond, burst);
   }
 
-  /** Takes one of the address's tokens; `false` if there is none. */
+  /** Takes one of the address's tokens; returns whether one was left. */
   take(address: string): boolean {
     const bucket = this.#byAddress.get(address) ?? this.#create();
     this.#byAddress.delete(address);

@@ -109,7 +109,7 @@ export interface Crossover {
   bytes: number;
   /** Largest world in which the ring is within a tenth of the fastest. */
   ringPaysTo: number;
-  /** Smallest world in which the two-level algorithm is the fastest; `null` if there is none. */
+  /** Smallest world in which the two-level algorithm is the fastest; `null`: never. */
   twoLevelFrom: number | null;
 }
 

@@ -133,7 +133,7 @@ export class World {
   }
 }
 
-/** Only secure contexts have WebGPU, and http from another machine is none. */
+/** WebGPU needs a secure context, which http from another machine is not. */
 async function tlsOf(): Promise<{ key: string; cert: string }> {
   const { key, cert } = await selfSignedCertificate();
   return { key, cert };

@@ -38,7 +38,7 @@ export type Pairs = readonly (readonly [string, string])[];
 
 /**
  * An order of `members`, close to theirs, in which no two are neighbours whose link has broken
- * twice. If there is none, these pairs connect over a relay, if there is one and it has not failed
+ * twice. Otherwise these pairs connect over a relay, if there is one and it has not failed
  * too. Else the member with most bad links is left out, of two equal ones the later. `parted` pairs
  * are neighbours only if unavoidable, pairs listed twice least of all.
  */

@@ -57,7 +57,7 @@ async function rooms(server: SignalingServer): Promise<unknown> {
   return (await health(server))['rooms'];
 }
 
-/** Those that the server has not yet seen closed. */
+/** Sockets that the server has not yet seen closed. */
 async function connections(server: SignalingServer): Promise<unknown> {
   return (await health(server))['connections'];
 }

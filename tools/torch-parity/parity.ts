@@ -44,7 +44,7 @@ const REFERENCE = path.join(import.meta.dirname, 'reference.py');
  */
 const TIMEOUT_MS = 120_000;
 
-/** The Python with PyTorch, and its version; `null` if there is none. */
+/** The Python with PyTorch, and its version; `null` if not installed. */
 export function findTorch(): { python: string; version: string } | null {
   for (const python of PYTHONS) {
     const { status, stdout } = spawnSync(python, ['-c', 'import torch; print(torch.__version__)'], {

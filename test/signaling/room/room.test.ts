@@ -385,10 +385,10 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
             if (effect.message.type === 'spectator-update') expect(effect.to).toEqual(ids(after.spectators));
           }
         }
-        // Linking and syncing never wait for ever; training is not the server's to time.
+        // Linking and syncing have deadlines; training is not the server's to time.
         expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
 
-        // A room whose runners have all left may start anew in the same moment.
+        // A room whose runners have all left may start again in the same moment.
         const isOff = after.phase === 'FORMING' || after.generation > before.generation;
         const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
         const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
