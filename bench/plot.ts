@@ -1,19 +1,19 @@
-/** Charts as a picture file: uPlot draws them on a page of a headless browser. */
+/** Draws charts to a PNG file: uPlot renders them on a page of a headless browser. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { launchBrowser } from '../launcher/browser/browser.ts';
 
 export interface Panel {
   title: string;
-  /** What the axes say. */
+  /** Labels of the axes. */
   x: string;
   y: string;
   isLogarithmic?: true;
-  /** What stands below the values, where they are of no steps. */
+  /** Labels below the values, if they do not belong to steps. */
   names?: readonly string[];
-  /** Where the values are, on a logarithmic axis; without, at steps 1, 2, .. */
+  /** Positions of the values on a logarithmic axis; default: steps 1, 2, ... */
   xs?: readonly number[];
-  /** A value per step, from step 1 on; as many in each. The first is drawn first. */
+  /** One value per step, from step 1 on, with equal lengths. The first curve is drawn first. */
   curves: readonly {
     label: string;
     colour: string;
@@ -23,12 +23,12 @@ export interface Panel {
   }[];
 }
 
-/** CSS pixels of one panel, and how many of the picture's each is. */
+/** Size of one panel in CSS pixels, and the pixel ratio. */
 const PANEL = { width: 640, height: 460 };
 const SCALE = 2;
 const FONT = '14px sans-serif';
 
-/** Draws the panels side by side on white, into a PNG. */
+/** Draws the panels side by side on white into a PNG. */
 export async function drawPanels(panels: readonly Panel[], file: string): Promise<void> {
   const [script, style] = await Promise.all([readUplot('uPlot.iife.min.js'), readUplot('uPlot.min.css')]);
   const browser = await launchBrowser();
@@ -37,7 +37,7 @@ export async function drawPanels(panels: readonly Panel[], file: string): Promis
     const page = await browser.newPage({ viewport, deviceScaleFactor: SCALE });
     await page.setContent(`<style>${style} ${PAGE_STYLE}</style><div id="panels"></div>`);
     await page.addScriptTag({ content: script });
-    // As text: a function would carry the transpiler's helpers into the page.
+    // As text: a function would bring the transpiler's helpers into the page.
     await page.evaluate(`(${DRAW})(${JSON.stringify({ panels, size: PANEL, font: FONT })})`);
     await page.locator('#panels').screenshot({ path: file });
   } finally {

@@ -1,6 +1,6 @@
-/** Tables that read well on a terminal and in Markdown. */
+/** Tables for terminals and Markdown. */
 
-/** The first column is flush left, the others, which hold numbers, right. */
+/** Formats a table: the first column is aligned left, the others, which contain numbers, right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, column) => Math.max(3, ...[head, ...rows].map((row) => row[column]!.length)));
   const line = (row: readonly string[]): string => {
@@ -12,15 +12,15 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 /**
- * `text` with what stands between the two marks of `name` replaced: `<!-- name -->` and `<!-- /name
- * -->`.
+ * Replaces the content between the markers `<!-- name -->` and `<!-- /name -->` in `text`.
  *
- * @throws Error where the marks are not there.
+ * @throws Error if a marker is missing.
  */
 export function replaceSection(text: string, name: string, content: string): string {
   const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
   const start = text.indexOf(open);
   const end = text.indexOf(close, start);
-  if (start < 0 || end < 0) throw new Error(`There is no place for the table: put ${open} and ${close} around it.`);
+  if (start < 0 || end < 0)
+    throw new Error(`The markers of the table are missing: put ${open} and ${close} around it.`);
   return `${text.slice(0, start + open.length)}\n${content}\n${text.slice(end)}`;
 }

@@ -4,12 +4,12 @@ import type { JobOptions } from '../launcher/options/jobOptions.ts';
 import { train } from '../launcher/commands/run.ts';
 import type { RunResult } from '../src/protocol/events.ts';
 
-/** Seconds for one run: ten times the longest on two cores without a GPU. */
+/** Seconds for one run: ten times the longest one on two cores without a GPU. */
 const TIMEOUT_S = 30 * 60;
 
 /**
- * Trains in `tabs` headless tabs. What the environment says of ranks is not for benchmarks. @throws
- * (rejects) as `train`.
+ * Trains in `tabs` headless tabs and ignores environment variables with ranks. @throws (rejects) as
+ * `train`.
  */
 export function trainInTabs(tabs: number, job: JobOptions, io: Io): Promise<RunResult> {
   return train({ ...job, tabs, backend: 'webgpu', gpu: 'auto', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});

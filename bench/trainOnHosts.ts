@@ -1,4 +1,4 @@
-/** A training run of a benchmark in real tabs, each in a browser on a test host of its own. */
+/** Trains in real tabs, each in a browser on its own test host. */
 import { closeBrowser, launchBrowser } from '../launcher/browser/browser.ts';
 import { DIST } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
@@ -12,20 +12,20 @@ import type { Hosts } from './world/world.ts';
 
 interface TrainOnHostsOptions {
   hosts: Hosts;
-  /** MNIST's files. */
+  /** Folder with MNIST's files. */
   data: string;
-  /** Of the job, but for its data. */
+  /** Fields of the job, except its data. */
   fields: Record<string, unknown>;
-  /** Whether ranks may come and go, and so their order may change. */
+  /** Whether ranks may come and go, so that their order may change. */
   isElastic: boolean;
 }
 
 /**
- * Tab i, on the i-th host, is rank i at first.
+ * Trains in one tab per host; tab i is rank i at first.
  *
- * @param onevent hears what tab `i` tells; the run is over once it returns true, or with its last
- *   step.
- * @throws (rejects) PeergradError where a tab fails.
+ * @param onevent receives the events of tab `i`; the run ends when it returns true, or after the
+ *   last step.
+ * @throws (rejects) PeergradError if a tab fails.
  */
 export async function trainOnHosts(
   { hosts, data, fields, isElastic }: TrainOnHostsOptions,
@@ -43,14 +43,14 @@ export async function trainOnHosts(
   const done = deferred();
   done.promise.catch(() => {});
   const fail = (tab: string, message: string): void => done.reject(new PeergradError(`${tab}: ${message}`));
-  const hear = (tab: string, event: EngineEvent): void => {
+  const onTabEvent = (tab: string, event: EngineEvent): void => {
     if (event.type === 'failed') fail(tab, event.message);
     if (onevent(event, names.indexOf(tab)) || event.type === 'finished') done.resolve();
   };
   try {
     await openTabs<EngineEvent>(browsers, {
       tabs: names.map((name, i) => ({ name, url: `${server.urls[0]!}/#${room}?name=${name}&rank=${i}&auto` })),
-      ...{ remote: true, onevent: hear, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
+      ...{ remote: true, onevent: onTabEvent, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
     });
     await done.promise;
   } finally {

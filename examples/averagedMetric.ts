@@ -16,11 +16,11 @@ export async function main(group: ProcessGroup, print: (line: string) => void): 
   const right = labels.filter((label, i) => predictions[i] === label).length;
   print(`${right} of ${labels.length} right: accuracy ${(right / labels.length).toFixed(3)}`);
 
-  // As Horovod does: right where all ranks have equally many samples.
+  // As in Horovod: correct if all ranks have equally many samples.
   const mean = await group.allReduce(Float64Array.of(right / labels.length), { op: ReduceOp.AVG });
   print(`mean over ranks ${mean[0]!.toFixed(3)}`);
 
-  // Sums of what is right and of what there is: always right.
+  // Sums of correct predictions and of samples: always correct.
   const [allRight, all] = await group.allReduce(Float64Array.of(right, labels.length));
   print(`mean over samples ${(allRight! / all!).toFixed(3)}`);
 }

@@ -1,18 +1,16 @@
-/**
- * The examples there are. Each is loaded when it is asked for, so that listing them costs nothing.
- */
+/** The list of examples. Each is loaded on demand, so that listing them costs nothing. */
 import type { ProcessGroup } from '../src/index.ts';
 
-/** What an example's file exports. */
+/** Exports of an example's file. */
 export interface Example {
-  /** Tabs to run it in, unless somebody says otherwise. */
+  /** Default number of tabs. */
   worldSize: number;
-  /** Runs on every rank; `print` shows a line of this rank's. */
+  /** Runs on every rank; `print` shows a line of this rank. */
   main: (group: ProcessGroup, print: (line: string) => void) => Promise<void>;
 }
 
 export interface CatalogueEntry {
-  /** Also its file's, without `.ts`. */
+  /** Also the name of its file, without `.ts`. */
   name: string;
   about: string;
   load: () => Promise<Example>;

@@ -1,4 +1,4 @@
-/** What the examples' page tells a launcher that looks on. */
+/** Events of the examples' page for a launcher. */
 export type ExampleEvent =
   /** This tab has opened a room for `worldSize` tabs. */
   | { type: 'room'; room: string; worldSize: number }

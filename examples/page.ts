@@ -9,11 +9,11 @@ import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
 import type { ExampleEvent } from './events.ts';
 
 declare global {
-  /** There where a launcher looks on. */
+  /** Defined under a launcher. */
   var peergradToLauncher: ((event: ExampleEvent) => Promise<void>) | undefined;
 }
 
-/** The files' text, as they were written. */
+/** Source text of the files. */
 const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,catalogue,events}.ts'], {
   query: '?raw',
   import: 'default',
@@ -29,7 +29,7 @@ function show(id: string, text: string): void {
 }
 
 function report(event: ExampleEvent): void {
-  // A launcher that is closing hears nothing more.
+  // A closing launcher receives nothing more.
   globalThis.peergradToLauncher?.(event).catch(() => {});
 }
 
@@ -84,7 +84,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
     await destroyProcessGroup(group);
   } catch (error) {
     const failure = error instanceof Error ? error : new Error(String(error));
-    // Else the others would wait for this rank.
+    // Otherwise the others would wait for this rank.
     group?.abort(failure);
     element('status').hidden = true;
     element('link').hidden = true;
@@ -93,7 +93,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
   }
 }
 
-// A tab is in one room at most: another address is another page.
+// A tab is in one room at most: another URL reloads the page.
 addEventListener('hashchange', () => location.reload());
 
 const [name, query] = location.hash.slice(1).split('?', 2);

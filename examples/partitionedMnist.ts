@@ -11,14 +11,14 @@ const SAMPLES = 2048;
 const PIXELS = 28 * 28;
 const EPOCHS = 3;
 
-/** The tutorial's DataPartitioner: this rank's part of the samples, which are in random order. */
+/** The tutorial's DataPartitioner: this rank's part of the shuffled samples. */
 function partitionDataset({ rank, worldSize: parts }: ProcessGroup): Uint32Array {
   const order = new DistributedSampler(SAMPLES, { numReplicas: 1, rank: 0, seed: SEED }).indices();
   const length = Math.floor(SAMPLES / parts);
   return order.subarray(rank * length, (rank + 1) * length);
 }
 
-/** One after the other: every rank must issue its collectives in the same order. */
+/** Sequentially: all ranks must issue their collectives in the same order. */
 async function averageGradients(gradients: tf.NamedTensorMap, group: ProcessGroup) {
   const averaged: { name: string; tensor: tf.Tensor }[] = [];
   for (const [name, gradient] of Object.entries(gradients)) {

@@ -18,7 +18,7 @@ export async function main(group: ProcessGroup, print: (line: string) => void): 
   const ddp = await DistributedDataParallel.create(model, group);
   const optimizer = createOptimizer('sgd', { learningRate: 0.001 }, ddp.layout.size);
 
-  // Seeded by rank: other data on each.
+  // Seeded by rank: different data on each.
   const inputs = tf.randomNormal([20, 10], 0, 1, 'float32', 2 * group.rank + 1);
   const labels = tf.randomNormal([20, 5], 0, 1, 'float32', 2 * group.rank + 2);
   const loss = (): tf.Scalar => tf.losses.meanSquaredError(labels, model.apply(inputs) as tf.Tensor).asScalar();

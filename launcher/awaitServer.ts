@@ -1,4 +1,4 @@
-/** Waiting for another machine's server to come up. */
+/** Waits until another machine's server answers. */
 import http from 'node:http';
 import https from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,17 +6,16 @@ import { systemClock } from '../src/util/clock.ts';
 import { TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds before the second try, doubled each time up to the most: machines are started within
- * seconds or minutes.
+ * Milliseconds before the second attempt; doubled each time up to the longest. Machines start
+ * within seconds or minutes.
  */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** Milliseconds for one answer. */
+/** Milliseconds for one response. */
 const ANSWER_MS = 5_000;
 
 /**
- * Resolves once the server at `url` (`https://host:port`) answers. Its certificate is taken as it
- * is.
+ * Resolves when the server at `url` (`https://host:port`) answers. Its certificate is not verified.
  *
  * @throws (rejects) TimeoutError after `timeoutMs`; the reason of `signal`.
  */
@@ -30,14 +29,14 @@ export async function awaitServer(url: string, timeoutMs: number, signal: AbortS
     const rest = giveUpAt - systemClock.now();
     if (rest <= 0) {
       throw new TimeoutError(
-        `No server came up at ${url} within ${timeoutMs / 1000} s: start the process with rank 0, or check the address and port.`,
+        `No server answered at ${url} within ${timeoutMs / 1000} s. Start the process with rank 0, or check the address and port.`,
       );
     }
     await sleep(Math.min(pause, rest), undefined, { signal });
   }
 }
 
-/** Whether a server of ours is there. */
+/** Whether a peergrad server answers. */
 function answers(url: string, signal: AbortSignal): Promise<boolean> {
   const { get } = url.startsWith('https:') ? https : http;
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** The built pages: made with Vite when they are missing or older than their sources. */
+/** Builds the pages with Vite if they are missing or older than their sources. */
 import { existsSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,15 +11,15 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const DIST = path.join(ROOT, 'dist');
 const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];
 
-/** Makes {@link DIST} what the sources say. @throws PeergradError where the build fails. */
+/** Builds {@link DIST} if it is out of date. @throws PeergradError if the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {
-  // The package that npm installs brings the page built, and not what it is built from.
+  // The npm package contains the built page, and not its sources.
   if (!existsSync(path.join(ROOT, 'index.html'))) return;
   const changes = await Promise.all(SOURCES.map((name) => changedAt(path.join(ROOT, name))));
   if ((await changedAt(path.join(DIST, 'index.html'))) >= Math.max(...changes)) return;
   io.err('Building the page ...');
   try {
-    // Loaded only when needed: it takes longer to load than most commands to run.
+    // Loaded only when needed: loading takes longer than most commands.
     const { build } = await import('vite');
     await build({ root: ROOT, logLevel: 'warn', build: { rolldownOptions: { checks: { bundlerTimings: false } } } });
   } catch (error) {
@@ -27,11 +27,14 @@ export async function ensureBuilt(io: Io): Promise<void> {
   }
 }
 
-/** When a file, or anything in a folder, changed last, milliseconds; 0 where there is nothing. */
+/**
+ * Time of the last change of a file, or of anything in a folder, in milliseconds; 0 if it does not
+ * exist.
+ */
 async function changedAt(file: string): Promise<number> {
   try {
     const { mtimeMs } = await stat(file);
-    // A folder's own time tells of files that were removed.
+    // A folder's own time changes when files are removed.
     const inside = (await stat(file)).isDirectory() ? await readdir(file) : [];
     return Math.max(mtimeMs, ...(await Promise.all(inside.map((name) => changedAt(path.join(file, name))))));
   } catch {

@@ -1,16 +1,16 @@
-/** Writes an event: its name, what programs may want of it, and the same in a sentence. */
-export type Tell = (event: string, fields: object, line: string) => void;
+/** Logs an event: its name, fields for programs, and the same as a sentence. */
+export type LogEvent = (event: string, fields: object, line: string) => void;
 
-/** What a command may touch of its process; tests pass their own. */
+/** A command's access to its process; tests pass their own. */
 export interface Io {
   /** One line for programs and people: the result, the link. */
   readonly out: (line: string) => void;
   /** One line of progress or trouble. */
   readonly err: (line: string) => void;
-  /** stderr where it is a terminal (progress is a bar there), else `null`. */
+  /** stderr if it is a terminal (progress is a bar there), else `null`. */
   readonly terminal: NodeJS.WriteStream | null;
-  /** Where stderr has JSON lines. */
-  readonly tell?: Tell;
+  /** Set if stderr has JSON lines. */
+  readonly logEvent?: LogEvent;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
 }

@@ -1,27 +1,27 @@
-/** A process of ours: signals in, exit code out. Everything else is testable without a process. */
+/**
+ * The process of a command line: signals in, exit code out. Everything else is testable without a
+ * process.
+ */
 import { once } from 'node:events';
 import { messageOf } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 
-/** Exit codes of a process that a signal ended: 128 and the signal's number. */
+/** Exit codes of processes that a signal ended: 128 plus the signal's number. */
 const SIGNAL_EXITS = [
   ['SIGINT', 130],
   ['SIGTERM', 143],
   ['SIGHUP', 129],
 ] as const;
-/**
- * Milliseconds for closing browsers and server after a signal; then the process ends, and they with
- * it.
- */
+/** Milliseconds to close browsers and server after a signal; then the process exits. */
 const CLOSE_MS = 5_000;
 
 /**
- * Milliseconds within which a signal is the one before: the terminal sends it to all, and tsx
- * passes its own on.
+ * Milliseconds in which a second signal counts as the same: the terminal sends it to all processes,
+ * and tsx forwards its own.
  */
 const SAME_SIGNAL_MS = 500;
 
-/** Runs `main` on this process's arguments, and ends the process with the code it resolves with. */
+/** Runs `main` with this process's arguments and exits with the code that it returns. */
 export async function runProcess(
   name: string,
   main: (argv: readonly string[], io: Io) => Promise<number>,
@@ -32,7 +32,7 @@ export async function runProcess(
   for (const [signal, code] of SIGNAL_EXITS) {
     process.on(signal, () => {
       if (signalExit !== null) {
-        // The second Ctrl-C means now.
+        // A second Ctrl-C exits at once.
         if (Date.now() - signalledAt > SAME_SIGNAL_MS) process.exit(code);
         return;
       }
@@ -43,7 +43,7 @@ export async function runProcess(
     });
   }
   process.on('uncaughtException', (error) => {
-    process.stderr.write(`${name}: something that should not happen did: ${messageOf(error)}\n`);
+    process.stderr.write(`${name}: internal error: ${messageOf(error)}\n`);
     process.exit(signalExit ?? 1);
   });
   const code = await main(process.argv.slice(2), {
@@ -52,7 +52,7 @@ export async function runProcess(
     terminal: process.stderr.isTTY ? process.stderr : null,
     signal: controller.signal,
   });
-  // A long result may still be on its way into a pipe, and exit() would cut it.
+  // A long result may still be on its way into a pipe; exit() would cut it.
   if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
   process.exit(signalExit ?? code);
 }

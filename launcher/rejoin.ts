@@ -1,50 +1,51 @@
-/** A tab that comes back to its room: whenever it is lost, and until it is let in. */
+/** Keeps a tab in its room: it reconnects whenever it is lost, until it is admitted. */
 import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { messageOf } from '../src/util/errors.ts';
 import type { TabOutcome } from './browser/visit.ts';
 
-/** Milliseconds before the second try, about; doubled each time, up to the most. */
+/** Milliseconds before the second attempt, on average; doubled each time up to the longest. */
 export const FIRST_PAUSE_MS = 2_000;
-/** A room may not be there for days: each machine that waits for it asks once a minute. */
+/** A room may open after days: each machine that waits for it asks once a minute. */
 export const LONGEST_PAUSE_MS = 60_000;
 
-/** A tab that is in its room. */
-export interface Stay {
-  /** The room's last word. Rejects with why the tab is lost. */
+/** A tab that its room has admitted. */
+export interface AdmittedTab {
+  /** How the visit ended. Rejects with the reason why the tab was lost. */
   over: Promise<TabOutcome>;
-  /** Never rejects. */
+  /** Closes the tab. Never rejects. */
   close: () => Promise<void>;
 }
 
-interface ReturnOptions {
+interface RejoinOptions {
   /**
-   * Resolves once the room has let the tab in. Rejects with why not, and leaves nothing open then.
+   * Resolves when the room has admitted the tab. Rejects with the reason why not, and leaves
+   * nothing open then.
    */
-  enter: () => Promise<Stay>;
-  door: Door;
+  enter: () => Promise<AdmittedTab>;
+  queue: AdmissionQueue;
   clock: Clock;
-  /** 0 .. 1: tabs of many machines should not come all at once. */
+  /** Returns 0 .. 1: tabs of many machines should not reconnect at the same time. */
   random: () => number;
-  /** It failed, and is tried again after a pause. */
+  /** Called after a failed attempt, before the pause. */
   onpause: (why: string, pauseMs: number) => void;
   signal: AbortSignal;
 }
 
-/** One tab of a machine at a time tries to be let in: where one is not, the others need not ask. */
-export class Door {
+/** Runs one task at a time: while one tab of a machine is not admitted, the others need not ask. */
+export class AdmissionQueue {
   #last: Promise<unknown> = Promise.resolve();
 
-  pass<Result>(task: () => Promise<Result>): Promise<Result> {
+  run<Result>(task: () => Promise<Result>): Promise<Result> {
     const passed = this.#last.then(task);
     this.#last = passed.catch(() => {});
     return passed;
   }
 }
 
-/** Keeps a tab in its room until the room's last word. @throws (rejects) the reason of `signal`. */
-export async function keepComing(options: ReturnOptions): Promise<TabOutcome> {
-  const { enter, door, clock, random, onpause, signal } = options;
+/** Keeps a tab in its room until its visit ends. @throws (rejects) the reason of `signal`. */
+export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome> {
+  const { enter, queue, clock, random, onpause, signal } = options;
   let pauseMs = FIRST_PAUSE_MS;
   const rest = async (error: unknown): Promise<void> => {
     signal.throwIfAborted();
@@ -53,7 +54,7 @@ export async function keepComing(options: ReturnOptions): Promise<TabOutcome> {
     onpause(messageOf(error), ms);
     await sleep(clock, ms, signal);
   };
-  const knock = async (): Promise<Stay> => {
+  const enterWithRetries = async (): Promise<AdmittedTab> => {
     for (;;) {
       signal.throwIfAborted();
       try {
@@ -64,13 +65,13 @@ export async function keepComing(options: ReturnOptions): Promise<TabOutcome> {
     }
   };
   for (;;) {
-    const stay = await door.pass(knock);
+    const tab = await queue.run(enterWithRetries);
     const enteredAt = clock.now();
     try {
-      return await stay.over;
+      return await tab.over;
     } catch (error) {
-      await stay.close();
-      // What goes on for a while and is lost then is another trouble than the last.
+      await tab.close();
+      // A tab that was lost after a long visit starts with the shortest pause again.
       if (clock.now() - enteredAt >= LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS;
       await rest(error);
     }

@@ -1,10 +1,10 @@
-/** Tabs in their browser (or browsers) from launch to the end of their run. */
+/** Trains in tabs of one or more browsers, from launch to the end of the run. */
 import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 import { closeBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
-import { Keeper, type Kept } from './keeper.ts';
+import { ModelWriter, type ModelOutputs } from './modelWriter.ts';
 import { createLog, errorsOf, type Log } from './output/log.ts';
 import { disagreement } from './output/report.ts';
 import { openTabs, type Origin, type Tabs } from './browser/tabs.ts';
@@ -13,29 +13,31 @@ import { RunWatch, STALL_MS } from './watch.ts';
 interface SessionOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
   timeoutMs: number;
-  /** Others decide when the room starts: wait for it as long as `timeoutMs` allows. */
+  /**
+   * Whether other processes decide when the room starts: waiting is limited by `timeoutMs` only.
+   */
   waitsForOthers: boolean;
-  /** Ranks may come and go: the run is lost with the last of the tabs only. */
+  /** Whether ranks may come and go: the run fails only with the last of the tabs. */
   mayLoseTabs: boolean;
-  /** Where to put a picture of rank 0's page, or `null`. */
+  /** File for a screenshot of rank 0's page, or `null`. */
   screenshot: string | null;
-  /** What is written of the run. */
-  kept: Kept;
-  /** The file that it goes on from, or begins with. */
+  /** Files to write during the run. */
+  outputs: ModelOutputs;
+  /** File that the run continues from or starts with. */
   origin: Origin | null;
 }
 
 /**
- * Share of the steps after which the screenshot is taken: charts have something to show, and the
- * ring still moves.
+ * Fraction of the steps after which the screenshot is taken: charts have data, and the ring still
+ * moves.
  */
 const SCREENSHOT_AT = 0.55;
 
 /**
- * Opens the tabs, follows their run, closes the browsers whatever happens.
+ * Opens the tabs, follows their run, and always closes the browsers.
  *
- * @returns rank 0's result where rank 0 is one of the tabs, else the first tab's.
- * @throws PeergradError with one sentence where a tab failed or the ranks do not agree.
+ * @returns rank 0's result if rank 0 is one of the tabs, else the first tab's.
+ * @throws PeergradError if a tab failed or the ranks do not agree.
  */
 export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
   io.signal.throwIfAborted();
@@ -52,8 +54,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   const ranks = new Map<string, number>();
   const camera = new Camera(options.screenshot, log);
   let pages: Tabs | null = null;
-  const keeper = new Keeper({
-    ...options.kept,
+  const writer = new ModelWriter({
+    ...options.outputs,
     clock: systemClock,
     release: async (step) => pages?.release(step),
     ask: async (tab, format) => pages?.askForModel(tab, format),
@@ -64,7 +66,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     if (event.type === 'generation') ranks.set(tab, event.rank);
     log.on(tab, event);
     if (ranks.get(tab) === 0) camera.on(tab, event);
-    keeper.on(tab, event);
+    writer.on(tab, event);
     watch.on(tab, event);
   };
 
@@ -73,14 +75,22 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   if (io.signal.aborted) interrupt();
   try {
     const { tabs, anyCertificate = false, origin } = options;
-    const holds = options.kept.checkpoint !== null;
+    const waitsForCheckpoints = options.outputs.checkpoint !== null;
     const onerror = errorsOf(log);
     const ondeath = (tab: string, message: string): void => {
-      keeper.lose(tab);
+      writer.tabLost(tab);
       watch.fail(tab, message);
     };
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, anyCertificate, origin, holds }).then(
+    openTabs<EngineEvent>(browsers, {
+      tabs,
+      onevent,
+      ondeath,
+      onerror,
+      anyCertificate,
+      origin,
+      waitsForCheckpoints,
+    }).then(
       (opened) => (camera.tabs = pages = opened),
       (error: unknown) => watch.abort(error),
     );
@@ -90,11 +100,11 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     if (differ !== null) throw new PeergradError(differ);
     const finished = tabs.filter((tab) => watch.hasFinished(tab.name));
     const rank0 = finished.findIndex((tab) => ranks.get(tab.name) === 0);
-    const teller = Math.max(rank0, 0);
-    await keeper.saveModel(finished[teller]!.name);
-    return results[teller]!;
+    const source = Math.max(rank0, 0);
+    await writer.saveModel(finished[source]!.name);
+    return results[source]!;
   } catch (error) {
-    if (io.signal.aborted) await keeper.saveLast();
+    if (io.signal.aborted) await writer.saveLast();
     throw error;
   } finally {
     io.signal.removeEventListener('abort', interrupt);
@@ -103,11 +113,11 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   }
 }
 
-/** Takes one picture of rank 0's page a bit past the middle of the run. */
+/** Takes one screenshot of rank 0's page after the middle of the run. */
 class Camera {
   /** Set when the tabs are open. */
   tabs: Tabs | null = null;
-  /** Settles when no picture is being taken. Never rejects. */
+  /** Settles when no screenshot is being taken. Never rejects. */
   idle: Promise<void> = Promise.resolve();
   #file: string | null;
   readonly #log: Log;

@@ -8,7 +8,7 @@ import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in
+ * Milliseconds without an event of any tab: shaders of a large model compile for tens of seconds in
  * software.
  */
 export const STALL_MS = 120_000;
@@ -16,22 +16,22 @@ export const STALL_MS = 120_000;
 interface WatchOptions {
   /** Names of the tabs to wait for. */
   tabs: readonly string[];
-  /** Milliseconds for everything. */
+  /** Milliseconds for the whole run. */
   timeoutMs: number;
-  /** Milliseconds without any news. */
+  /** Milliseconds without an event. */
   stallMs: number;
   /**
-   * Whether silence counts while a tab waits for its room to start: not where a person starts it.
+   * Whether silence counts while all tabs wait for their room to start; not if a person starts it.
    */
   stallsWhileWaiting: boolean;
-  /** Whether the others go on without a tab that is lost. */
+  /** Whether the others continue without a lost tab. */
   mayLoseTabs: boolean;
   clock: Clock;
 }
 
 interface Tab {
   state: RankState;
-  /** Steps done. */
+  /** Steps taken. */
   step: number;
   isLost: boolean;
   result: RunResult | null;
@@ -52,16 +52,16 @@ export class RunWatch {
     );
     this.#startedAt = options.clock.now();
     this.#heardAt = this.#startedAt;
-    // Whoever opens the tabs may fail before anybody awaits this.
+    // Opening the tabs may fail before anything awaits this.
     this.#done.promise.catch(() => {});
     this.#watchTime();
   }
 
   /**
-   * Every tab's result, in the tabs' order; without those that were lost where that may be.
+   * All tabs' results, in the tabs' order; lost tabs are left out if tabs may be lost.
    *
-   * @throws PeergradError naming the tab that first (or, of those that may be lost, last) failed
-   *   before it had finished; TimeoutError saying what each tab was doing.
+   * @throws PeergradError naming the tab that failed first (or last, if tabs may be lost) before it
+   *   finished; TimeoutError with the state of each tab.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
@@ -93,8 +93,8 @@ export class RunWatch {
   }
 
   /**
-   * A tab is lost: so is the run, unless the tab has finished. What comes after, such as a server
-   * gone, cannot undo it.
+   * Marks a tab as lost, which fails the run. Failures of a finished tab are ignored, such as a
+   * closed server.
    */
   fail(name: string, message: string): void {
     const tab = this.#tabs.get(name);
@@ -105,13 +105,13 @@ export class RunWatch {
     this.abort(new PeergradError(`${name}: ${message.replace(/[^.!?]$/, '$&.')}`));
   }
 
-  /** Ends the wait with `error`, unless it is over. */
+  /** Rejects with `error`, unless the run has ended. */
   abort(error: unknown): void {
     this.#cancelTimer();
     this.#done.reject(error);
   }
 
-  /** Sleeps until the first of the two limits could be reached, and looks again. */
+  /** Sleeps until the first of the two limits could be reached, and checks again. */
   #watchTime(): void {
     const { clock, timeoutMs, stallMs, stallsWhileWaiting } = this.#options;
     const now = clock.now();
@@ -120,7 +120,7 @@ export class RunWatch {
     const untilTimeout = this.#startedAt + timeoutMs - now;
     const untilStall = this.#heardAt + stallMs - now;
     if (untilTimeout <= 0) {
-      const message = `The run did not end within ${timeoutMs / 1000} s (${this.#describe()}): allow more with --timeout.`;
+      const message = `The run did not end within ${timeoutMs / 1000} s (${this.#describe()}). Allow more time with --timeout.`;
       this.abort(new TimeoutError(message));
     } else if (untilStall <= 0) {
       this.abort(new TimeoutError(`There was no progress for ${stallMs / 1000} s: ${this.#describe()}.`));

@@ -1,7 +1,7 @@
 /**
- * One tab's WebSocket: checks every message, holds the sender to the limits, and speaks to its room
- * for it. Never throws into the server, whatever arrives; logs never carry what members told each
- * other, nor addresses.
+ * One tab's WebSocket: validates every message, enforces the sender's limits, and represents the
+ * tab in its room. Never throws into the server, whatever arrives; logs contain neither members'
+ * messages nor addresses.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -25,7 +25,7 @@ import type { LeaveReason } from './room/index.ts';
 import type { RoomLog } from './monitoring/roomLog.ts';
 import type { RoomOwner, RoomDirectory } from './roomDirectory.ts';
 
-/** What all connections of a server share. */
+/** State that all connections of a server share. */
 export interface ServerContext {
   readonly hub: Hub;
   readonly rooms: RoomDirectory;
@@ -34,9 +34,9 @@ export interface ServerContext {
   readonly ice: IceOptions;
   readonly credentials: Credentials;
   readonly wrongCodes: FailureCounter;
-  /** Rooms that members bring back without a proof. */
-  readonly revivals: FailureCounter;
-  /** Rooms that tabs of an address open. */
+  /** Rooms that members restore without a valid token. */
+  readonly restores: FailureCounter;
+  /** Limits on the rooms that tabs of an address open. */
   readonly openings: AddressBuckets;
   readonly bootId: string;
   readonly log: Logger;
@@ -51,35 +51,35 @@ const CLOSE_POLICY = 1008;
 const CLOSE_INTERNAL = 1011;
 export const CLOSE_RESTART = 1012;
 
-/** After these the sender may go on; after every other refusal the server closes. */
+/** The sender may continue after these refusals; after all others the server closes. */
 const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now']);
 
-/** Random bytes of a member's id: 96 bits never collide. */
+/** Random bytes of a member's id: 96 bits do not collide. */
 const MEMBER_BYTES = 12;
 
-const NO_PLACE = 'This server holds as many rooms as it may: try again later.';
-const TOO_MANY_REVIVALS = 'Too many rooms of your network came back at once: wait a minute, then retry.';
-const TOO_MANY_GUESSES = 'Too many wrong room codes came from your network: wait a minute, then retry.';
+const NO_PLACE = 'This server has its maximum number of rooms. Try again later.';
+const TOO_MANY_RESTORES = 'Too many rooms of your network were restored at once. Wait a minute, then retry.';
+const TOO_MANY_GUESSES = 'Too many wrong room codes came from your network. Wait a minute, then retry.';
 
 export class Connection implements Peer {
   #member = randomBytes(MEMBER_BYTES).toString('base64url');
   #holdsKey = false;
   readonly #socket: WebSocket;
-  /** What limits per address count by. */
+  /** Key of limits per address. */
   readonly #address: string;
   readonly #server: ServerContext;
   readonly #bucket: TokenBucket;
-  readonly #news: TokenBucket;
+  readonly #updates: TokenBucket;
   readonly #outbox: Outbox;
-  /** The room it is in, and who has it. */
+  /** The room that it is in, and the room's owner. */
   #room: { readonly code: string; readonly owner: RoomOwner } | null = null;
-  /** Messages that came with the one by which it enters a room; `null`: it does not. */
-  #early: ClientMessage[] | null = null;
-  #over = false;
+  /** Messages that arrived while it enters a room; `null`: it does not. */
+  #pending: ClientMessage[] | null = null;
+  #isOver = false;
   #heardAt: number;
-  /** The last that it was given. */
+  /** The token that it received last. */
   #token = '';
-  /** When its ICE servers were last told. */
+  /** When its ICE servers were last sent. */
   #iceAt = 0;
   #cancelTimer: () => void;
 
@@ -89,24 +89,24 @@ export class Connection implements Peer {
     this.#server = server;
     const { clock, limits } = server;
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
-    this.#news = new TokenBucket(clock, limits.updatesPerSecond, limits.updateBurst);
+    this.#updates = new TokenBucket(clock, limits.updatesPerSecond, limits.updateBurst);
     this.#outbox = new Outbox(socket, server.metrics);
     this.#heardAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
-      this.refuse('silent', 'Nothing was said on this connection: reload the page.');
+      this.refuse('silent', 'No message arrived on this connection. Reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
-    // Browsers' pages cannot send these; ws answers pings by itself.
+    // Pages in browsers cannot send pings; ws answers them itself.
     socket.on('ping', () => this.#isTooFast());
     socket.on('pong', () => this.#isTooFast());
     socket.on('close', (code) => {
       server.log.info({ member: this.member, code }, 'closed');
-      // Going away (1001) is what a browser says for a page that is closed, or has crashed: nobody
-      // will come back.
+      // Browsers send "going away" (1001) for a page that is closed or has crashed: it will not
+      // return.
       this.#leave(code === CLOSE_GOING_AWAY ? 'left' : null);
     });
-    // Without a listener an oversize frame or a reset connection would end the process; `close`
-    // follows it.
+    // Without a listener an oversized frame or a reset connection would end the process; `close`
+    // follows.
     socket.on('error', () => server.log.info({ member: this.member }, 'socket error'));
   }
 
@@ -116,7 +116,7 @@ export class Connection implements Peer {
 
   send(message: ServerMessage): void {
     if (message.type === 'refused' && !HARMLESS.has(message.code)) return this.refuse(message.code, message.message);
-    if (this.#over) return;
+    if (this.#isOver) return;
     const { limits, log, metrics, roomLog } = this.#server;
     if (message.type === 'admitted') log.info({ member: this.member, room: roomLog.nameOf(message.room) }, 'admitted');
     if (message.type === 'refused') metrics.refused(message.code);
@@ -147,7 +147,10 @@ export class Connection implements Peer {
     return { token: this.#token, hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null };
   }
 
-  /** They expire; a member may stay for longer, and needs them when it has lost its connection. */
+  /**
+   * Renews credentials: a member may stay longer than they last, and needs them after a lost
+   * connection.
+   */
   #renewCredentials(room: string): void {
     if (!this.#server.credentials.isHalfOver(this.#token)) return;
     this.send({ type: 'credentials', ...this.#mintCredentials(room) });
@@ -158,7 +161,7 @@ export class Connection implements Peer {
     return iceServersFor(this.member, this.#server.ice, Date.now());
   }
 
-  /** TURN passwords expire; they are needed where links are made. */
+  /** Renews TURN passwords: links are opened with them. */
   #renewIce(): void {
     const { ice, clock } = this.#server;
     const after = renewIceAfterMs(ice);
@@ -166,9 +169,9 @@ export class Connection implements Peer {
     this.#outbox.send({ type: 'ice', iceServers: this.#mintIce() });
   }
 
-  /** Says why, closes, and leaves the room. */
+  /** Sends the reason, closes the connection, and leaves the room. */
   refuse(code: Refusal, message: string, closeCode = CLOSE_POLICY): void {
-    if (this.#over) return;
+    if (this.#isOver) return;
     this.#server.log.info({ member: this.member, code }, 'refused');
     this.#server.metrics.refused(code);
     this.#outbox.send({ type: 'refused', code, message });
@@ -182,31 +185,31 @@ export class Connection implements Peer {
 
   release(): void {
     this.#room = null;
-    this.refuse('server-closing', 'The room has moved to another server: this tab follows it.', CLOSE_RESTART);
+    this.refuse('server-closing', 'The room has moved to another server. This tab reconnects to it.', CLOSE_RESTART);
   }
 
   terminate(): void {
     this.#socket.terminate();
   }
 
-  /** In a room. */
+  /** Whether it is in a room. */
   get isMember(): boolean {
     return this.#room !== null;
   }
 
   #onMessage(data: RawData, isBinary: boolean): void {
-    if (this.#over) return;
+    if (this.#isOver) return;
     const { clock, metrics } = this.#server;
     this.#heardAt = clock.now();
     const startedAt = performance.now();
     try {
       if (this.#isTooFast()) return;
       if (isBinary) throw new ProtocolError('A control message was binary; it must be text.');
-      // ws hands over one Buffer unless told otherwise.
+      // ws delivers one Buffer by default.
       const message = parseControl(ClientMessage, (data as Buffer).toString('utf8'));
       metrics.received(message.type);
-      if (this.#early === null) this.#handle(message);
-      else this.#early.push(message);
+      if (this.#pending === null) this.#handle(message);
+      else this.#pending.push(message);
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -222,10 +225,10 @@ export class Connection implements Peer {
     this.#socket.close(CLOSE_INTERNAL);
   }
 
-  /** Counts one more frame. Who sends too many is refused. */
+  /** Counts one more frame; a sender with too many is refused. */
   #isTooFast(): boolean {
-    if (this.#over || this.#bucket.take()) return false;
-    this.refuse('rate-limited', 'This tab sends messages too fast: reload the page.');
+    if (this.#isOver || this.#bucket.take()) return false;
+    this.refuse('rate-limited', 'This tab sends messages too fast. Reload the page.');
     return true;
   }
 
@@ -235,7 +238,7 @@ export class Connection implements Peer {
       void this.#begin(message);
       return;
     }
-    if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "return".');
+    if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "reconnect".');
     if (message.type === 'heartbeat') {
       this.#renewCredentials(this.#room.code);
       return this.send({ type: 'heartbeat' });
@@ -244,26 +247,26 @@ export class Connection implements Peer {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
     }
-    // One that is left out is made up for by a later one.
-    if (message.type === 'spectator-update' && !this.#news.take()) return;
+    // A dropped update is covered by a later one.
+    if (message.type === 'spectator-update' && !this.#updates.take()) return;
     this.#room.owner.dispatch(this.#room.code, this, message);
   }
 
   /**
-   * Enters a room, which has to be found first. What the tab says meanwhile waits, most of it in
-   * its socket.
+   * Enters a room, which must be found first. Messages that arrive in the meantime wait, most of
+   * them in the socket.
    */
   async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>): Promise<void> {
-    const early = (this.#early = []) as ClientMessage[];
-    // Finding a room has deadlines of its own.
+    const pending = (this.#pending = []) as ClientMessage[];
+    // Finding a room has its own deadlines.
     this.#cancelTimer();
     this.#socket.pause();
     try {
       if (message.type === 'create') await this.#create(message);
       else if (message.type === 'join') await this.#join(message);
       else await this.#return(message);
-      this.#early = null;
-      for (const next of early) if (!this.#over) this.#handle(next);
+      this.#pending = null;
+      for (const next of pending) if (!this.#isOver) this.#handle(next);
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -275,7 +278,7 @@ export class Connection implements Peer {
     const { name, browser, rank, isSpectator, job, startAt, nodes } = message;
     const { hub, rooms, openings } = this.#server;
     if (!openings.take(this.#address)) {
-      return this.refuse('rate-limited', 'Your network opens rooms too fast: wait a minute, then retry.');
+      return this.refuse('rate-limited', 'Your network opens rooms too fast. Wait a minute, then retry.');
     }
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
     if (code === null) return this.refuse('rate-limited', NO_PLACE);
@@ -286,8 +289,9 @@ export class Connection implements Peer {
     const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
     const owner = await rooms.find(room, 'newcomer');
-    // Right codes are refused as well while an address is blocked: else guessing would go on until
-    // one fits. (Opening a room guesses nothing: one child's wrong codes must not stop a school.)
+    // While an address is blocked right codes are refused as well: otherwise guessing would
+    // continue until one fits. (Creating a room guesses nothing: wrong codes of one pupil must not
+    // block a school.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (owner === null) {
       wrongCodes.add(this.#address, room);
@@ -299,30 +303,30 @@ export class Connection implements Peer {
 
   async #return(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
     const { room, member, token, name, browser, rank, isSpectator, hostKey, reconnectState } = message;
-    const { rooms, credentials, wrongCodes, revivals } = this.#server;
+    const { rooms, credentials, wrongCodes, restores } = this.#server;
     const isProven = credentials.isToken(token, room, member);
     let owner = await rooms.find(room, 'member');
     if (!isProven && owner?.awaits(room, member) !== true) {
-      // It may be a guess at the room's code. Once too many were wrong, right and wrong ones have
+      // It may be a guess of the room's code. After too many wrong ones, right and wrong codes have
       // the same answer.
-      const guesses = credentials.areLasting ? wrongCodes : revivals;
+      const guesses = credentials.areLasting ? wrongCodes : restores;
       if (guesses.isBlocked(this.#address)) {
-        return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_REVIVALS);
+        return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_RESTORES);
       }
       if (owner === null) guesses.add(this.#address, room);
-      // A server that keeps no secret over a restart has to take members at their word, as it does
-      // their room's code.
+      // A server without a lasting secret cannot verify tokens after a restart: knowing the room's
+      // code is enough then.
       if (owner !== null || credentials.areLasting) {
-        return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
+        return this.refuse('not-member', 'This tab is no longer a member of the room. Join it again.');
       }
     }
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    // No key opens a lock from before the restart where keys do not outlast it: it would keep out
-    // the host itself.
+    // If keys do not outlast a restart, no key opens a lock from before it: it would keep out even
+    // the host.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
-    if (owner === null && !this.#over) owner = await rooms.restore(room, known);
+    if (owner === null && !this.#isOver) owner = await rooms.restore(room, known);
     if (owner === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
@@ -334,15 +338,15 @@ export class Connection implements Peer {
   }
 
   /**
-   * Lets the room decide; it answers through {@link admit} or {@link send}. Nobody enters once the
-   * connection is over.
+   * Asks the room, which answers through {@link admit} or {@link send}. Does nothing if the
+   * connection is closed.
    */
   #enter(code: string, owner: RoomOwner, entry: Entry): boolean {
-    if (this.#over) return false;
+    if (this.#isOver) return false;
     this.#holdsKey = entry.holdsKey;
     const outcome = owner.enter(code, this, entry);
     if (outcome === 'gone') {
-      const message = 'The room moves to another server just now: try again in a few seconds.';
+      const message = 'The room is moving to another server. Try again in a few seconds.';
       this.refuse('server-closing', message, CLOSE_RESTART);
     }
     if (outcome !== 'entered') return false;
@@ -351,23 +355,20 @@ export class Connection implements Peer {
     return true;
   }
 
-  /** Sleeps until the silence would be too long, and looks again. */
+  /** Sleeps until the silence would be too long, and checks again. */
   #watchSilence(): void {
     const { clock, limits } = this.#server;
     const rest = this.#heardAt + limits.silentMs - clock.now();
     if (rest <= 0) {
       const seconds = limits.silentMs / 1000;
-      return this.refuse('silent', `The server heard nothing from this tab for ${seconds} s: reload the page.`);
+      return this.refuse('silent', `The server received nothing from this tab for ${seconds} s. Reload the page.`);
     }
     this.#cancelTimer = clock.after(rest, () => this.#watchSilence());
   }
 
-  /**
-   * @param reason `null`: the connection is gone without a word; its member may come back over
-   *   another.
-   */
+  /** @param reason `null`: the connection was lost; its member may return over another. */
   #leave(reason: LeaveReason | null): void {
-    this.#over = true;
+    this.#isOver = true;
     this.#cancelTimer();
     const room = this.#room;
     this.#room = null;
@@ -375,12 +376,12 @@ export class Connection implements Peer {
   }
 }
 
-/** To who asks for a room that is not there. */
+/** Message for a room that does not exist. */
 export function noRoom(code: string): string {
-  return `There is no room ${code} here: check the code with whoever gave it to you.`;
+  return `There is no room ${code} here. Check the code.`;
 }
 
-/** An error without its message, which may quote what a member sent. */
+/** An error without its message, which may contain what a member sent. */
 export function outlineOf(error: unknown): { error: string; at: string[] } {
   if (!(error instanceof Error)) return { error: typeof error, at: [] };
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));

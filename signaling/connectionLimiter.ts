@@ -1,6 +1,6 @@
 /**
- * Who may open a WebSocket: decided before it exists, from the request alone and what its address
- * has open.
+ * Decides which clients may open a WebSocket before it exists, from the request and the open
+ * connections of its address.
  */
 import type { IncomingMessage } from 'node:http';
 import { SIGNALING_PATH } from '../src/protocol/control.ts';
@@ -12,12 +12,12 @@ export class ConnectionLimiter {
   readonly #limits: Limits;
   readonly #origins: ReadonlySet<string>;
   readonly #rate: AddressBuckets;
-  /** WebSockets that are open, by address. */
+  /** Number of open WebSockets by address. */
   readonly #open = new Map<string, number>();
 
   /**
-   * @param origins whose pages may connect, besides the server's own. @throws UsageError for one
-   *   that is none.
+   * @param origins origins, besides the server's own, whose pages may connect.
+   * @throws UsageError for an invalid origin.
    */
   constructor(clock: Clock, limits: Limits, origins: readonly string[]) {
     this.#limits = limits;
@@ -25,8 +25,8 @@ export class ConnectionLimiter {
     this.#rate = new AddressBuckets(clock, limits.connectionsPerSecond, limits.connectionBurst);
   }
 
-  /** The HTTP status to refuse an upgrade with, or `null` to go on. */
-  whyNot(req: IncomingMessage, address: string): number | null {
+  /** The HTTP status that refuses an upgrade; `null`: it is accepted. */
+  refusalOf(req: IncomingMessage, address: string): number | null {
     if (req.url?.split('?', 1)[0] !== SIGNALING_PATH) return 404;
     if (!this.#isOwnPage(req)) return 403;
     if ((this.#open.get(address) ?? 0) >= this.#limits.socketsPerAddress) return 429;
@@ -45,7 +45,7 @@ export class ConnectionLimiter {
 
   /**
    * Browsers always send Origin: another site's page must not join rooms with its visitors'
-   * browsers. (A reverse proxy has to pass on the Host header, or its origin has to be named.)
+   * browsers. (A reverse proxy must forward the Host header, or its origin must be in `origins`.)
    */
   #isOwnPage({ headers: { origin, host } }: IncomingMessage): boolean {
     if (origin === undefined) return true;
@@ -57,5 +57,5 @@ export class ConnectionLimiter {
 function checkedOrigin(text: string): string {
   const { origin, protocol } = URL.canParse(text) ? new URL(text) : { origin: '', protocol: '' };
   if (/^https?:$/.test(protocol) && (text === origin || text === `${origin}/`)) return origin;
-  throw new UsageError(`"${text}" is not an origin such as https://class.example: no path, and http or https.`);
+  throw new UsageError(`"${text}" is not an origin such as https://class.example (http or https, without a path).`);
 }

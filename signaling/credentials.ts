@@ -1,28 +1,28 @@
 /**
- * What members show to prove who they are: a token for their place in the room, a key for its host.
- * HMACs (RFC 2104) over room and member with an expiry, so that the server keeps none of them, and
- * one that has restarted with the same secret knows them.
+ * Credentials of members: a token for their place in the room, a key for its host. HMACs (RFC 2104)
+ * over room and member with an expiry, so that the server stores none of them, and a restarted
+ * server with the same secret can verify them.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { UsageError } from '../src/util/errors.ts';
 
 /**
- * Seconds a token or key is good for: a day without the server, which renews them half-way while
- * the member is there.
+ * Seconds for which a token or key is valid: a day without the server. The server renews it
+ * half-way while the member is present.
  */
 const LIFETIME_S = 24 * 60 * 60;
 const SECRET_BYTES = 32;
-/** Shortest secret that is not guessed. */
+/** Shortest secret that cannot be guessed. */
 const MIN_SECRET_LENGTH = 16;
 
 export class Credentials {
-  /** Whether another process knows them: the secret was given, not made here. */
+  /** Whether they outlast this process: the secret was given, not created here. */
   readonly areLasting: boolean;
   readonly #secret: string;
   readonly #now: () => number;
 
   /**
-   * @param secret the same in all processes that serve the same rooms; by default one of its own.
+   * @param secret the same in all processes that serve the same rooms; `null`: a random one.
    * @param now Unix time, milliseconds.
    * @throws UsageError for a secret that could be guessed.
    */
@@ -53,7 +53,7 @@ export class Credentials {
     return this.#verify(key, `host ${room}`);
   }
 
-  /** Proves that `members` were sent out of the room. It lasts: ids are used once. */
+  /** Proves that `members` were removed from the room. It does not expire: ids are used once. */
   sealOf(room: string, members: readonly string[]): string {
     return this.#hmac(`removed ${room} ${members.join(' ')}`).toString('base64url');
   }
@@ -62,10 +62,7 @@ export class Credentials {
     return isSame(seal, this.#hmac(`removed ${room} ${members.join(' ')}`));
   }
 
-  /**
-   * Whether half of a credential's time is over: one renewed from then on is good for as long as
-   * the server may be away.
-   */
+  /** Whether half of a credential's lifetime is over: it should be renewed. */
   isHalfOver(credential: string): boolean {
     return expiryOf(credential) - this.#now() / 1000 <= LIFETIME_S / 2;
   }
@@ -91,7 +88,7 @@ function isSame(text: string, due: Buffer): boolean {
   return given.length === due.length && timingSafeEqual(given, due);
 }
 
-/** Unix time, seconds; NaN for what is no credential. */
+/** Unix time in seconds; NaN for an invalid credential. */
 function expiryOf(credential: string): number {
   return Number.parseInt(credential, 36);
 }

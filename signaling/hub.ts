@@ -27,66 +27,67 @@ import {
 } from './room/index.ts';
 
 /**
- * One member's connection. What it is told must not call back into the hub at once, but for `left`
- * of its own.
+ * One member's connection. Its methods must not call the hub synchronously, except {@link
+ * Hub.disconnect} for itself.
  */
 export interface Peer {
   readonly member: string;
-  /** The room has taken this member: tell it so. */
+  /** The room has admitted this member. */
   admit(room: string): void;
   send(message: ServerMessage): void;
-  /** The member is out of the room: tell it why and hang up. */
+  /** The member was removed from the room: send the reason and close the connection. */
   expel(code: Refusal, message: string): void;
   /**
-   * The room is no longer here, and goes on elsewhere: hang up, so that the member looks for it.
+   * The room continues in another process: close the connection, so that the member looks for it.
    */
   release(): void;
 }
 
-/** How a member asks to be let in. */
+/** A request to enter a room. */
 export type Entry = Newcomer & ({ type: 'join' } | { type: 'reconnect'; reconnectState: ReconnectState });
 
-/** `refused`: the room has told the peer why. `gone`: the room is not here. */
+/** `refused`: the room sent the peer the reason. `gone`: the room is not here. */
 export type EntryOutcome = 'entered' | 'refused' | 'gone';
 
-/** What members say that concerns their room. */
+/** Messages of members that concern their room. */
 export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' }>;
 
 export interface NewRoom extends RoomOpening {
   /**
-   * Lasts as long as the server does; any other is forgotten some time after its last member left.
+   * Whether it lasts as long as the server; other rooms are dropped some time after their last
+   * member left.
    */
   isPermanent: boolean;
-  /** One that no room has; by default a random one. */
+  /** A code that no room has; by default a random one. */
   code?: string | undefined;
 }
 
 interface Room {
   state: RoomState;
   readonly peers: Map<string, Peer>;
-  /** Kept as long as the server runs, whoever leaves. */
+  /** Whether it is kept without members. */
   readonly isPermanent: boolean;
-  /** What stops the room's timers, by key. */
+  /** Functions that cancel the room's timers, by key. */
   readonly timers: Map<string, () => void>;
 }
 
-/** Is told what becomes of rooms. */
+/** Receives the events of all rooms. */
 interface HubListener {
   opened(code: string): void;
   forgotten(code: string): void;
   generationBegun(code: string, generation: number, worldSize: number, cause: GenerationCause): void;
 }
 
-/** Why a generation's members are others than before. */
+/** Why a generation's members differ from those before. */
 type GenerationCause = 'start' | 'growth' | 'removal' | 'retry';
 
 interface HubOptions {
   clock: Clock;
   limits: Limits;
   listener: HubListener;
-  /** Whether members are told of a TURN relay. */
+  /** Whether members receive a TURN relay. */
   hasRelay: boolean;
-  /** Signs who was sent out of a room: members remember it for a server that does not. */
+  /** Signs the removed members of a room: the others remember them for a server that does not. */
   seal: (room: string, members: readonly string[]) => string;
 }
 
@@ -98,8 +99,8 @@ export class Hub {
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
   /**
-   * Rooms to be forgotten unless somebody joins, in the order in which they became empty; what
-   * stops their clocks.
+   * Empty rooms that are dropped unless a member joins, in the order in which they became empty,
+   * with functions that cancel their timers.
    */
   readonly #expiring = new Map<string, () => void>();
 
@@ -123,7 +124,7 @@ export class Hub {
     return this.#rooms.has(code);
   }
 
-  /** A code that no room here has. */
+  /** A code that no local room has. */
   unusedCode(): string {
     for (;;) {
       const letters = Array.from(
@@ -136,22 +137,23 @@ export class Hub {
   }
 
   /**
-   * Whether a room waits for a member of which only others have told. One that has been here was
-   * given a token, and has to show it: it is among the room's peers, also while it is away.
+   * Whether a room waits for a member that only others have reported. A member that has been here
+   * since the restart has a token and must present it: it is among the room's peers, even while it
+   * is away.
    */
   awaits(code: string, member: string): boolean {
     const room = this.#rooms.get(code);
     return room !== undefined && !room.peers.has(member) && (room.state.hidden.get(member)?.isAway ?? false);
   }
 
-  /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
+  /** Code of a new empty room; `null` if the server has its maximum number of rooms. */
   open({ isPermanent, code = this.unusedCode(), ...settings }: NewRoom): string | null {
     return this.#add(code, createRoom({ ...settings, ...this.#roomOptions }), isPermanent);
   }
 
-  /** Makes a room anew that a returning member remembers. Whether there was place for it. */
+  /** Restores a room from a returning member's state; returns whether there was space for it. */
   restore(code: string, reconnectState: ReconnectState): boolean {
-    // A room begins far less than one generation a second.
+    // A room begins far less than one generation per second.
     const numbersFrom = Math.floor(Date.now() / 1000);
     const state = restore(reconnectState.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;
@@ -162,7 +164,7 @@ export class Hub {
     return { capacity, spectatorCapacity, hasRelay: this.#hasRelay };
   }
 
-  /** Drops a room that nobody is in. */
+  /** Drops a room without members. */
   forget(code: string): void {
     this.#keep(code);
     if (this.#rooms.has(code)) this.#listener.forgotten(code);
@@ -170,14 +172,14 @@ export class Hub {
     this.#rooms.delete(code);
   }
 
-  /** Drops a room that has gone elsewhere, and sends its members after it. */
+  /** Drops a room that another process has now, and sends its members there. */
   release(code: string): void {
     const { peers } = this.#rooms.get(code) ?? {};
     this.forget(code);
     for (const peer of peers?.values() ?? []) peer.release();
   }
 
-  /** Asks the room to take `peer`, or to take it back; the room answers through the peer. */
+  /** Asks the room to admit or readmit `peer`; the room answers through the peer. */
   enter(code: string, peer: Peer, entry: Entry): EntryOutcome {
     const room = this.#rooms.get(code);
     if (room === undefined) return 'gone';
@@ -187,21 +189,21 @@ export class Hub {
     const admitted = room.state.hidden.has(peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
-    // A connection that the member has given up, and the server not yet.
-    before?.expel('silent', 'This tab has come back over another connection.');
+    // An old connection, which the member has given up and the server has not noticed yet.
+    before?.expel('silent', 'This tab has reconnected over another connection.');
     return admitted ? 'entered' : 'refused';
   }
 
-  /** A member says something to its room. */
+  /** Dispatches a member's message to its room. */
   dispatch(code: string, { member }: Peer, message: MemberMessage): void {
     const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
     this.#dispatch(code, { ...event, member });
   }
 
   /**
-   * A peer's connection is gone. One that its member has replaced is of no interest.
+   * A peer's connection is closed. Connections that their member has replaced are ignored.
    *
-   * @param reason `null`: without a word; its member may come back over another.
+   * @param reason `null`: it was lost without a message; its member may return over another.
    */
   disconnect(code: string, peer: Peer, reason: LeaveReason | null): void {
     const { member } = peer;
@@ -209,7 +211,7 @@ export class Hub {
     this.#dispatch(code, reason === null ? { type: 'away', member } : { type: 'left', member, reason });
   }
 
-  /** Something happened in a room. A room that is gone ignores it. */
+  /** Applies an event to a room, if it still exists. */
   #dispatch(code: string, event: RoomEvent): void {
     const room = this.#rooms.get(code);
     if (room === undefined) return;
@@ -224,14 +226,14 @@ export class Hub {
     for (const member of room.peers.keys()) if (!room.state.hidden.has(member)) room.peers.delete(member);
   }
 
-  /** Forgets every room and stops every clock. */
+  /** Drops all rooms and cancels all timers. */
   close(): void {
     for (const code of [...this.#rooms.keys()]) this.forget(code);
   }
 
   #add(code: string, state: RoomState, isPermanent: boolean): string | null {
     if (this.#rooms.size >= this.#limits.maxRooms) {
-      // Else who opens rooms and leaves them could keep everybody else from opening one.
+      // Otherwise a client that opens rooms and leaves them could keep all others from opening one.
       const [longestEmpty] = this.#expiring.keys();
       if (longestEmpty === undefined) return null;
       this.forget(longestEmpty);
@@ -242,7 +244,7 @@ export class Hub {
     return code;
   }
 
-  /** An empty room: to be forgotten unless somebody joins in time. */
+  /** Drops an empty room unless a member joins in time. */
   #expire(code: string): void {
     if (this.#rooms.get(code)?.isPermanent !== false) return;
     this.#expiring.set(

@@ -1,4 +1,4 @@
-/** The ICE servers a member is told about. None by default: a room in one building needs none. */
+/** The ICE servers that members receive. None by default: a room in one building needs none. */
 import { createHmac } from 'node:crypto';
 import type { IceServer } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
@@ -10,18 +10,19 @@ export interface IceOptions {
   turn: readonly string[];
   /** coturn's `static-auth-secret` (it runs with `use-auth-secret`). */
   turnSecret: string | null;
-  /** Tabs connect through the TURN server only, also where they could reach each other. */
+  /** Whether tabs connect through the TURN server only, even if they can reach each other. */
   relayOnly: boolean;
 }
 
 export const NO_ICE: IceOptions = { stun: [], turn: [], turnSecret: null, relayOnly: false };
 
 /**
- * Seconds a TURN password is good for: coturn checks it when an allocation is made and refreshed.
+ * Seconds for which a TURN password is valid: coturn checks it when an allocation is created and
+ * refreshed.
  */
 const TURN_TTL_S = 2 * 60 * 60;
 
-/** @throws UsageError naming the first thing that cannot work. */
+/** @throws UsageError with the first invalid option. */
 export function checkIceOptions({ stun, turn, turnSecret, relayOnly }: IceOptions): void {
   for (const url of stun) {
     if (!/^stuns?:[^\s/]+$/.test(url)) throw new UsageError(`"${url}" is not a STUN address such as stun:host:3478.`);
@@ -36,17 +37,15 @@ export function checkIceOptions({ stun, turn, turnSecret, relayOnly }: IceOption
 }
 
 /**
- * Milliseconds after which a member needs {@link iceServersFor} anew, or `null` where nothing
- * expires: at half the password's time, so that one told late, or used long after it was told, is
- * still good.
+ * Milliseconds after which a member needs new {@link iceServersFor}; `null`: nothing expires. Half
+ * the password's lifetime, so that one that is sent or used late is still valid.
  */
 export function renewIceAfterMs({ turn }: IceOptions): number | null {
   return turn.length === 0 ? null : (TURN_TTL_S * 1000) / 2;
 }
 
 /**
- * A member's ICE servers, with a TURN password of its own that expires by itself (coturn's
- * `use-auth-secret`).
+ * A member's ICE servers, with its own TURN password, which expires (coturn's `use-auth-secret`).
  *
  * @param nowMs Unix time, milliseconds.
  */

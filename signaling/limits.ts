@@ -1,61 +1,57 @@
-/**
- * Every number that bounds what strangers can make the server do, and the counters that hold them
- * to it.
- */
+/** Limits on what unknown clients can make the server do, and the counters that enforce them. */
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {
-  /**
-   * Milliseconds a new connection has for its first message: who connects and says nothing holds a
-   * socket.
-   */
+  /** Milliseconds for the first message of a new connection: an idle one occupies a socket. */
   firstMessageMs: number;
   /**
-   * Milliseconds between a member's heartbeats; its worker sends them, so a hidden tab keeps the
-   * pace.
+   * Milliseconds between a member's heartbeats; its worker sends them, so hidden tabs send them in
+   * time, too.
    */
   heartbeatMs: number;
   /**
-   * Milliseconds of silence after which a member is gone: six heartbeats, longer than a Wi-Fi
-   * handover.
+   * Milliseconds of silence after which a member counts as gone: six heartbeats, longer than a
+   * Wi-Fi handover.
    */
   silentMs: number;
-  /** Messages a second a connection may send for long. */
+  /** Messages per second that a connection may send permanently. */
   messagesPerSecond: number;
   /**
-   * Messages a connection may send at once: ICE candidates come in bursts, for two neighbours and
-   * retries.
+   * Messages that a connection may send at once: ICE candidates come in bursts, for two neighbours
+   * and retries.
    */
   messageBurst: number;
   /**
-   * Bytes waiting for a slow reader before it is cut off: no honest tab is a thousand messages
+   * Unsent bytes after which a slow reader is disconnected: no regular tab is a thousand messages
    * behind.
    */
   maxUnsentBytes: number;
   /**
-   * Different wrong codes a minute from one address (of IPv6, one /64). A class shares one address:
-   * right codes do not count.
+   * Different wrong codes per minute from one address (for IPv6, one /64). A class shares one
+   * address: right codes do not count.
    */
   wrongCodesPerMinute: number;
   /**
-   * Rooms a minute that members of one address bring back without a proof, to a server that has
-   * restarted and kept no secret: as many as they may open at once. Any code may be the one of such
-   * a room, so this, too, is a limit on guesses.
+   * Rooms per minute that members of one address restore without a token, on a server that has
+   * restarted without a lasting secret: as many as they may open at once. Any code may be the one
+   * of such a room, so this also limits guesses.
    */
-  revivalsPerMinute: number;
-  /** WebSockets from one address (of IPv6, one /64): four full rooms in one school. */
+  restoresPerMinute: number;
+  /** WebSockets from one address (for IPv6, one /64): four full rooms in one school. */
   socketsPerAddress: number;
   /**
-   * New WebSockets a second from one address for long: tabs that reload and return, not a program.
+   * New WebSockets per second that one address may open permanently: for tabs that reload and
+   * reconnect.
    */
   connectionsPerSecond: number;
   /**
-   * New WebSockets from one address at once: as many as it may have, when the server has been away.
+   * New WebSockets that one address may open at once: all of its tabs after a restart of the
+   * server.
    */
   connectionBurst: number;
-  /** Rooms a minute that tabs of one address may open for long. */
+  /** Rooms per minute that tabs of one address may open permanently. */
   roomsPerMinute: number;
   /** Rooms that tabs of one address may open at once: one for each pupil of a class. */
   roomBurst: number;
@@ -63,18 +59,15 @@ export interface Limits {
   maxRooms: number;
   /** Members in a room. */
   roomCapacity: number;
-  /** Who may watch in a room, beside its members. */
+  /** Spectators in a room. */
   spectatorCapacity: number;
-  /** Digests of a run a connection may have handed on each second for long: ranks send one. */
+  /** Spectator updates per second that a connection may send permanently: ranks send one. */
   updatesPerSecond: number;
-  /** Digests at once: a run that ends does not wait for its second. */
+  /** Spectator updates at once: the end of a run does not wait for the next second. */
   updateBurst: number;
-  /**
-   * Milliseconds a room that a tab made outlasts its last member: one who reloads the page finds it
-   * again.
-   */
+  /** Milliseconds for which a room without members is kept: a tab that reloads finds it again. */
   emptyRoomMs: number;
-  /** Milliseconds that members have to close their side when the server stops. */
+  /** Milliseconds for members to close their side when the server stops. */
   closeGraceMs: number;
 }
 
@@ -86,7 +79,7 @@ export const DEFAULT_LIMITS: Limits = {
   messageBurst: 1000,
   maxUnsentBytes: 1024 * 1024,
   wrongCodesPerMinute: 20,
-  revivalsPerMinute: 64,
+  restoresPerMinute: 64,
   socketsPerAddress: 256,
   connectionsPerSecond: 10,
   connectionBurst: 256,
@@ -101,7 +94,7 @@ export const DEFAULT_LIMITS: Limits = {
   closeGraceMs: 1_000,
 };
 
-/** Lets `perSecond` through for long and `burst` at once. */
+/** Allows `perSecond` permanently and `burst` at once. */
 export class TokenBucket {
   readonly #clock: Clock;
   readonly #perSecond: number;
@@ -117,7 +110,7 @@ export class TokenBucket {
     this.#at = clock.now();
   }
 
-  /** Takes one token; `false` when there is none. */
+  /** Takes one token; returns whether one was left. */
   take(): boolean {
     const now = this.#clock.now();
     this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#at) / 1000) * this.#perSecond);
@@ -129,7 +122,7 @@ export class TokenBucket {
 }
 
 const MINUTE_MS = 60_000;
-/** Addresses remembered at most; a further one takes the place of the oldest. */
+/** Most addresses that are remembered; a new one replaces the oldest. */
 export const MAX_ADDRESSES = 10_000;
 
 /** A {@link TokenBucket} for each address. */
@@ -142,7 +135,7 @@ export class AddressBuckets {
     this.#create = () => new TokenBucket(clock, perSecond, burst);
   }
 
-  /** Takes one of the address's tokens; `false` when there is none. */
+  /** Takes one of the address's tokens; returns whether one was left. */
   take(address: string): boolean {
     const bucket = this.#byAddress.get(address) ?? this.#create();
     this.#byAddress.delete(address);
@@ -154,20 +147,20 @@ export class AddressBuckets {
 }
 
 /**
- * Networks' worth of failures that one site may have: whoever owns an IPv6 /48 chooses among 65 536
+ * Failures of one site, in multiples of one network's limit: the owner of an IPv6 /48 has 65 536
  * networks.
  */
 export const SITE_NETWORKS = 5;
 /**
- * Networks' worth of failures after which the server lets nobody go on who has failed in that
- * minute.
+ * Failures of all addresses, in multiples of one network's limit, after which all addresses that
+ * failed in this minute are blocked.
  */
 export const SERVER_NETWORKS = 50;
 
 /**
- * Counts different failures, minute by minute: of each address, of its site and of all addresses
- * together. A failure that is repeated counts once: it guesses nothing, and a class that waits
- * behind one address repeats the same.
+ * Counts different failures per minute: of each address, of its site and of all addresses together.
+ * A repeated failure counts once: it guesses nothing, and a class behind one address repeats the
+ * same one.
  */
 export class FailureCounter {
   readonly #perMinute: number;
@@ -175,7 +168,7 @@ export class FailureCounter {
   readonly #sites: Failures;
   readonly #server: Failures;
 
-  /** @param perMinute different failures of one address from which on it is blocked. */
+  /** @param perMinute different failures after which an address is blocked. */
   constructor(clock: Clock, perMinute: number) {
     this.#perMinute = perMinute;
     this.#networks = new Failures(clock);
@@ -183,7 +176,10 @@ export class FailureCounter {
     this.#server = new Failures(clock);
   }
 
-  /** @param address as {@link networkOf} has it. @param what tells this failure from others. */
+  /**
+   * @param address as returned by {@link networkOf}.
+   * @param what identifies the failure.
+   */
   add(address: string, what: string): void {
     this.#networks.add(address, what);
     this.#sites.add(siteOf(address), what);
@@ -194,12 +190,12 @@ export class FailureCounter {
   isBlocked(address: string): boolean {
     const ofSite = this.#sites.count(siteOf(address));
     if (this.#networks.count(address) >= this.#perMinute || ofSite >= this.#perMinute * SITE_NETWORKS) return true;
-    // Addresses that have not failed go on: else a few that do could keep everybody else out.
+    // Addresses without failures are not blocked: otherwise a few could keep out all others.
     return ofSite > 0 && this.#server.count('') >= this.#perMinute * SERVER_NETWORKS;
   }
 }
 
-/** The different failures of each of many, each for a minute from its first. */
+/** Different failures by origin, each kept for a minute after its first. */
 class Failures {
   readonly #clock: Clock;
   /** In the order in which their minutes began. */
@@ -216,7 +212,7 @@ class Failures {
       entry.seen.add(what);
       return;
     }
-    // Its minute begins anew: to the end of the order.
+    // A new minute begins: move it to the end of the order.
     this.#byOrigin.delete(origin);
     const [oldest] = this.#byOrigin.keys();
     if (oldest !== undefined && this.#byOrigin.size >= MAX_ADDRESSES) this.#byOrigin.delete(oldest);

@@ -1,15 +1,15 @@
 /**
- * What goes out over one tab's WebSocket, in order. A `room` message says all that the one before
- * it said, and every change sends one to every member: n who join at once would be told n * n
- * times. So it waits until the event loop has handled what has arrived and until the reader has
- * taken what was sent before, and a newer one takes its place. Whatever else is sent meanwhile goes
- * behind it, as if it had not waited.
+ * The messages to one tab's WebSocket, in order. A `room` message replaces all before it, and every
+ * change sends one to every member: n members that join at once would receive n * n of them. So it
+ * waits until the event loop has handled what has arrived and the reader has taken what was sent
+ * before, and a newer one replaces it. Other messages in the meantime are sent after it, as if it
+ * had not waited.
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';
 import type { Metrics } from './monitoring/metrics.ts';
 
-/** What the hub tells many members is one object: written as JSON once. */
+/** JSON of messages: a message to many members is one object and is serialized once. */
 const texts = new WeakMap<ServerMessage, string>();
 
 export class Outbox {
@@ -28,7 +28,7 @@ export class Outbox {
       this.#room = message;
       return this.#schedule();
     }
-    // An answer to a heartbeat belongs to nothing that is said before or after it.
+    // The order of heartbeat answers does not matter.
     if (message.type !== 'heartbeat') this.#flush();
     this.#write(message);
   }
@@ -38,7 +38,7 @@ export class Outbox {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      // Where something was sent since then and is unsent, its callback comes.
+      // If something else was sent and is unsent, its callback calls this again.
       if (this.#socket.bufferedAmount === 0) this.#flush();
     });
   };
@@ -50,12 +50,12 @@ export class Outbox {
   }
 
   #write(message: ServerMessage): void {
-    // `close` tells of the end.
+    // The `close` event reports the end.
     if (this.#socket.readyState !== WebSocket.OPEN) return;
     let text = texts.get(message);
     if (text === undefined) texts.set(message, (text = JSON.stringify(message)));
     if (message.type === 'signal') this.#metrics.relayed(Buffer.byteLength(text));
-    // Called when the system has taken it, or the socket is gone.
+    // The callback fires when the system has taken it, or the socket is closed.
     this.#socket.send(text, this.#schedule);
   }
 }

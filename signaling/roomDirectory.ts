@@ -1,48 +1,48 @@
 /**
- * Where rooms live, as a connection sees it: in this process, or, where several serve the same
- * rooms, each in one of them. Finding one may take time, all else is answered through the peer.
+ * The location of rooms, as a connection sees it: in this process, or, if several processes serve
+ * the same rooms, each in one of them. Finding one may take time; all other answers come through
+ * the peer.
  */
 import type { ReconnectState } from '../src/protocol/control.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
 import type { LeaveReason } from './room/index.ts';
 
 /**
- * The process that has a room: this one's {@link Hub}, or another that everything is passed on to.
+ * The process that has a room: this one's {@link Hub}, or another to which everything is relayed.
  */
 export interface RoomOwner {
   /**
-   * Whether the room is known to wait for this member, which has not been there since the server
-   * restarted.
+   * Whether the room waits for this member, which has not been there since the server restarted.
    */
   awaits(code: string, member: string): boolean;
-  /** Asks the room to take `peer`; the room answers through the peer. */
+  /** Asks the room to admit `peer`; the room answers through the peer. */
   enter(code: string, peer: Peer, entry: Entry): EntryOutcome;
   dispatch(code: string, peer: Peer, message: MemberMessage): void;
-  /** @param reason `null`: its connection is gone without a word. */
+  /** @param reason `null`: the connection was lost without a message. */
   disconnect(code: string, peer: Peer, reason: LeaveReason | null): void;
 }
 
-/** All may reject with a SignalingError: where the room is cannot be said now. */
+/** All methods may reject with a SignalingError if the room's location is unknown now. */
 export interface RoomDirectory {
   /**
-   * A new room's code, which no process has for another; `null` when this one holds as many rooms
-   * as it may. The room is here.
+   * Opens a room in this process and returns its code, which no other room has; `null`: this
+   * process has its maximum number of rooms.
    */
   open(room: NewRoom): Promise<string | null>;
   /**
-   * `null`: there is no such room. A `newcomer` cannot restore a room: one whose owner's lease ran
-   * out meanwhile has a home for it all the same, which lets it in where a member has restored the
-   * room since, and else does not.
+   * The owner of a room; `null`: there is no such room. A `newcomer` cannot restore a room: if the
+   * owner's lease expired during the search, it gets this process's hub, which admits it if a
+   * member has restored the room here since.
    */
   find(code: string, who: 'member' | 'newcomer'): Promise<RoomOwner | null>;
   /**
-   * Makes a room anew that a returning member remembers, or finds who has done so. `null`: there is
-   * no place for it.
+   * Restores a room from a returning member's state, or finds the process that has done so. `null`:
+   * there is no space for it.
    */
   restore(code: string, reconnectState: ReconnectState): Promise<RoomOwner | null>;
 }
 
-/** Rooms of one process that serves them all. */
+/** The directory of a single process. */
 export function localRoomDirectory(hub: Hub): RoomDirectory {
   return {
     open: (room) => Promise.resolve(hub.open(room)),

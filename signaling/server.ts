@@ -1,6 +1,6 @@
 /**
- * The signaling server: one port for the page and the WebSocket that introduces tabs to each other.
- * It never sees a gradient, and running rings go on without it.
+ * The signaling server: one port for the page and for the WebSocket that connects tabs with each
+ * other. It never sees a gradient, and running rings continue without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
@@ -40,22 +40,22 @@ export interface SignalingOptions {
   data?: string | null;
   ice?: IceOptions;
   /**
-   * Signs members' tokens. With the same one after a restart, and in all processes, members prove
-   * who they are.
+   * Key that signs members' tokens. With the same key after a restart, and in all processes,
+   * members can prove their identity.
    */
   secret?: string | null;
   /**
-   * A Redis through which several processes serve the same rooms, `redis://host:port`; `null`: this
-   * one serves alone.
+   * URL of a Redis through which several processes serve the same rooms, `redis://host:port`;
+   * `null`: a single process.
    */
   redisUrl?: string | null;
   /**
    * Origins, besides the server's own, whose pages may connect, such as `https://class.example`.
    */
   origins?: readonly string[];
-  /** A reverse proxy passes everything on: addresses are what it says in X-Forwarded-For. */
+  /** Whether a reverse proxy forwards all requests: addresses come from its X-Forwarded-For. */
   trustProxy?: boolean;
-  /** Lets who presents it as a bearer token read `/metrics` from other machines. */
+  /** Bearer token with which other machines may read `/metrics`. */
   metricsToken?: string | null;
   limits?: Partial<Limits>;
   logLevel?: LevelWithSilent;
@@ -64,24 +64,24 @@ export interface SignalingOptions {
 
 export interface SignalingServer {
   /**
-   * Where to reach it, e.g. `http://127.0.0.1:8080`; of several addresses the one most likely to
-   * work for others.
+   * Its URL, e.g. `http://127.0.0.1:8080`; of several the one most likely to work for other
+   * machines.
    */
   readonly url: string;
   readonly urls: readonly string[];
   readonly port: number;
   /**
-   * Opens a room for tabs to come, under `code` or a random one; the first to join is its host. It
-   * lasts as long as the server, also when all have left.
+   * Opens a room without members, with `code` or a random one; the first to join is its host. It
+   * lasts as long as the server, even when all have left.
    *
-   * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is
-   *   a room of that code, or other processes have to be asked (`redisUrl`).
+   * @throws PeergradError if the server has its maximum number of rooms, UsageError if a room has
+   *   that code, or if other processes must be asked (`redisUrl`).
    */
   createRoom(room: RoomToCome): string;
   /** {@link createRoom} on any server. */
   openRoom(room: RoomToCome): Promise<string>;
   /**
-   * Tells everyone, closes every connection, and resolves when the port is free. Never hangs.
+   * Informs all members, closes all connections, and resolves when the port is free. Never hangs.
    * Idempotent.
    */
   close(): Promise<void>;
@@ -92,29 +92,29 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
   code?: string;
 }
 
-/** Pieces of one message: browsers send it whole. */
+/** Most fragments of one message: browsers send it in one. */
 const MAX_FRAGMENTS = 16;
 /**
- * Chunks of one message that wait for the rest: the longest comes in some 120 of the smallest
- * packets in use.
+ * Most buffered chunks of one message: the longest arrives in some 120 of the smallest packets in
+ * use.
  */
 const MAX_BUFFERED_CHUNKS = 1024;
 /**
- * Milliseconds in which a client has to answer a closing handshake, finish TLS's, or send a
+ * Milliseconds for a client to answer a closing handshake, to finish a TLS handshake, and to send a
  * request's headers.
  */
 const CLOSE_TIMEOUT_MS = 5_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 /**
- * Connections the system keeps until they are taken: of more, all tabs coming back at once, some
- * would try again after seconds.
+ * Connections that the system queues until they are accepted: with fewer, some of many returning
+ * tabs would retry after seconds.
  */
 const BACKLOG = 2048;
 
 /**
- * @throws (rejects) PeergradError where it cannot listen, SignalingError where Redis does not
- *   answer, UsageError for options that cannot work.
+ * @throws (rejects) PeergradError if it cannot listen, SignalingError if Redis does not answer,
+ *   UsageError for invalid options.
  */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
@@ -125,7 +125,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const counts = (): { rooms: number; connections: number } => ({ rooms: hub.rooms, connections: connections.size });
   const members = () => [...connections].filter(({ isMember }) => isMember).length;
   const metrics = new Metrics(() => ({ ...counts(), members: members() }));
-  // To stderr: stdout belongs to the launcher's result.
+  // To stderr: stdout is for the launcher's result.
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
   const roomLog = new RoomLog(log, metrics);
   const hub: Hub = new Hub({
@@ -138,14 +138,14 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const context: ServerContext = {
     ...{ hub, rooms, limits, clock, ice, log, metrics, credentials: new Credentials(secret) },
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
-    revivals: new FailureCounter(clock, limits.revivalsPerMinute),
+    restores: new FailureCounter(clock, limits.restoresPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),
     roomLog,
   };
   const limiter = new ConnectionLimiter(clock, limits, options.origins ?? []);
   let isClosing = false;
-  /** Settles once the server closes and the last WebSocket has gone. */
+  /** Settles when the server closes and the last WebSocket is gone. */
   const emptied = deferred();
   const handler = createHttpHandler({
     ...{ dist, data, metrics, metricsToken, trustProxy, isTls: tls !== null },
@@ -164,12 +164,12 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
     const address = networkOf(clientAddress(req, trustProxy));
-    const refusal = isClosing ? 503 : limiter.whyNot(req, address);
+    const refusal = isClosing ? 503 : limiter.refusalOf(req, address);
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
-      // Upgraded sockets are out of the http server's hands: one left half-open would keep it from
-      // ever closing.
+      // The http server no longer tracks upgraded sockets: a half-open one would keep it from
+      // closing.
       socket.once('finish', () => socket.destroy());
       socket.end(`HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
       return;
@@ -195,19 +195,18 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   async function close(): Promise<void> {
     isClosing = true;
-    // Rooms first: nobody may be told that the others have left, for a running ring goes on without
-    // the server.
+    // Rooms first: members must not receive that the others have left, as a running ring continues
+    // without the server.
     hub.close();
     const parted = shared?.close();
     for (const connection of connections) {
-      connection.refuse('server-closing', 'The server is closing. A run that has begun goes on.', CLOSE_RESTART);
+      connection.refuse('server-closing', 'The server is closing. A run that has begun continues.', CLOSE_RESTART);
     }
     const cancel = clock.after(limits.closeGraceMs, () => {
       for (const connection of connections) connection.terminate();
       http.closeAllConnections();
     });
-    // Until then it answers: who comes back at once, and whoever sends tabs here, hears that it is
-    // not ready.
+    // Until then it answers HTTP: returning tabs and load balancers learn that it is not ready.
     if (connections.size > 0) await emptied.promise;
     await parted;
     http.closeIdleConnections();
@@ -216,12 +215,12 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   }
 
   function asked({ nodes = null, ...room }: RoomToCome): NewRoom {
-    if (room.code !== undefined && hub.has(room.code)) throw new UsageError(`There is a room ${room.code} already.`);
+    if (room.code !== undefined && hub.has(room.code)) throw new UsageError(`The room ${room.code} already exists.`);
     return { ...room, nodes, isPermanent: true };
   }
 
   function placed(code: string | null): string {
-    if (code === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
+    if (code === null) throw new PeergradError(`The server has ${limits.maxRooms} rooms, its maximum.`);
     return code;
   }
 
@@ -231,7 +230,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     urls,
     port,
     createRoom(room) {
-      if (shared !== null) throw new UsageError('Other processes have to be asked for a room: call openRoom.');
+      if (shared !== null)
+        throw new UsageError('With a Redis other processes must be asked for a room. Call openRoom.');
       return placed(hub.open(asked(room)));
     },
     async openRoom(room) {
@@ -241,7 +241,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   };
 }
 
-/** Loaded only where it is asked for. */
+/** Imported only if Redis is used. */
 async function shareRooms(url: string | null, options: Omit<SharedRoomsOptions, 'url'>): Promise<SharedRooms | null> {
   if (url === null) return null;
   const { SharedRooms } = await import('./cluster/sharedRooms.ts');
@@ -258,10 +258,10 @@ function listen(server: Server, host: string, port: number): Promise<number> {
 }
 
 function whyNotListening(error: NodeJS.ErrnoException, host: string, port: number): string {
-  const noAddress = `This machine has no address ${host}: pass one that it has with --host.`;
+  const noAddress = `This machine does not have the address ${host}. Pass another one with --host.`;
   const why: Record<string, string> = {
-    EADDRINUSE: `Port ${port} on ${host} is in use: stop what listens there, or choose another with --port (of run: --master-port).`,
-    EACCES: `Port ${port} needs more rights than this user has: choose one above 1023 with --port.`,
+    EADDRINUSE: `Port ${port} on ${host} is in use. Stop the program that listens there, or choose another port with --port (for run: --master-port).`,
+    EACCES: `This user may not listen on port ${port}. Choose a port above 1023 with --port.`,
     EADDRNOTAVAIL: noAddress,
     ENOTFOUND: noAddress,
   };

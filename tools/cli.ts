@@ -1,4 +1,4 @@
-/** The command line of the tools: training under faults, and recovery from crashes. */
+/** The tools' command line: training under faults, and recovery from crashes. */
 import type { Command } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
@@ -10,9 +10,9 @@ import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { crashRecovery, type CrashRecoveryOptions } from './crashRecovery/crashRecovery.ts';
 
-/** Seconds a run under faults may take. */
+/** Timeout of a run under faults, in seconds. */
 const CHAOS_TIMEOUT_S = 2 * 60 * 60;
-/** Longest run under faults, minutes: a day. */
+/** Longest run under faults in minutes: a day. */
 const MAX_MINUTES = 24 * 60;
 /** Most kills of a run. */
 const MAX_KILLS = 1000;
@@ -28,13 +28,13 @@ function buildProgram(io: Io): Command {
   const chaosCommand = program
     .command('chaos')
     .description(
-      'train with N headless tabs, each in a browser of its own, do them every kind of harm, and say how they bore it',
+      'train with N headless tabs, each in its own browser, inject every supported fault and report recovery',
     )
-    // A copy is one more.
-    .option('--tabs <n>', 'number of tabs that there are to be', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
+    // A duplicated tab is one more.
+    .option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
     .option(
       '--minutes <n>',
-      'how long, and with --epochs or --steps how long faults come (default: 3, or until the run has ended)',
+      'minutes of the run; with --epochs or --steps minutes of faults (default: 3, or until the run has ended)',
       wholeNumber(1, MAX_MINUTES),
     )
     .option('--json', 'print the report as one JSON object, last on stdout')
@@ -45,11 +45,11 @@ function buildProgram(io: Io): Command {
   const crashRecoveryCommand = program
     .command('crash-recovery')
     .description(
-      'train with N headless tabs, kill all of them at random steps, go on from the checkpoint each time, and say what was lost and ' +
-        'whether the end is that of a run that nobody disturbed',
+      'train with N headless tabs, kill all of them at random steps, continue from the checkpoint each time, and report the lost ' +
+        +'steps and whether the final state equals that of an undisturbed run',
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
-    .option('--kills <n>', 'how often all are killed', wholeNumber(1, MAX_KILLS), 20)
+    .option('--kills <n>', 'number of times that all tabs are killed', wholeNumber(1, MAX_KILLS), 20)
     .option('--json', 'print the report as one JSON object, last on stdout');
   addBrowserOptions(addBackendOption(crashRecoveryCommand), RUN_TIMEOUT_S);
   addJobOptions(crashRecoveryCommand).action((options: CrashRecoveryOptions) => crashRecovery(options, io));

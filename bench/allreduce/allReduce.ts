@@ -1,31 +1,34 @@
-/** In a rank's worker: all-reduces one right behind the other, and how long each took. */
+/** Runs in a rank's worker: consecutive all-reduces, and the time of each. */
 import type { WorkerRank } from '../world/rank.ts';
 
 interface AllReduceArgs {
   bytes: number;
-  /** All-reduces, after ranks have met. */
+  /** Number of all-reduces, after a barrier. */
   ops: number;
-  /** Out of place: sums a copy, whose making counts. */
+  /**
+   * Whether the sum replaces the tensor; otherwise each op sums a new copy, and its time includes
+   * the copy.
+   */
   isInPlace: boolean;
 }
 
 interface AllReduceResult {
   /** Milliseconds of each op, from the end of the one before. */
   ms: number[];
-  /** Elements of the last result that are wrong. */
+  /** Number of wrong elements in the last result. */
   wrong: number;
-  /** Bytes of frames sent, headers included, of one op. */
+  /** Bytes of the frames sent in one op, headers included. */
   bytesSent: number;
 }
 
-/** Values repeat after so many: a prime, so that no chunk or segment begins like another. */
+/** Period of the values: a prime, so that no chunk or segment starts like another. */
 const PERIOD = 17;
 
 export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Promise<AllReduceResult> {
   const { bytes, ops, isInPlace } = args;
   const { rank, worldSize } = group;
-  // Whole numbers, so that sums are exact. In place they grow with each op by the world size, which
-  // is exact as far as it is a power of two.
+  // Whole numbers have exact sums. In-place sums grow with each op by the world size, which is
+  // exact for powers of two.
   const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT);
   for (let i = 0; i < input.length; i++) input[i] = (i % PERIOD) + rank;
   let output = input;

@@ -1,22 +1,22 @@
 /**
- * On a rank's page: the same bytes round the same ring over bare channels, without sums, frames and
- * worker. In 2(n-1) steps every rank sends a chunk to its right, and a message goes on as soon as
- * it has come.
+ * Runs on a rank's page: the same bytes around the same ring over bare channels, without sums,
+ * frames and worker. In 2(n-1) steps every rank sends a chunk to its right, and forwards each
+ * message on arrival.
  */
 import { neighboursOf, push, type Share } from '../world/push.ts';
 import type { PageRank } from '../world/rank.ts';
 
 interface BareRingArgs {
-  /** Of the whole tensor. */
+  /** Bytes of the whole tensor. */
   bytes: number;
-  /** Times round the ring, after ranks have met. */
+  /** Number of all-reduces, after the ranks have met. */
   ops: number;
 }
 
 export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Promise<{ ms: number[] }> {
   const { worldSize } = page;
   const [left, right] = await neighboursOf(page);
-  // So that all begin together.
+  // All ranks start together.
   await push(left, right, shareOf(worldSize, 1));
   const ms: number[] = [];
   let last = performance.now();
@@ -29,7 +29,7 @@ export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Pr
   return { ms };
 }
 
-/** What comes in the last step stays. */
+/** Chunks of the last step are not forwarded. */
 export function shareOf(worldSize: number, chunkBytes: number): Share {
   const expected = 2 * (worldSize - 1) * chunkBytes;
   return { own: chunkBytes, expected, passedOn: expected - chunkBytes };

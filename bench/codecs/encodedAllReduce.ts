@@ -1,4 +1,4 @@
-/** In a rank's worker: one tensor added up by every codec in turn, again and again. */
+/** Runs in a rank's worker: repeated all-reduces of one tensor with each codec in turn. */
 import type { CodecName } from '../../src/collectives/codecs.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { createRng, mixSeed } from '../../src/util/rng.ts';
@@ -7,8 +7,8 @@ import type { WorkerRank } from '../world/rank.ts';
 interface EncodedArgs {
   bytes: number;
   /**
-   * Each has all codecs, so that all meet the same machine. The first is not measured: links and
-   * compilers warm up.
+   * Number of rounds. Each runs all codecs, so that other load affects all alike. The first round
+   * is not measured: links and compilers warm up.
    */
   rounds: number;
   codecs: readonly CodecName[];
@@ -16,16 +16,13 @@ interface EncodedArgs {
 
 export interface EncodedResult {
   codec: CodecName;
-  /** Milliseconds by round, from when all ranks were ready. */
+  /** Milliseconds by round, after a barrier. */
   ms: number[];
-  /** Of one op, with framing. */
+  /** Bytes of one op, framing included. */
   bytesSent: number;
   /** Digest of the last sum: the same on all ranks. */
   hash: string;
-  /**
-   * How far the last sum is from that of fp32, the first codec's: root of the mean square, as a
-   * share of the sum's own.
-   */
+  /** Relative root mean square distance of the last sum from that of fp32, the first codec. */
   error: number;
 }
 
@@ -49,7 +46,7 @@ export async function encodedAllReduce({ group }: WorkerRank, args: EncodedArgs)
   return results;
 }
 
-/** Many small values and few large ones, other ones on every rank. */
+/** Many small values and few large ones, different on every rank. */
 function gradientLike(rank: number, length: number): Float32Array {
   const rng = createRng(mixSeed(rank, length));
   return Float32Array.from({ length }, () => (2 * rng.next() - 1) ** 3);

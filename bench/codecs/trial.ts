@@ -1,8 +1,8 @@
 /**
- * A training run of a benchmark in a process of its own: all ranks in it, over memory links, on
- * TensorFlow.js's WebAssembly backend. The arithmetic is that of tabs, gradients' encoding
- * included, and takes a tenth of the time that tabs without a GPU take. Orders come as messages,
- * each is answered by its result.
+ * A training run of a benchmark in a separate process: all ranks in it, over memory links, on
+ * TensorFlow.js's WebAssembly backend. The arithmetic equals that of tabs, including the encoding
+ * of gradients, in a tenth of the time of tabs without a GPU. Each order arrives as a message and
+ * is answered with its result.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
@@ -19,9 +19,9 @@ import { PeergradError } from '../../src/util/errors.ts';
 
 export interface TrialOrder {
   tabs: number;
-  /** MNIST's files; without it, digits are drawn. */
+  /** Folder with MNIST's files; `null`: generated digits. */
   folder: string | null;
-  /** Of the job, but for its data. */
+  /** Fields of the job, except its data. */
   fields: Readonly<Record<string, unknown>>;
 }
 
@@ -29,7 +29,7 @@ export interface TrialResult {
   accuracy: number;
   loss: number;
   steps: number;
-  /** That the busiest rank has sent for gradients. */
+  /** Bytes that the busiest rank sent for gradients. */
   bytes: number;
   stepMs: number;
 }
@@ -41,8 +41,8 @@ await tf.setBackend('wasm');
 multiplyUntransposed();
 
 /**
- * Has the backend transpose by itself what it multiplies transposed, as gradients do: its own way
- * takes ten times as long.
+ * Makes the backend transpose inputs before a transposed multiplication, as gradients need it: its
+ * own implementation takes ten times as long.
  */
 function multiplyUntransposed(): void {
   const multiply = tf.getKernel('BatchMatMul', 'wasm');

@@ -1,6 +1,4 @@
-/**
- * One link between ranks 0 and 1: how much it carries, and how long a frame takes there and back.
- */
+/** Measures one link between ranks 0 and 1: throughput and round trip of a frame. */
 import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
@@ -10,20 +8,17 @@ import { LINK_GENERATION } from '../world/links.ts';
 export interface LinkArgs {
   /** Frames of 64 KiB that rank 0 sends. */
   frames: number;
-  /** Frames without payload that go there and back, one after the other. */
+  /** Consecutive round trips of a frame without payload. */
   pings: number;
 }
 
-/** Rank 0's; the other's are zeros. */
+/** Results of rank 0; those of rank 1 are zeros. */
 export interface LinkFigures {
   MBps: number;
   roundTripMs: number;
 }
 
-/**
- * What sends and gets messages of these sizes: a link, or a bare channel. `send` resolves when more
- * may come.
- */
+/** A link or a bare channel. `send` resolves when more may be sent. */
 export interface Sender {
   send(frame: ArrayBuffer): Promise<void>;
   onframe: Link['onframe'];
@@ -52,7 +47,7 @@ async function lead(link: Sender, frames: number, pings: number): Promise<LinkFi
   return { MBps, roundTripMs: median(times) };
 }
 
-/** Answers what came last of all 64 KiB frames, and every ping. */
+/** Answers the last 64 KiB frame and every ping. */
 async function follow(link: Sender, frames: number, pings: number): Promise<LinkFigures> {
   const done = deferred();
   let received = 0;

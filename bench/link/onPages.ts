@@ -1,10 +1,12 @@
-/** A link of ranks 0 and 1 without the worker: a bare channel, and a simple-peer link. */
+/**
+ * Links of ranks 0 and 1 on the page, without the worker: a bare channel and a simple-peer link.
+ */
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from '../world/bareChannels.ts';
 import type { PageRank } from '../world/rank.ts';
 import { measureLink, type LinkArgs, type LinkFigures, type Sender } from './measureLink.ts';
 
-/** As the bare ring's. */
+/** The high-water mark of the bare ring. */
 const HIGH_BYTES = 1024 * 1024;
 
 export async function bareLink(page: PageRank, args: LinkArgs): Promise<LinkFigures> {
@@ -15,7 +17,7 @@ export async function pageLink(page: PageRank, args: LinkArgs): Promise<LinkFigu
   return measureLink(await page.linkTo(1 - page.rank), page.rank, args);
 }
 
-/** With backpressure, and nothing else. */
+/** A sender with backpressure only. */
 function senderOver(bare: BareChannel): Sender {
   const { channel } = bare;
   return {

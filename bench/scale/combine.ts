@@ -1,11 +1,11 @@
-/** In a rank's worker: what it takes to add what has come to one's own, milliseconds a byte. */
+/** Runs in a rank's worker: milliseconds per byte to add a received chunk to the own one. */
 import { dtypeOf } from '../../src/collectives/dtypes.ts';
 import { reducerFor } from '../../src/collectives/reduce.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { median } from '../../src/util/statistics.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
-/** Elements of a frame, and how often: the browser's clock has steps of 0.1 ms. */
+/** Elements of a frame, and frames per measurement: the browser's clock has steps of 0.1 ms. */
 const ELEMENTS = 16_000;
 const FRAMES = 200;
 const REPEATS = 9;

@@ -1,8 +1,11 @@
-/** The cost model's constants from measured all-reduces, and how well it then predicts others. */
+/**
+ * Fits the cost model's constants to measured all-reduces, and measures how well it predicts
+ * others.
+ */
 import { allReduceRounds, estimate, type Costs } from '../../src/collectives/plans/costModel.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
 
-/** A measured all-reduce round the ring of `n` tabs of one machine. */
+/** A measured all-reduce around the ring of `n` tabs of one machine. */
 export interface Sample {
   n: number;
   bytes: number;
@@ -18,7 +21,7 @@ export interface Prediction extends Sample {
 const FITTED = ['hopMs', 'hopMsPerByte', 'sharedMsPerFrame', 'sharedMsPerByte', 'crowdMsPerByte'] as const;
 type Fitted = Record<(typeof FITTED)[number], number>;
 
-/** Where the search begins: one hop, and 10 MB/s for all tabs together. */
+/** Start of the search: one hop, and 10 MB/s for all tabs together. */
 const GUESS: Fitted = {
   hopMs: 1,
   hopMsPerByte: 1e-4,
@@ -26,19 +29,19 @@ const GUESS: Fitted = {
   sharedMsPerByte: 1e-4,
   crowdMsPerByte: 1e-6,
 };
-/** The model is linear within the cases it tells apart, so it settles after a few rounds. */
+/** The model is linear within each of its cases, so the fit converges after a few iterations. */
 const ROUNDS = 20;
 
-/** What the model says of the ring. */
+/** The model's prediction for the ring. */
 export function predict(n: number, bytes: number, costs: Costs): number {
   return estimate(allReduceRounds(Algorithm.RING, n, bytes), n, costs);
 }
 
 /**
- * Least squares of relative errors, no constant below 0. Since the model has two cases for a round,
- * the constants decide which apply, and are fitted anew until they stay.
+ * Fits by least squares of relative errors, with no constant below 0. The model has two cases for a
+ * round, and the constants determine which apply, so the fit is repeated until they are stable.
  *
- * @param combineMsPerByte measured by itself: too little to be seen in these times.
+ * @param combineMsPerByte measured separately: too small to be visible in these times.
  */
 export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): Costs {
   let best: Costs = { ...GUESS, msPerByte: 0, combineMsPerByte };
@@ -53,7 +56,7 @@ export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): 
 }
 
 /**
- * Samples of each size but the smallest and the largest, predicted by a fit of all other sizes:
+ * Samples of each size except the smallest and the largest, predicted by a fit of all other sizes:
  * nothing is extrapolated.
  */
 export function crossValidate(samples: readonly Sample[], combineMsPerByte: number): Prediction[] {
@@ -75,7 +78,7 @@ export function crossValidate(samples: readonly Sample[], combineMsPerByte: numb
     });
 }
 
-/** The largest, whichever way. */
+/** The largest absolute error. */
 export function worstError(predictions: readonly Prediction[]): number {
   return Math.max(...predictions.map(({ error }) => Math.abs(error)));
 }
@@ -85,8 +88,8 @@ function squares(samples: readonly Sample[], costs: Costs): number {
 }
 
 /**
- * What each constant counts for in a sample's time, as parts of it; in the end what the others
- * leave: 1, without combining.
+ * Coefficients of the constants, relative to a sample's time; the last element is the remainder, 1
+ * without combining.
  */
 function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
   const at = predict(n, bytes, costs);
@@ -99,10 +102,9 @@ function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
 }
 
 /**
- * Least squares without negative numbers, by trying which of them are 0: of so few that is quick
- * and exact.
+ * Non-negative least squares, by trying which unknowns are 0: for so few that is fast and exact.
  *
- * @param rows coefficients, and the value they should give.
+ * @param rows coefficients, and the value that they should give.
  */
 function nonNegative(rows: readonly number[][]): number[] {
   const unknowns = rows[0]!.length - 1;
@@ -121,10 +123,10 @@ function nonNegative(rows: readonly number[][]): number[] {
   return best.solution;
 }
 
-/** Solved by Gauss and Jordan; `null` where there is no one solution. */
+/** Gauss-Jordan elimination; `null` if there is no unique solution. */
 function normalEquations(rows: readonly number[][], columns: readonly number[]): number[] | null {
   const last = rows[0]!.length - 1;
-  // Of one scale: a byte costs a millionth of a hop.
+  // Scaled: a byte costs a millionth of a hop.
   const scales = columns.map((column) => Math.hypot(...rows.map((row) => row[column]!)) || 1);
   const matrix = columns.map((a, i) =>
     [...columns, last].map((b, j) =>

@@ -1,6 +1,6 @@
 /**
- * How long an all-reduce takes by each algorithm as the world grows, on networks that nobody has
- * here: simulated.
+ * Simulates the time of an all-reduce by algorithm and world size, on networks that are not
+ * available here.
  */
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
 import {
@@ -24,37 +24,37 @@ export type AlgorithmName = keyof typeof ALGORITHMS;
 export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
 export type NetworkName = (typeof NETWORKS)[number];
 
-/** Gradients of the mlp twice over, of a small CNN, and of ten million parameters. */
+/** Bytes: twice the mlp's gradient, a small CNN's, and that of ten million parameters. */
 const GRADIENTS = [400_000, 4_000_000, 40_000_000];
-/** Powers of two, and numbers of people that are none. */
+/** World sizes: powers of two, and others. */
 export const WORLDS = [2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024];
 
 export interface GrowthRow {
   network: NetworkName;
   bytes: number;
   n: number;
-  /** Milliseconds; `null` where it was not simulated. */
+  /** Milliseconds; `null` if it was not simulated. */
   ms: Record<AlgorithmName, number | null>;
 }
 
-/** Bytes per millisecond of a line, and milliseconds to get through it. */
+/** Bytes per millisecond of a line, and its latency in milliseconds. */
 const LAN = { rate: 125_000, latencyMs: 0.3 };
-/** What an access point moves in all, and how many of a class it has. */
+/** Total rate of an access point, and the number of its clients. */
 const WIFI = { rate: 75_000 / 8, latencyMs: 5, perPoint: 16 };
 const HOME = { up: 15_000 / 8, down: 100_000 / 8, latencyMs: 30 };
 const FLOAT_BYTES = 4;
-/** In the largest worlds one gradient is enough: a ring of 1024 ranks moves two million chunks. */
+/** The largest worlds use one gradient only: a ring of 1024 ranks moves two million chunks. */
 const LARGE_WORLD = 256;
 const LARGE_WORLD_BYTES = [4_000_000];
 /**
- * Doubling moves the whole tensor log2(n) times: of more bytes than this it is far behind, and
+ * Doubling moves the whole tensor log2(n) times: with more bytes than this it is far slower, and
  * takes minutes to simulate.
  */
 const MOST_DOUBLED = 4_000_000;
 
 /**
- * A network of machines like the one that `costs` were fitted on, with a tab each: where the line
- * is faster than that machine, the machine is what counts.
+ * A network of machines like the one to which `costs` were fitted, with one tab each: if the line
+ * is faster than that machine, the machine is the limit.
  */
 function networkOf(name: NetworkName, n: number, costs: Costs): Network {
   const own = { ...costs, crowdMsPerByte: 0 };
@@ -72,7 +72,10 @@ function networkOf(name: NetworkName, n: number, costs: Costs): Network {
   }
 }
 
-/** @param worlds world sizes. @param tell what is simulated now. */
+/**
+ * @param worlds world sizes.
+ * @param tell logs what is simulated now.
+ */
 export function simulateGrowth(costs: Costs, worlds: readonly number[], tell: (line: string) => void): GrowthRow[] {
   const rows: GrowthRow[] = [];
   for (const n of worlds) {
@@ -93,7 +96,7 @@ export function simulateGrowth(costs: Costs, worlds: readonly number[], tell: (l
   return rows;
 }
 
-/** The quickest, and how many times as long the ring takes. */
+/** The fastest algorithm, and the ring's time divided by its time. */
 export function quickestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: number; ringRatio: number } {
   const [best] = (Object.entries(ms) as [AlgorithmName, number | null][])
     .filter((entry): entry is [AlgorithmName, number] => entry[1] !== null)
@@ -104,13 +107,13 @@ export function quickestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: n
 export interface Crossover {
   network: NetworkName;
   bytes: number;
-  /** Largest world in which the ring is within a tenth of the quickest. */
+  /** Largest world in which the ring is within a tenth of the fastest. */
   ringPaysTo: number;
-  /** Smallest in which the two-level algorithm is quicker than all others; `null` if in none. */
+  /** Smallest world in which the two-level algorithm is the fastest; `null`: never. */
   twoLevelFrom: number | null;
 }
 
-/** A ring needs no further links: what is quicker by less is not worth them. */
+/** A ring needs no further links: smaller gains are not worth them. */
 const WORTH = 1.1;
 
 export function crossovers(rows: readonly GrowthRow[]): Crossover[] {

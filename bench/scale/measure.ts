@@ -1,4 +1,4 @@
-/** All-reduces round rings of tabs on this machine, of many sizes. */
+/** Measures all-reduces around rings of tabs on this machine, with many sizes. */
 import { median } from '../../src/util/statistics.ts';
 import { World } from '../world/world.ts';
 import type { Sample } from './fit.ts';
@@ -8,15 +8,12 @@ interface Measured {
   combineMsPerByte: number;
 }
 
-/**
- * Milliseconds to spend on each size and world, in rounds, so that each size meets the same
- * weather.
- */
+/** Milliseconds for each size and world, in rounds, so that other load affects all sizes alike. */
 const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
-/** @param tell what is measured now. */
+/** @param tell logs what is measured now. */
 export async function measure(
   worlds: readonly number[],
   sizes: readonly number[],
@@ -30,7 +27,7 @@ export async function measure(
     try {
       combines.push(...(await world.run('combine', null)));
       const times = new Map(sizes.map((bytes): [number, number[]] => [bytes, []]));
-      /** The first op of a run waits for the slowest rank to begin. */
+      /** The first op of a run waits for the slowest rank to start. */
       const run = async (bytes: number, ops: number): Promise<number[]> => {
         const [first] = await world.run('allReduce', { bytes, ops: ops + 1, isInPlace: true });
         return first!.ms.slice(1);

@@ -1,5 +1,5 @@
 /**
- * Processes that measure and are measured: started with TypeScript and a garbage collector to call,
+ * Child processes of the benchmark: started with TypeScript and an exposed garbage collector, and
  * asked one thing at a time.
  */
 import { fork, type ChildProcess } from 'node:child_process';
@@ -10,10 +10,10 @@ import { PeergradError } from '../../src/util/errors.ts';
 export class Child {
   readonly #process: ChildProcess;
   readonly #gone: Promise<never>;
-  /** What it writes to stderr. */
+  /** Its output on stderr. */
   stderr = '';
 
-  /** @param module the script, beside this file or an absolute URL. */
+  /** @param module the script, relative to this file or an absolute URL. */
   constructor(module: string, ...args: readonly string[]) {
     const file = fileURLToPath(new URL(module, import.meta.url));
     this.#process = fork(file, args, {
@@ -28,7 +28,7 @@ export class Child {
     this.#gone.catch(() => {});
   }
 
-  /** The next thing it says. @throws (rejects) PeergradError where it ends instead. */
+  /** Its next message. @throws (rejects) PeergradError if it exits instead. */
   async next<Answer>(): Promise<Answer> {
     const [answer] = (await Promise.race([once(this.#process, 'message'), this.#gone])) as [Answer];
     return answer;
@@ -40,7 +40,7 @@ export class Child {
     return answer;
   }
 
-  /** Ends it as a crash would: it has no last word. */
+  /** Kills it like a crash. */
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.#gone.catch(() => {});

@@ -1,7 +1,7 @@
 /**
  * Thousands of members in one process: opens WebSockets, joins rooms, sends heartbeats at the
- * server's pace, and reads whatever comes. Each message to it opens more of them, and is answered
- * once they are in.
+ * server's interval, and reads all messages. Each message to this process opens more clients, and
+ * is answered when they are admitted.
  */
 import { WebSocket } from 'ws';
 import { type ClientMessage, PROTOCOL_VERSION, SIGNALING_PATH } from '../../src/protocol/control.ts';
@@ -9,21 +9,21 @@ import { DEFAULT_LIMITS } from '../../signaling/index.ts';
 
 export interface ClientsOrder {
   url: string;
-  /** One after the other gets the next client. */
+  /** Rooms, which receive clients in turn. */
   rooms: readonly string[];
   clients: number;
-  /** So many are on their way in at once; the rest waits. */
+  /** Clients that join simultaneously; the others wait. */
   atOnce: number;
 }
 
 export interface ClientsIn {
-  /** Milliseconds from the first attempt until the last client was in. */
+  /** Milliseconds from the first attempt until the last client was admitted. */
   ms: number;
-  /** Clients that did not get in. */
+  /** Clients that were not admitted. */
   failures: number;
 }
 
-/** Heartbeats are spread over their period, in so many parts: clients do not beat as one. */
+/** Parts of the heartbeat period: clients do not send all at once. */
 const PARTS = 50;
 
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' } satisfies ClientMessage);
@@ -36,7 +36,7 @@ setInterval(() => {
   }
 }, DEFAULT_LIMITS.heartbeatMs / PARTS);
 
-/** Whether the room took it. */
+/** Whether the room admitted it. */
 function enter(url: string, room: string, name: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = new WebSocket(url, { perMessageDeflate: false });

@@ -1,4 +1,4 @@
-/** How long a signal takes from one member of a running room to the other. */
+/** Measures the time of a signal from one member of a running room to another. */
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
@@ -40,7 +40,7 @@ class Member {
     this.#socket.send(JSON.stringify(message));
   }
 
-  /** The next message of a type, from the moment of the call on. */
+  /** The next message of a type that arrives after the call. */
   async next<Type extends ServerMessage['type']>(type: Type): Promise<Of<Type>> {
     const { promise, resolve, reject } = deferred<ServerMessage>();
     this.#awaited = { type, resolve, reject };
@@ -54,8 +54,8 @@ class Member {
 }
 
 /**
- * Milliseconds from `send` to the other member's message handler, of `signals` signals one after
- * the other, sorted.
+ * Sorted milliseconds from `send` to the other member's message handler, for `signals` consecutive
+ * signals.
  */
 export async function relayTimes(url: string, room: string, signals: number, bytes: number): Promise<number[]> {
   const pair = [await Member.connect(url), await Member.connect(url)] as const;

@@ -1,7 +1,7 @@
 /**
- * A signaling server in a process of its own, so that its memory and its time are its own. What it
- * is to do comes as JSON in the first argument; it says where it is, and answers each message by
- * its memory after a garbage collection.
+ * A signaling server in a separate process, so that its memory and CPU time can be measured. Its
+ * order comes as JSON in the first argument; it sends its URL, and answers each message with its
+ * memory after a garbage collection.
  */
 import type { Nodes } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -13,14 +13,14 @@ export interface ServerSays {
 }
 
 export interface ServerMemory {
-  /** Resident set and heap in use, bytes. */
+  /** Resident set and used heap in bytes. */
   rss: number;
   heapUsed: number;
 }
 
-/** What the process is to do. */
+/** The order to the process. */
 export interface ServerOrder extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
-  /** Rooms to open, and how many start each by themselves. */
+  /** Rooms to open, and the number of members at which each starts. */
   rooms: number;
   startAt: number | null;
   nodes?: Nodes | null;

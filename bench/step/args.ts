@@ -1,4 +1,4 @@
-/** What `bench step` asks a rank's worker for, and gets. */
+/** Arguments and results of `bench step` in a rank's worker. */
 
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 
@@ -6,32 +6,29 @@ import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 export const STEP_MODELS = ['mlp', 'cnn', 'deep'] as const;
 export type StepModel = (typeof STEP_MODELS)[number];
 
-/** A plain TensorFlow.js loop, or DistributedDataParallel with buckets of so many bytes. */
+/** A plain TensorFlow.js loop, or DistributedDataParallel with buckets of this many bytes. */
 export type StepKind = 'plain' | { firstBucketBytes: number; bucketCapBytes: number };
 
 export interface StepArgs {
   model: StepModel;
   batch: number;
-  /** Take turns; each has a model of its own. */
+  /** Kinds, which alternate; each has its own model. */
   kinds: readonly StepKind[];
-  /** Turns of each, and steps of a turn. What comes before them is not measured. */
+  /** Turns of each kind, and measured steps of a turn; warm-up steps come before them. */
   turns: number;
   steps: number;
 }
 
-/**
- * When a bucket was read, and when all ranks' sum of it was here; milliseconds since its step
- * began.
- */
+/** When a bucket was read, and when its sum arrived, in milliseconds since its step began. */
 export interface BucketTimes {
   readyMs: number;
   doneMs: number;
 }
 
 export interface TakenStep {
-  /** Of a plain loop all but `total` are 0. */
+  /** For a plain loop all except `total` are 0. */
   ms: StepTimes;
-  /** In their order; none in a world of one. */
+  /** In their order; empty with one rank. */
   buckets: BucketTimes[];
 }
 

@@ -1,23 +1,25 @@
-/** Models to take steps with. */
+/** Models of `bench step`. */
 import * as tf from '@tensorflow/tfjs';
 import { buildModel } from '../../src/jobs/index.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { StepModel } from './args.ts';
 
 interface BenchModel {
-  /** Of a sample. */
+  /** Shape of a sample. */
   readonly inputShape: readonly [number, number, number];
   readonly variables: readonly tf.Variable[];
   readonly logits: (inputs: tf.Tensor) => tf.Tensor2D;
 }
 
-/** Of a handwritten digit, as MNIST has them. */
+/** Shape of a handwritten digit of MNIST. */
 const INPUT_SHAPE = [28, 28, 1] as const;
 export const CLASSES = 10;
-/** Of `deep`: layers alike, from the input on, which is of USPS's digits; 2 MB of parameters. */
+/**
+ * Units of `deep`, whose layers are equal, including the input, a USPS digit; 2 MB of parameters.
+ */
 const DEEP = { inputShape: [16, 16, 1], layers: 8, units: 256 } as const;
 
-/** `mlp` and `cnn` are those of a training run; `deep` is large enough to be cut into buckets. */
+/** `mlp` and `cnn` are those of a training run; `deep` is large enough for several buckets. */
 export function benchModel(name: StepModel): BenchModel {
   if (name !== 'deep') {
     const data = { inputShape: INPUT_SHAPE, classes: CLASSES };

@@ -1,6 +1,6 @@
 /**
- * In a rank's worker: steps of a model, by a plain TensorFlow.js loop and by
- * DistributedDataParallel, in turns.
+ * Runs in a rank's worker: steps of a model with a plain TensorFlow.js loop and with
+ * DistributedDataParallel, alternating.
  */
 import * as tf from '@tensorflow/tfjs';
 import { openDevice, type OpenedDevice } from '../../src/engine/device/device.ts';
@@ -18,12 +18,12 @@ import { benchModel, CLASSES } from './models.ts';
 const LEARNING_RATE = 0.001;
 
 interface Loop {
-  /** Learns from a batch of a step that began at `startedAt`. */
+  /** Trains on a batch of a step that began at `startedAt`. */
   step(startedAt: number, loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<TakenStep>;
   bucketBytes(): number[];
 }
 
-/** A worker computes on one device, whatever it is asked for. */
+/** A worker computes on one device for all its runs. */
 let opened: Promise<OpenedDevice> | undefined;
 
 export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<StepResult> {
@@ -42,12 +42,12 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   for (const kind of kinds)
     loops.push(kind === 'plain' ? plainLoop(model, batch) : await ddpLoop(model, batch, group, kind));
   const taken: TakenStep[][] = kinds.map(() => []);
-  // The first turn compiles.
+  // Kernels are compiled in the first turn.
   for (let turn = -1; turn < turns; turn++) {
     for (const [i, loop] of loops.entries()) {
       for (let step = 0; step < (turn < 0 ? WARM_UP_STEPS : steps); step++) {
         const startedAt = performance.now();
-        // As a run does: each batch comes from the CPU.
+        // As in a run, each batch comes from the CPU.
         const inputs = tf.tensor(pixels, [batch, ...inputShape]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
@@ -64,10 +64,13 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   };
 }
 
-/** Shaders are compiled in the first, and buckets have their order from the second on. */
+/** Shaders are compiled in the first step, and buckets have their order from the second on. */
 const WARM_UP_STEPS = 2;
 
-/** As TensorFlow.js's guide does it, and the loss read each step, as a page that shows it does. */
+/**
+ * The loop of TensorFlow.js's guide, which reads the loss of each step, as a page that shows it
+ * does.
+ */
 function plainLoop(name: StepModel, batch: number): Loop {
   const { variables, logits } = benchModel(name);
   const optimizer = tf.train.adam(LEARNING_RATE);

@@ -1,20 +1,20 @@
 /**
- * What processes have computed so far, by Linux' own count: unlike the clock, it does not go on
- * while others compute.
+ * CPU time of processes, by Linux' own count: unlike the clock, it does not advance while others
+ * compute.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Linux counts in hundredths of a second, wherever Node runs (USER_HZ). */
+/** Linux counts in hundredths of a second in all configurations of Node (USER_HZ). */
 const TICK_MS = 10;
-/** Of SwiftShader's threads, which compute shaders, the model's among them. */
+/** Name of SwiftShader's threads, which compute shaders, including the model's. */
 const SHADER_THREAD = 'Thread<';
 
 /** Milliseconds. */
 export interface CpuTime {
   total: number;
   /**
-   * All but shaders, of which telemetry has none and whose time no two steps have in common to a
-   * few percent.
+   * All CPU time except shaders: telemetry has none, and their time varies by a few percent from
+   * step to step.
    */
   besideShaders: number;
 }
@@ -25,9 +25,7 @@ interface Stat {
   ms: number;
 }
 
-/**
- * What all processes that descend from this one have computed, or `null` where there is no /proc.
- */
+/** CPU time of all descendants of this process, or `null` without /proc. */
 export function cpuTimeOfDescendants(): CpuTime | null {
   const processes = new Map(numbersIn('/proc').map((id) => [id, statOf(`/proc/${id}`)]));
   if (processes.size === 0) return null;
@@ -55,12 +53,11 @@ function numbersIn(folder: string): number[] {
   }
 }
 
-/** By proc_pid_stat(5); `null` for what has ended meanwhile. */
+/** Parses proc_pid_stat(5); `null` for a process that has ended. */
 function statOf(folder: string): Stat | null {
   try {
     const text = readFileSync(`${folder}/stat`, 'utf8');
-    // The name, in parentheses, may have spaces: what follows it is counted from the third field
-    // on.
+    // The name, in parentheses, may contain spaces: later fields are counted from the third on.
     const end = text.lastIndexOf(')');
     const fields = text.slice(end + 2).split(' ');
     const [parent, user, system] = [fields[1], fields[11], fields[12]].map(Number) as [number, number, number];

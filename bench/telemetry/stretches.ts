@@ -1,9 +1,9 @@
-/** Compares stretches of one run that tell all with those that tell nothing; pure. */
+/** Compares stretches of one run with and without telemetry; pure. */
 import { median, quantile } from '../../src/util/statistics.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { CpuTime } from './cpuTime.ts';
 
-/** A step: when it was applied, milliseconds since the run began, and how long it took. */
+/** A step: when it was applied, in milliseconds since the run began, and its duration. */
 export interface Taken {
   step: number;
   at: number;
@@ -11,43 +11,36 @@ export interface Taken {
 }
 
 export interface Comparison {
-  /** Median milliseconds from one step to the next, in stretches that tell and in quiet ones. */
+  /** Median milliseconds from one step to the next, with telemetry and without. */
   toldMs: number;
   quietMs: number;
-  /** What an exchange takes, once a stretch. */
+  /** Milliseconds of an exchange, once per stretch. */
   exchangeMs: number;
-  /**
-   * How much longer a step takes with all telemetry, its share of an exchange included, as a share
-   * of a quiet one.
-   */
+  /** Relative increase of a step's time with telemetry, including its share of an exchange. */
   overhead: number;
-  /**
-   * Where it lies with 95 % confidence, by the bootstrap (Efron, 1979): medians of pairs drawn
-   * anew, with repetition.
-   */
+  /** 95 % confidence interval by the bootstrap (Efron, 1979): medians of resampled pairs. */
   interval: [number, number];
-  /** The middle half of what pairs of neighbouring stretches say of it. */
+  /** Interquartile range over pairs of neighbouring stretches. */
   quartiles: [number, number];
-  /** How many pairs. */
+  /** Number of pairs. */
   pairs: number;
-  /**
-   * The same share by the quickest quarter of all steps: what else the machine does only ever adds.
-   */
+  /** The same increase from the fastest quarter of all steps: other load only ever adds time. */
   quickOverhead: number;
 }
 
 /**
- * By what the browsers' processes have computed: the medians all of it, the share without shaders,
- * but of all.
+ * The same by CPU time of the browsers' processes: medians of all CPU time, increase without
+ * shaders, relative to all.
  */
 export interface CpuComparison extends Pick<Comparison, 'toldMs' | 'quietMs' | 'overhead' | 'interval' | 'pairs'> {}
 
 const RESAMPLES = 2000;
 
 /**
- * @param tested steps after which held-out samples were tested, which are left out; as is the first
- *   stretch, in which browsers still compile.
- * @param length of a stretch, steps; the first one tells, and after each the ranks are compared.
+ * @param tested steps before an evaluation, which are left out; so is the first stretch, in which
+ *   browsers still compile.
+ * @param length steps of a stretch; the first one has telemetry, and after each the ranks are
+ *   compared.
  */
 export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<number>, length: number): Comparison {
   const starts = new Map(taken.map(({ step, at, ms }) => [step, at - ms]));
@@ -79,7 +72,7 @@ export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<nu
 }
 
 /**
- * @param times by stretch, of all processes when its first step was over.
+ * @param times CPU times by stretch, of all processes after its first step.
  * @param tested as for {@link compareStretches}: here the whole stretch is left out.
  */
 export function compareCpu(times: readonly CpuTime[], tested: ReadonlySet<number>, length: number): CpuComparison {
@@ -98,7 +91,7 @@ export function compareCpu(times: readonly CpuTime[], tested: ReadonlySet<number
 }
 
 /**
- * What `more` says of each stretch that tells beside a quiet neighbour; some stretches may be
+ * Results of `more` for each stretch with telemetry beside a quiet neighbour; some stretches may be
  * missing.
  */
 function pairsOf<Stretch>(

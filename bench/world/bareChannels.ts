@@ -1,10 +1,8 @@
-/**
- * Data channels without simple-peer and without frames of ours: what links are measured against.
- */
+/** Data channels without simple-peer and frames: the reference for links. */
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import type { PageSignal } from './signals.ts';
 
-/** A data channel that keeps what comes before somebody listens. */
+/** A data channel that queues messages until there is a handler. */
 export class BareChannel {
   readonly channel: RTCDataChannel;
   readonly #arrived: ArrayBuffer[] = [];
@@ -48,7 +46,7 @@ export class BareChannels {
     return opened.promise;
   }
 
-  /** A signal of `peer` has come: those of one come in the order they were told. */
+  /** Handles a signal of `peer`; signals of one peer arrive in order. */
   async hear(peer: number, signal: PageSignal): Promise<void> {
     const { connection } = this.#peerOf(peer);
     if ('candidate' in signal) return connection.addIceCandidate(signal.candidate);

@@ -1,5 +1,5 @@
 /**
- * Test hosts on this machine, joined by a switch, each uplink as fast as one says: by the tool
+ * Test hosts on this machine, connected by a switch, with capped uplinks: created by the tool
  * `hosts`, which needs root.
  */
 import { execFile } from 'node:child_process';
@@ -9,29 +9,26 @@ import { promisify } from 'node:util';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import type { Hosts } from './world.ts';
 
-/** Where the hosts reach this machine. */
+/** Address of this machine for the hosts. */
 const ADDRESS = '10.77.0.254';
 
-/**
- * A host that was removed leaves its end of a cable behind for a moment, under the name that a new
- * one needs.
- */
+/** A removed host leaves its end of a cable for a moment, under a name that a new one needs. */
 const TRIES = 10;
 const AGAIN_MS = 500;
 /**
- * Asks for the address that a host gives itself, once it is known that no other has it: a browser
- * drops what it loads by then.
+ * Waits for a host's self-assigned address until it is known to be unique: a browser drops running
+ * loads then.
  */
 const SETTLED = ['ip', '-6', 'address', 'show', 'dev', 'e0', 'scope', 'link', '-tentative'];
 
 const run = promisify(execFile);
 
 /**
- * Has what goes between two hosts, counted from 0, carried at another rate than the rest, both
- * ways: at this machine's ends of their cables, which `hosts` calls thv1, thv2, ..
+ * Sets another rate for the traffic between two hosts, counted from 0, in both directions: at this
+ * machine's ends of their cables, which `hosts` names thv1, thv2, ...
  *
- * @param rates as tc writes them (`4mbit`).
- * @throws (rejects) PeergradError where tc cannot.
+ * @param rates as in tc (`4mbit`).
+ * @throws (rejects) PeergradError if tc fails.
  */
 export async function slowBetween(a: number, b: number, rates: { rest: string; between: string }): Promise<void> {
   for (const [to, from] of [
@@ -73,27 +70,27 @@ export async function slowBetween(a: number, b: number, rates: { rest: string; b
   }
 }
 
-/** As `hosts` makes its own. */
+/** As `hosts` creates its own. */
 const BUCKET = ['burst', '64kb', 'latency', '200ms'];
-/** Of classes, whose buckets are what caps. */
+/** Traffic classes, whose token buckets cap the rate. */
 const UNCAPPED = '1gbit';
 
 /**
- * Runs `main` with `count` hosts; removes them again.
+ * Runs `main` with `count` hosts, and removes them afterwards.
  *
  * @param tool path of `hosts`.
- * @param main `limit` caps all lines at a rate, as tc writes it (`8mbit`): best once pages are
- *   loaded, which come over them too.
- * @throws (rejects) UsageError where there is no such tool or nobody may run it, PeergradError
- *   where it fails; what `main` rejects with.
+ * @param main `limit` caps all lines at a rate, as in tc (`8mbit`): best after pages have loaded
+ *   over them.
+ * @throws (rejects) UsageError if there is no such tool or permission, PeergradError if it fails;
+ *   errors of `main`.
  */
 export async function withHosts<T>(
   { tool, count }: { tool: string; count: number },
   main: (hosts: Hosts, limit: (rate: string) => Promise<void>) => Promise<T>,
 ): Promise<T> {
   if (!existsSync(tool))
-    throw new UsageError(`There is no tool for test hosts at ${tool}: give its path with --hosts.`);
-  if (process.getuid?.() !== 0) throw new UsageError('Test hosts need root: run this as root.');
+    throw new UsageError(`There is no tool for test hosts at ${tool}. Pass its path with --hosts.`);
+  if (process.getuid?.() !== 0) throw new UsageError('Test hosts need root. Run this as root.');
   const call = async (...words: string[]): Promise<string> => {
     try {
       return (await run(tool, words)).stdout.trim();

@@ -1,4 +1,4 @@
-/** How ranks of a benchmark are linked: as the engine does it, but for the signaling server. */
+/** Links between the ranks of a benchmark: as in the engine, without the signaling server. */
 import { GenerationLinks } from '../../src/engine/membership/generationLinks.ts';
 import { LinkPool } from '../../src/engine/membership/linkPool.ts';
 import type { PeerConnector, TabConnector } from '../../src/engine/membership/linkAttempt.ts';
@@ -9,31 +9,25 @@ import type { RankSetup } from './rank.ts';
 
 /** There is one world, and it does not change. */
 const GENERATION = 1;
-/**
- * Of frames that a benchmark sends past the process group: another generation's, as if one
- * followed.
- */
+/** Generation of frames that a benchmark sends outside of the process group: a later one. */
 export const LINK_GENERATION = 2;
 
 export interface RankLinks {
   readonly links: GenerationLinks;
-  /**
-   * A link over the connection to a rank, beside the one that the process group has; the same one
-   * from then on.
-   */
+  /** A link over the connection to a rank, besides the process group's; always the same one. */
   readonly spareLinkTo: (peer: number) => Link;
-  /** A signal of another rank has come. */
+  /** Handles a signal of another rank. */
   hear(from: number, attempt: number, signal: LinkSignal): void;
 }
 
-/** @param tell takes a signal to another rank. */
+/** @param tell sends a signal to another rank. */
 export function linksOfRank(
   { rank, worldSize, transport }: RankSetup,
   connectPeer: PeerConnector,
   connectTab: TabConnector,
   tell: (to: number, attempt: number, signal: LinkSignal) => void,
 ): RankLinks {
-  // Ordered as ranks are, since the lower id initiates.
+  // Ordered like ranks, since the lower id initiates.
   const members = Array.from({ length: worldSize }, (_, i) => `rank-${String(i).padStart(3, '0')}`);
   const pool = new LinkPool(() => {});
   const spares = new Map<number, Link>();

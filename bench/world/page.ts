@@ -1,5 +1,6 @@
 /**
- * A rank's page: owns the connections, as the engine's page does, and runs what needs no worker.
+ * A rank's page: owns the connections, like the engine's page, and runs the experiments without a
+ * worker.
  */
 import { PeerHost } from '../../src/engine/membership/peerRelay.ts';
 import { askForPort } from '../../src/transport/broker.ts';
@@ -11,9 +12,9 @@ import { ON_PAGES } from './experiments.ts';
 import type { Experiment, FromRank, PageRank, RankSetup, ToRank } from './rank.ts';
 import type { TabSignal } from './signals.ts';
 
-/** What the process that opened the tab calls. */
+/** Functions for the process that opened the tab. */
 interface RankPage {
-  /** Resolves once the rank is linked to its neighbours. */
+  /** Resolves when the rank is linked to its neighbours. */
   start(setup: RankSetup): Promise<void>;
   hear(from: number, signal: TabSignal): Promise<void>;
   /** One at a time. */
@@ -23,7 +24,7 @@ interface RankPage {
 declare global {
   interface Window {
     rankPage: RankPage;
-    /** From bench/world/world.ts, as every page under a launcher has it. */
+    /** Defined by bench/world/world.ts, as in every page under a launcher. */
     peergradToLauncher: (told: { to: number; signal: TabSignal }) => Promise<void>;
   }
 }
@@ -37,7 +38,7 @@ const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
 let setup: RankSetup;
 let channels: BareChannels;
 let links: PageLinks;
-/** What the worker was asked for. */
+/** The pending request to the worker. */
 let asked: Deferred<unknown> = deferred<unknown>();
 
 worker.addEventListener('error', ({ message }) => asked.reject(new Error(`The worker failed: ${message}`)));

@@ -1,27 +1,27 @@
 /**
- * On a rank's page: bytes from the left neighbour to the right one over bare channels, without
- * frames and worker.
+ * Runs on a rank's page: moves bytes from the left neighbour to the right one over bare channels,
+ * without frames and worker.
  */
 import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';
 
-/** What a rank does with bytes. */
+/** The bytes that a rank sends, receives and forwards. */
 export interface Share {
-  /** Sends so many of its own to the right, */
+  /** Own bytes to send to the right. */
   own: number;
-  /** gets so many from the left, */
+  /** Bytes to receive from the left. */
   expected: number;
-  /** and sends so many of these on, as soon as they have come. */
+  /** Received bytes to forward on arrival. */
   passedOn: number;
 }
 
-/** As large as a frame of ours. */
+/** The size of a frame. */
 const MESSAGE_BYTES = 64 * 1024;
 /**
- * Handed to a channel before messages wait here, and when to go on: the best of those tried, from
- * 256 KiB to 8 MiB.
+ * Bytes in a channel's buffer at which messages wait, and at which they continue: the best values
+ * between 256 KiB and 8 MiB.
  */
 const HIGH_BYTES = 1024 * 1024;
 const LOW_BYTES = 0;
@@ -32,7 +32,7 @@ export async function neighboursOf(page: PageRank): Promise<[BareChannel, BareCh
   return Promise.all([page.channelTo(leftOf(rank, worldSize)), page.channelTo(rightOf(rank, worldSize))]);
 }
 
-/** Resolves once all has come and been handed on. */
+/** Resolves when all bytes are received and forwarded. */
 export function push(left: BareChannel, { channel }: BareChannel, { own, expected, passedOn }: Share): Promise<void> {
   const done = deferred();
   const bytes = new Uint8Array(own);
@@ -48,7 +48,7 @@ export function push(left: BareChannel, { channel }: BareChannel, { own, expecte
   channel.onbufferedamountlow = flush;
   for (let at = 0; at < own; at += MESSAGE_BYTES) waiting.push(bytes.subarray(at, at + MESSAGE_BYTES));
   flush();
-  // What comes when all of this has come is the next push's.
+  // Later messages belong to the next push.
   if (expected === 0) return done.promise;
   left.onmessage = (message) => {
     received += message.byteLength;

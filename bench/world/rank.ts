@@ -1,4 +1,4 @@
-/** What an experiment gets, and what page and worker of a benchmark's tab say to each other. */
+/** Interfaces of experiments, and messages between page and worker of a benchmark's tab. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { TransportName } from '../../src/spec/job.ts';
@@ -6,38 +6,38 @@ import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { WorkerSignal } from './signals.ts';
 
-/** A rank as its worker has it: over real links, as in a training run. */
+/** A rank in its worker: over real links, as in a training run. */
 export interface WorkerRank {
   readonly rank: number;
   readonly worldSize: number;
   readonly group: ProcessGroup;
   /**
-   * A link over the connection to a neighbour, beside the group's; frames on it are of
+   * A link over the connection to a neighbour, besides the group's; its frames have
    * LINK_GENERATION.
    */
   readonly spareLinkTo: (peer: number) => Link;
 }
 
-/** A rank as its page has it. */
+/** A rank on its page. */
 export interface PageRank {
   readonly rank: number;
   readonly worldSize: number;
   /**
-   * The bare data channel to another rank: opened when both have asked for it, the same from then
-   * on.
+   * The bare data channel to another rank: opened when both have requested it, then always the
+   * same.
    */
   channelTo(peer: number): Promise<BareChannel>;
-  /** A simple-peer link to another rank that ends on the page: as above. */
+  /** A simple-peer link on the page to another rank: opened like the channel. */
   linkTo(peer: number): Promise<Link>;
 }
 
-/** Runs on every rank at once. What it takes and gives crosses processes: plain data. */
+/** Runs on all ranks at once. Arguments and results cross processes: plain data. */
 export type Experiment<Rank, Args = never, Result = unknown> = (rank: Rank, args: Args) => Promise<Result>;
 
 export interface RankSetup {
   rank: number;
   worldSize: number;
-  /** `auto` is for tabs that share a browser. */
+  /** `auto` is for tabs of one browser. */
   transport: TransportName;
 }
 

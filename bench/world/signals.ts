@@ -1,9 +1,9 @@
-/** What ranks' tabs send each other while links are made. */
+/** Signals between ranks' tabs. */
 import type { LinkSignal, PeerSignal } from '../../src/protocol/control.ts';
 
 /**
- * What one rank's tab tells another's, over the process that opened them: of an attempt of the
- * engine's, or of one for the page alone.
+ * A signal between two ranks' tabs, through the process that opened them: of the engine's link
+ * attempt, or of one for the page alone.
  */
 export type TabSignal =
   | { for: 'worker'; attempt: number; signal: LinkSignal }

@@ -1,7 +1,7 @@
 /**
- * Ranks in real tabs without the app and without a server of ours: each tab has connections on its
- * page and a process group in its worker, exactly as in a training run. Experiments run on all
- * ranks at once; `experiments.ts` lists them.
+ * Ranks in real tabs without the app and the signaling server: each tab has connections on its page
+ * and a process group in its worker, as in a training run. Experiments run on all ranks at once;
+ * `experiments.ts` lists them.
  */
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
@@ -17,23 +17,23 @@ type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];
 
 interface WorldOptions {
-  /** By default all tabs are one browser's. */
+  /** Default: all tabs are in one browser. */
   hosts?: Hosts | null;
-  /** By default `webrtc`. */
+  /** Default: `webrtc`. */
   transport?: TransportName;
 }
 
-/** Machines of their own, one a tab. */
+/** Separate hosts, one per tab. */
 export interface Hosts {
-  /** Starts a browser on each; as many as tabs. */
+  /** Executables that start a browser on each host; as many as tabs. */
   executables: readonly string[];
-  /** Where they reach this machine. */
+  /** Address of this machine for the hosts. */
   address: string;
 }
 
 /**
- * Milliseconds for a page's modules, which the first page has compiled, and its packages bundled,
- * on cores that others use too.
+ * Milliseconds for a page to load: the first one compiles its modules and bundles packages, on
+ * shared cores.
  */
 const LOAD_MS = 120_000;
 
@@ -50,18 +50,18 @@ export class World {
   }
 
   /**
-   * Opens a world of `tabs` ranks, linked to their neighbours: in one browser, or each in one of
-   * its own on `hosts`.
+   * Opens a world of `tabs` ranks, linked to their neighbours: in one browser, or each in its own
+   * browser on `hosts`.
    *
-   * @throws (rejects) PeergradError where a browser or a page does not come up; none is left
-   *   running then.
+   * @throws (rejects) PeergradError if a browser or a page fails; none is left running then.
    */
   static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
       ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
       server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
-      // Known from the start, so that none is bundled, and all pages loaded anew, once they run.
+      // Listed from the start: a package found later would be bundled, and all pages reloaded,
+      // while they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
     const world = new World(server);
@@ -82,7 +82,7 @@ export class World {
   }
 
   /**
-   * Runs an experiment on all ranks at once; resolves with their results, by rank.
+   * Runs an experiment on all ranks at once; resolves with their results by rank.
    *
    * @throws (rejects) PeergradError of the first rank that fails.
    */
@@ -93,7 +93,7 @@ export class World {
   async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
     const onevent = (page: Page, told: unknown): void => {
       const { to, signal } = told as { to: number; signal: TabSignal };
-      // A tab that is closed meanwhile needs no signals.
+      // A closed tab needs no signals.
       void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
     };
     const anyCertificate = hosts !== null;
@@ -133,7 +133,7 @@ export class World {
   }
 }
 
-/** Only a secure page has WebGPU, and one that comes from another machine is none over http. */
+/** WebGPU needs a secure context, which http from another machine is not. */
 async function tlsOf(): Promise<{ key: string; cert: string }> {
   const { key, cert } = await selfSignedCertificate();
   return { key, cert };

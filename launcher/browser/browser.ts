@@ -1,6 +1,4 @@
-/**
- * Starting the browser with WebGPU on, on a real GPU or in software, or without it, and closing it.
- */
+/** Starts and closes browsers, with WebGPU on a GPU, with WebGPU in software, or without WebGPU. */
 import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
@@ -15,29 +13,29 @@ export type GpuMode = (typeof GPU_MODES)[number];
 
 export const BACKEND_MODES = ['auto', 'webgpu', 'wasm'] as const;
 /**
- * `auto`: WebGPU on a GPU, else WebAssembly, which is faster on a processor than WebGPU in software
+ * `auto`: WebGPU on a GPU, else WebAssembly, which is faster on a CPU than WebGPU in software
  * (docs/SERVERS.md).
  */
 export type BackendMode = (typeof BACKEND_MODES)[number];
 
 export interface LaunchOptions {
-  /** Default: PEERGRAD_BROWSER, or what this machine has, or what can be installed. */
+  /** Default: PEERGRAD_BROWSER, or an installed browser, or one that is installed now. */
   executable?: string;
-  /** What pages compute on. Default: `webgpu`. */
+  /** Backend of the pages. Default: `webgpu`. */
   backend?: BackendMode;
-  /** What WebGPU runs on. Default: `auto`, a GPU where there is one. */
+  /** Device of WebGPU. Default: `auto`, a GPU if there is one. */
   gpu?: GpuMode;
   headed?: boolean;
   /**
-   * A page of the server to try WebGPU out on: only a secure context has it. Without it, `auto`
-   * believes in any device file.
+   * Page of the server on which WebGPU is tried: only a secure context has it. Without it, `auto`
+   * uses a GPU if its device file exists.
    */
   probeUrl?: string;
-  /** Takes the server's certificate as it is: nobody is there to be asked. */
+  /** Accepts any certificate: no user is there to ask. */
   anyCertificate?: boolean;
   /**
-   * Set for somebody else's server. Else the pages are one's own, and may connect over the loopback
-   * too, so that a machine without a network can train.
+   * Whether the server belongs to somebody else. Pages of the own server may also connect over the
+   * loopback, so that a machine without a network can train.
    */
   remote?: boolean;
 }
@@ -45,14 +43,14 @@ export interface LaunchOptions {
 const SOFTWARE = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
-  // Memory of workgroups that begins as zeros takes SwiftShader four fifths of the time that it
-  // compiles, 15 s for four tabs on two cores. TensorFlow.js's kernels write theirs before they
-  // read it: losses of both models stay as they were, bit for bit.
+  // Zero-initialized workgroup memory takes four fifths of SwiftShader's compile time, 15 s for
+  // four tabs on two cores. TensorFlow.js kernels write this memory before they read it: losses of
+  // both models are bit-identical without it.
   '--enable-dawn-features=disable_workgroup_init',
 ];
 /**
- * Chromium on Linux uses a GPU for WebGPU only through Vulkan, and headless only without Vulkan's
- * own surface.
+ * Chromium on Linux uses a GPU for WebGPU only through Vulkan, and, when headless, only without
+ * Vulkan's own surface.
  */
 const HARDWARE_LINUX = [
   '--use-angle=vulkan',
@@ -61,12 +59,12 @@ const HARDWARE_LINUX = [
   '--enable-unsafe-webgpu',
   '--ignore-gpu-blocklist',
 ];
-/** Pages find no adapter then, not even of a GPU that is there, and compute in WebAssembly. */
+/** With these flags pages find no adapter, even if there is a GPU, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * What Playwright switches off, and two more: for each window the browser makes ready pages of its
- * own behind the address bar, each in a process, which takes a quarter of the time that a tab takes
- * to open and train a few steps. Chromium obeys the last list only.
+ * Features that Playwright disables, and two more: for each window the browser prepares pages of
+ * its own behind the address bar, each in a process, which takes a quarter of the time in which a
+ * tab opens and trains a few steps. Chromium uses the last list only.
  */
 const FEATURES_OFF = [
   ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
@@ -82,29 +80,31 @@ const FEATURES_OFF = [
   ...['msEdgeUpdateLaunchServicesPreferredVersion', 'WebUIOmniboxPopup', 'WebUIOmniboxAimPopup'],
 ];
 /**
- * Tabs of one browser where WebGPU is in software. SwiftShader keeps a stack for every thread group
- * in flight: some 7000 memory mappings a device, of the 65530 that Linux allows a process
- * (vm.max_map_count). With 8 devices the GPU process dies.
+ * Most tabs of one browser if WebGPU runs in software. SwiftShader keeps a stack for every thread
+ * group in flight: some 7000 memory mappings a device, of the 65530 that Linux allows a process
+ * (vm.max_map_count). With 8 devices the GPU process crashes.
  */
 export const TABS_PER_SOFTWARE_GPU = 4;
-/** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never answers. */
+/** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never resolves. */
 const ADAPTER_MS = 15_000;
-/** Milliseconds a browser has to close. */
+/** Milliseconds for a browser to close. */
 const CLOSE_MS = 10_000;
 
 /**
- * Starts a browser. @throws (rejects) PeergradError where it does not start, UsageError where
- * options contradict each other.
+ * Starts a browser.
+ *
+ * @throws (rejects) PeergradError if it does not start, UsageError if options contradict each
+ *   other.
  */
 export async function launchBrowser(options: LaunchOptions = {}): Promise<Browser> {
   return (await launch(options)).browser;
 }
 
 /**
- * Starts as many browsers as `tabs` tabs need: one, and with WebGPU in software one for every
- * {@link TABS_PER_SOFTWARE_GPU}.
+ * Starts as many browsers as `tabs` tabs need: one, or with WebGPU in software one for every {@link
+ * TABS_PER_SOFTWARE_GPU} tabs.
  *
- * @throws (rejects) as {@link launchBrowser}; none is left running then.
+ * @throws (rejects) as {@link launchBrowser}; no browser is left running then.
  */
 export async function launchBrowsers(tabs: number, options: LaunchOptions): Promise<Browser[]> {
   const { browser: first, again } = await launch(options);
@@ -119,11 +119,11 @@ export async function launchBrowsers(tabs: number, options: LaunchOptions): Prom
   }
 }
 
-/** `again` starts another like it, where WebGPU is in software. */
+/** `again` starts another browser with the same flags; `null` unless WebGPU runs in software. */
 async function launch(options: LaunchOptions): Promise<{ browser: Browser; again: (() => Promise<Browser>) | null }> {
   const { backend = 'webgpu', gpu = 'auto', probeUrl } = options;
   if (backend === 'wasm' && gpu !== 'auto') {
-    throw new UsageError(`--backend wasm computes without a GPU: leave --gpu ${gpu} out, or choose --backend webgpu.`);
+    throw new UsageError(`--backend wasm computes without a GPU: remove --gpu ${gpu}, or choose --backend webgpu.`);
   }
   const executable = options.executable ?? (await ensureBrowser(undefined, console.error));
   const withoutGpu = async () => ({ browser: await start(executable, options, NO_GPU), again: null });
@@ -133,7 +133,7 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
     if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) {
       return { browser, again: null };
     }
-    // A device node without a driver that Chromium can use, as in many virtual machines.
+    // There is a device file but no driver that Chromium can use, as in many virtual machines.
     await browser.close();
   }
   if (backend === 'auto' && gpu === 'auto') return withoutGpu();
@@ -144,35 +144,32 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
 const closesLate = (): Error => new TimeoutError(`The browser did not close within ${CLOSE_MS / 1000} s.`);
 
 /**
- * Closes a browser. One whose GPU process hangs may never close: it is killed, so that its tabs
- * leave their room.
+ * Closes a browser. A browser whose GPU process hangs may never close: it is killed, so that its
+ * tabs leave their room.
  */
 export async function closeBrowser(browser: Browser): Promise<void> {
   try {
     await within(systemClock, CLOSE_MS, browser.close(), closesLate);
   } catch {
-    // If even that hangs, the browser ends with this process.
+    // If this hangs too, the browser ends with this process.
     await within(systemClock, CLOSE_MS, killBrowser(browser), closesLate).catch(() => {});
   }
 }
 
-/**
- * Ends a browser and all its tabs at once, by the signal that no process can catch: none of them
- * does anything about it.
- */
+/** Kills a browser and all its tabs with SIGKILL, without any clean-up. */
 export async function killBrowser(browser: Browser): Promise<void> {
   if (!browser.isConnected()) return;
   const ended = deferred();
   browser.on('disconnected', () => ended.resolve());
   const cdp = await browser.newBrowserCDPSession();
   const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
-  // The browser's own process first: it would start others anew.
+  // The browser's main process first: it would restart the others.
   const inOrder = [...processInfo].sort((a, b) => Number(b.type === 'browser') - Number(a.type === 'browser'));
   for (const { id } of inOrder) {
     try {
       process.kill(id, 'SIGKILL');
     } catch {
-      // It has ended by itself, with the browser.
+      // It has already ended with the browser.
     }
   }
   await ended.promise;
@@ -193,7 +190,7 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   const args = [...gpuFlags, `--disable-features=${FEATURES_OFF.join()}`];
   if (anyCertificate) args.push('--ignore-certificate-errors');
   if (!remote) args.push('--allow-loopback-in-peer-connection');
-  // Containers have a tiny /dev/shm, and Chromium's sandbox refuses root.
+  // Containers have a small /dev/shm, and Chromium's sandbox refuses root.
   if (process.platform === 'linux') args.push('--disable-dev-shm-usage');
   if (process.getuid?.() === 0) args.push('--no-sandbox');
   const { chromium } = await import('playwright-core');
@@ -202,7 +199,7 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
       executablePath: executable,
       headless: !headed,
       args,
-      // Ctrl-C is the launcher's to handle.
+      // The launcher handles Ctrl-C.
       handleSIGINT: false,
       handleSIGTERM: false,
       handleSIGHUP: false,
@@ -212,20 +209,20 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   }
 }
 
-/** Playwright's message is a page long; the browser's own last words are in it. */
+/** Playwright's message is a page long; it contains the browser's own last lines. */
 function whyNotStarted(message: string): string {
   const library = /error while loading shared libraries: \S+/.exec(message)?.[0];
   if (library !== undefined) return `${library} is missing.`;
-  if (/Missing X server|\$DISPLAY/.test(message)) return 'there is no display; leave --headed out.';
+  if (/Missing X server|\$DISPLAY/.test(message)) return 'there is no display; remove --headed.';
   return message.split('\n', 1)[0]!.replace(/^browserType\.launch: /, '');
 }
 
-/** Whether there is a GPU that it can use, and no program that does a GPU's work. */
+/** Whether the browser finds a GPU adapter that is not a software renderer. */
 async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
   const page = await browser.newPage();
   try {
     await page.goto(url);
-    // As text: a function would carry the transpiler's helpers into the page.
+    // As text: a function would bring the transpiler's helpers into the page.
     return await page.evaluate<boolean>(`Promise.race([
       navigator.gpu.requestAdapter().then((adapter) => {
         if (adapter === null || adapter.info.isFallbackAdapter) return false;

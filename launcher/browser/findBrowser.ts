@@ -1,4 +1,4 @@
-/** Finding a Chrome, Chromium or Edge on this machine, and getting one where there is none. */
+/** Finds a Chrome, Chromium or Edge on this machine, or installs one. */
 import { spawn } from 'node:child_process';
 import { constants, existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
@@ -6,8 +6,8 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { PeergradError, UsageError } from '../../src/util/errors.ts';
 
-/** Told what takes long: a line for stderr. */
-type Say = (line: string) => void;
+/** Logs one line to stderr. */
+type Log = (line: string) => void;
 
 const NAMES = [
   'google-chrome',
@@ -26,17 +26,17 @@ const WINDOWS_APPS = [
 ];
 
 /**
- * The browser to use: `--browser`, PEERGRAD_BROWSER, one that is installed, or one that this
- * installs.
+ * The browser to use: `--browser`, PEERGRAD_BROWSER, an installed one, or one that is installed
+ * now.
  *
- * @throws UsageError where the path given is not a program, PeergradError where there is no browser
- *   to be had.
+ * @throws UsageError if the given path is not a program, PeergradError if no browser is found or
+ *   installed.
  */
-export async function ensureBrowser(requested: string | undefined, say: Say): Promise<string> {
+export async function ensureBrowser(requested: string | undefined, log: Log): Promise<string> {
   const fromEnv = process.env['PEERGRAD_BROWSER'];
   if (requested !== undefined) return checkProgram(requested, '--browser');
   if (fromEnv !== undefined && fromEnv !== '') return checkProgram(fromEnv, 'PEERGRAD_BROWSER');
-  return (await findInstalled()) ?? (await install(say));
+  return (await findInstalled()) ?? (await install(log));
 }
 
 async function checkProgram(file: string, source: string): Promise<string> {
@@ -53,7 +53,7 @@ async function isProgram(file: string): Promise<boolean> {
   }
 }
 
-/** The first browser in the usual places, or `null`. */
+/** The first browser in the usual locations, or `null`. */
 async function findInstalled(): Promise<string | null> {
   const { chromium } = await import('playwright-core');
   for (const file of [...usualPlaces(), chromium.executablePath()]) {
@@ -81,17 +81,17 @@ function usualPlaces(): string[] {
   return [...apps, ...programs];
 }
 
-/** Debian's own package where we may install it, else Playwright's build in the user's cache. */
-async function install(say: Say): Promise<string> {
+/** Installs Debian's package if allowed, else Playwright's build into the user's cache. */
+async function install(log: Log): Promise<string> {
   if (process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
-    say('No Chrome, Chromium or Edge found: installing chromium with apt-get ...');
+    log('No Chrome, Chromium or Edge found: installing chromium with apt-get ...');
     const packages = ['install', '-y', '--no-install-recommends', 'chromium'];
     if ((await succeeds('apt-get', ['update'])) && (await succeeds('apt-get', packages))) {
       const found = await findInstalled();
       if (found !== null) return found;
     }
   }
-  say('No Chrome, Chromium or Edge found: downloading Chromium with Playwright ...');
+  log('No Chrome, Chromium or Edge found: downloading Chromium with Playwright ...');
   const playwright = path.dirname(createRequire(import.meta.url).resolve('playwright-core/package.json'));
   const isThere = await succeeds(process.execPath, [
     path.join(playwright, 'cli.js'),
@@ -102,11 +102,11 @@ async function install(say: Say): Promise<string> {
   const found = isThere ? await findInstalled() : null;
   if (found !== null) return found;
   throw new PeergradError(
-    'No Chrome, Chromium or Edge was found, and none could be installed: install one, or name one with --browser.',
+    'No Chrome, Chromium or Edge was found, and none could be installed. Install one, or pass its path with --browser.',
   );
 }
 
-/** Runs a program with its output on stderr. */
+/** Runs a program with its output on stderr; resolves with whether it succeeded. */
 function succeeds(program: string, args: string[]): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, args, {

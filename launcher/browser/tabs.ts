@@ -1,21 +1,21 @@
-/** Pages of one browser or several, each a rank: opens them, and hands on what they tell. */
+/** Pages of one or more browsers, each a rank: opens them and forwards their events. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
 
 interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
-  /** Each tab's name and address. */
+  /** Name and URL of each tab. */
   tabs: readonly { name: string; url: string }[];
   onevent: (tab: string, event: Event) => void;
-  /** The tab is lost. */
+  /** The tab has crashed or closed. */
   ondeath: (tab: string, message: string) => void;
-  /** The page printed an error; it may still go on. */
+  /** The page logged an error; it may continue. */
   onerror: (tab: string, message: string) => void;
-  /** The file that the first tab's run goes on from, or begins with. */
+  /** File that the first tab's run continues from or starts with. */
   origin?: Origin | null | undefined;
-  /** Runs wait after each comparison until they are released. */
-  holds?: boolean;
+  /** Whether runs wait after each state comparison until {@link Tabs.release}. */
+  waitsForCheckpoints?: boolean;
 }
 
 export interface Origin {
@@ -24,31 +24,34 @@ export interface Origin {
 }
 
 export interface Tabs {
-  /** The state after `step` is kept, for which tabs with `holds` wait. */
+  /** Continues the runs that wait after `step`. */
   release(step: number): Promise<void>;
-  /** Has a tab's engine tell its model. */
+  /** Asks a tab's engine for its model; the answer is an event. */
   askForModel(tab: string, format: ModelFormat): Promise<void>;
   screenshot(tab: string, file: string): Promise<void>;
 }
 
 const VIEWPORT = { width: 1280, height: 800 };
-/** Milliseconds that the ring plays before its picture is taken: chunks are on their way then. */
+/**
+ * Milliseconds that the ring animation plays before the screenshot: chunks are on their way then.
+ */
 const PLAY_MS = 2_500;
-/** Milliseconds for a page to load: 64 of them on two cores take their time. */
+/** Milliseconds for a page to load: 64 of them are slow on two cores. */
 const LOAD_MS = 120_000;
 
 /**
  * The app calls `peergradReport` with every engine event. Traces and segments stay in the page:
- * they are for its pictures, and a message to this process for every hop of every bucket would slow
- * the run that is being measured.
+ * they serve its animation, and a message to this process for every hop of every bucket would slow
+ * down the run that is measured.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
   if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});
 };`;
 
 /**
- * Deals the tabs out to the browsers, as many to each. @throws (rejects) PeergradError where a page
- * cannot be loaded.
+ * Distributes the tabs evenly over the browsers and opens them.
+ *
+ * @throws (rejects) PeergradError if a page cannot be loaded.
  */
 export async function openTabs<Event>(browsers: readonly Browser[], options: TabsOptions<Event>): Promise<Tabs> {
   const pages = new Map<string, Page>();
@@ -64,12 +67,12 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
       await Promise.all([...pages.values()].map((page) => page.evaluate(`globalThis.peergradRelease(${step})`)));
     },
     async askForModel(tab, format) {
-      // As text: a function would carry the transpiler's helpers into the page.
+      // As text: a function would bring the transpiler's helpers into the page.
       await pages.get(tab)?.evaluate(`globalThis.peergradExport(${JSON.stringify(format)})`);
     },
     async screenshot(tab, file) {
       const page = pages.get(tab);
-      // Under a launcher the ring waits for somebody to look: Space plays it.
+      // Under a launcher the ring animation is paused: Space starts it.
       await page?.keyboard.press('Space');
       await page?.waitForTimeout(PLAY_MS);
       await page?.screenshot({ path: file, type: 'png' });
@@ -77,7 +80,7 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
   };
 }
 
-/** Opens one browser's tabs, and adds them to `pages`. */
+/** Opens one browser's tabs and adds them to `pages`. */
 async function openShare<Event>(
   browser: Browser,
   options: TabsOptions<Event>,
@@ -99,14 +102,14 @@ async function openShare<Event>(
   for (const [page, name] of names) pages.set(name, page);
 }
 
-/** A profile of its own in a browser, whose pages hand on what their engines tell. */
+/** A separate profile in a browser, which forwards the engine events of its pages. */
 export async function openProfile(
   browser: Browser,
   options: Pick<LaunchOptions, 'remote' | 'anyCertificate'> & { onevent: (page: Page, event: unknown) => void },
 ): Promise<BrowserContext> {
   const { remote = false, anyCertificate = false, onevent } = options;
   const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
-  // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
+  // Chromium exposes only the default route to WebRTC, unless the page may use the microphone.
   if (!remote) await context.grantPermissions(['microphone']);
   await context.exposeBinding('peergradToLauncher', ({ page }, event: unknown) => onevent(page, event));
   await context.addInitScript(REPORT_SCRIPT);
@@ -118,29 +121,34 @@ async function openTab(
   name: string,
   url: string,
   names: Map<Page, string>,
-  { ondeath, onerror, origin, holds = false }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin' | 'holds'>,
+  {
+    ondeath,
+    onerror,
+    origin,
+    waitsForCheckpoints = false,
+  }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin' | 'waitsForCheckpoints'>,
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
-  hearPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
+  watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) await page.exposeBinding('peergradOrigin', () => origin);
-  if (holds) await page.addInitScript('globalThis.peergradHolds = true;');
+  if (waitsForCheckpoints) await page.addInitScript('globalThis.peergradHolds = true;');
   await loadPage(page, url);
 }
 
-/** Hands on a page's end, and the errors that it prints. */
-export function hearPage(
+/** Forwards a page's crash and the errors that it logs. */
+export function watchPage(
   page: Page,
   { ondeath, onerror }: { ondeath: (message: string) => void; onerror: (message: string) => void },
 ): void {
-  page.on('crash', () => ondeath('the tab crashed, as one does that runs out of memory'));
+  page.on('crash', () => ondeath('the tab crashed; it may have run out of memory'));
   page.on('pageerror', (error) => onerror(messageOf(error)));
   page.on('console', (message) => {
     if (message.type() === 'error') onerror(message.text());
   });
 }
 
-/** @throws (rejects) PeergradError where the page cannot be loaded. */
+/** @throws (rejects) PeergradError if the page cannot be loaded. */
 export async function loadPage(page: Page, url: string): Promise<void> {
   let status: number | undefined;
   try {
@@ -148,7 +156,7 @@ export async function loadPage(page: Page, url: string): Promise<void> {
   } catch (error) {
     const reason = /net::(ERR_\w+)/.exec(messageOf(error))?.[1] ?? messageOf(error).split('\n', 1)[0];
     throw new PeergradError(
-      `No page came from ${new URL(url).origin} (${reason}): check the address and that it is served.`,
+      `The page at ${new URL(url).origin} could not be loaded (${reason}). Check the address, and that the server runs.`,
     );
   }
   if (status !== undefined && status >= 400) {

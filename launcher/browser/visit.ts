@@ -1,24 +1,21 @@
-/**
- * One tab's visit to a room: from its page's first word to the room's last, or to the moment that
- * the tab is lost.
- */
+/** One tab's visit to a room, from its first event to its outcome. */
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, RemovedError, RunOverError } from '../../src/util/errors.ts';
 import { RunWatch, STALL_MS } from '../watch.ts';
 
-/** The room's last word. */
+/** How a tab's visit ended. */
 export type TabOutcome =
   | { kind: 'finished'; result: RunResult }
-  /** The run was ended before that. */
+  /** The run ended before it finished. */
   | { kind: 'ended'; message: string }
-  /** The host has sent the tab out. */
+  /** The host removed the tab. */
   | { kind: 'removed'; message: string };
 
 interface VisitOptions {
   name: string;
-  /** It waits for further runs: no run's end is the last word. */
+  /** Whether the tab waits for further runs: the end of a run does not end the visit then. */
   stays: boolean;
   clock: Clock;
 }
@@ -34,25 +31,27 @@ export class Visit {
     this.#options = options;
     this.#watch = new RunWatch({
       ...{ tabs: [name], timeoutMs: Number.POSITIVE_INFINITY, stallMs: STALL_MS, clock },
-      // People start a room when they like.
+      // A person starts the room at any time.
       ...{ stallsWhileWaiting: false, mayLoseTabs: false },
     });
     this.#watch.done.catch((error: unknown) => {
       this.#admitted.reject(error);
       this.#over.reject(error);
     });
-    // One of them is nobody's concern: who is not let in has nothing to wait for.
+    // A tab that is not admitted never has an outcome: one of the two promises may stay unhandled.
     for (const { promise } of [this.#admitted, this.#over]) promise.catch(() => {});
   }
 
   /**
-   * Resolves once the room has let the tab in. @throws (rejects) PeergradError that says why not.
+   * Resolves when the room has admitted the tab.
+   *
+   * @throws (rejects) PeergradError with the reason why not.
    */
   get admitted(): Promise<void> {
     return this.#admitted.promise;
   }
 
-  /** The room's last word. @throws (rejects) PeergradError that says why the tab is lost. */
+  /** How the visit ended. @throws (rejects) PeergradError with the reason why the tab was lost. */
   get over(): Promise<TabOutcome> {
     return this.#over.promise;
   }
@@ -61,7 +60,7 @@ export class Visit {
     const { name, stays } = this.#options;
     if (event.type === 'admitted') this.#admitted.resolve();
     if (event.type === 'failed' && event.name === RemovedError.name) {
-      return this.#part({ kind: 'removed', message: event.message });
+      return this.#end({ kind: 'removed', message: event.message });
     }
     const outcome: TabOutcome | null =
       event.type === 'finished'
@@ -70,20 +69,20 @@ export class Visit {
           ? { kind: 'ended', message: event.message }
           : null;
     if (outcome === null) this.#watch.on(name, event);
-    else if (!stays) this.#part(outcome);
+    else if (!stays) this.#end(outcome);
   }
 
-  /** The page or its browser is gone. */
+  /** Ends the visit: the page or its browser is gone. */
   fail(message: string): void {
     this.#watch.fail(this.#options.name, message);
   }
 
-  /** Nothing more is expected of it. */
+  /** Stops watching the tab. */
   close(): void {
     this.#watch.abort(new PeergradError(`${this.#options.name} has left.`));
   }
 
-  #part(outcome: TabOutcome): void {
+  #end(outcome: TabOutcome): void {
     this.#over.resolve(outcome);
     this.close();
   }

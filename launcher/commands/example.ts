@@ -1,6 +1,4 @@
-/**
- * `peergrad example`: one of `examples/` in headless tabs, from nothing to its ranks' last lines.
- */
+/** `peergrad example`: runs one of `examples/` in headless tabs and prints its ranks' output. */
 import type { Browser } from 'playwright-core';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';
@@ -50,11 +48,11 @@ export async function example(name: string | undefined, options: ExampleOptions,
 }
 
 /**
- * As a person does it: the first tab opens a room, and tells its code and for how many tabs it is;
- * the others join.
+ * Runs an example as a user does: the first tab opens a room and reports its code and the world
+ * size; the others join.
  *
- * @throws (rejects) PeergradError in the words of the first tab that fails, TimeoutError naming the
- *   tabs that are not done.
+ * @throws (rejects) PeergradError with the message of the first tab that fails, TimeoutError naming
+ *   the tabs that have not finished.
  */
 export async function runInTabs(
   browser: Browser,
@@ -63,11 +61,11 @@ export async function runInTabs(
   io: Io,
 ): Promise<void> {
   const done = deferred();
-  /** What tabs that still run are called: a rank, once they are one. */
+  /** Names of the tabs that still run; `rank <n>` as soon as they have a rank. */
   const running = new Map<string, string>();
   const fail = (tab: string, message: string): void => {
     const rank = running.get(tab);
-    // What comes after a tab has finished cannot undo it.
+    // Failures after a tab has finished are ignored.
     if (rank !== undefined) done.reject(new PeergradError(`${rank}: ${message.replace(/[^.!?]$/, '$&.')}`));
   };
   const warn = (tab: string, message: string): void => io.err(`${tab}: ${message}`);

@@ -1,6 +1,6 @@
 /**
- * `peergrad run`: headless tabs on this machine, as a world or as this machine's share of one, from
- * nothing to the result.
+ * `peergrad run`: trains in headless tabs on this machine, as a whole world or as this machine's
+ * part of one.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -16,17 +16,17 @@ import { isLoopback, selfSignedCertificate, startSignaling, type IceOptions } fr
 import { awaitServer } from '../awaitServer.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
 import { DIST, ensureBuilt } from '../build.ts';
-import { iceOf, saidOfIce, type IceFlags } from '../options/iceOptions.ts';
+import { iceOf, iceFlags, type IceFlags } from '../options/iceOptions.ts';
 import type { Io } from '../io.ts';
 import {
   checkData,
   type JobOptions,
   type LengthOptions,
   resolveTraining,
-  saidOfJob,
-  saysJob,
+  jobFlags,
+  describesJob,
 } from '../options/jobOptions.ts';
-import type { Kept } from '../keeper.ts';
+import type { ModelOutputs } from '../modelWriter.ts';
 import type { BackendMode, GpuMode } from '../browser/browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from '../options/placement.ts';
 import { summarize } from '../output/report.ts';
@@ -34,19 +34,19 @@ import { trainInTabs } from '../trainInTabs.ts';
 import type { Origin } from '../browser/tabs.ts';
 
 interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
-  /** The run's name, by which its processes find the same room. */
+  /** Name of the run, by which its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;
   headed?: true;
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  /** Seconds, beside the minutes of training. */
+  /** Seconds, in addition to the minutes of training. */
   timeout: number;
   screenshot?: string;
   /**
-   * Files: the model in the end; checkpoints as it goes; a checkpoint to go on from; weights to
-   * begin with.
+   * Files: the final model; checkpoints during the run; a checkpoint to continue from; weights to
+   * start with.
    */
   out?: string;
   checkpoint?: string;
@@ -58,15 +58,15 @@ export interface RunOptions extends TrainOptions {
   json?: true;
 }
 
-/** torchrun's: processes that were given no name meet all the same. */
+/** torchrun's default: processes without a name meet, too. */
 const DEFAULT_RDZV_ID = 'none';
 
-/** Where all tabs of the world meet. */
-interface Meeting {
-  /** Of the page, without a slash at its end. */
+/** The room in which all tabs of the world meet. */
+interface Rendezvous {
+  /** URL of the page, without a slash at its end. */
   url: string;
   room: string;
-  /** Resolves once tabs can be let in. */
+  /** Resolves when tabs can join. */
   open: (timeoutMs: number) => Promise<void>;
   close: () => Promise<void>;
 }
@@ -79,38 +79,43 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 }
 
 /**
- * Trains in tabs of this machine; says on `io.err` how far it is. @throws (rejects) UsageError,
- * PeergradError.
+ * Trains in tabs of this machine and logs progress on `io.err`.
+ *
+ * @throws (rejects) UsageError, PeergradError.
  */
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
   const begun = await readOrigin(options, firstRank);
   const resolved = firstRank === 0 ? (begun?.resolved ?? (await resolveTraining(options, options))) : null;
-  if (resolved) checkKeeps(options, resolved.job);
+  if (resolved) checkOutputs(options, resolved.job);
   const ice = iceOf(options);
-  const unheard = firstRank === 0 ? [] : [...saidOfJob(options), ...saidOfIce(options)];
-  if (unheard.length > 0) io.err(`The process of rank 0 says this, and here it is passed over: ${unheard.join(', ')}.`);
+  const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...iceFlags(options)];
+  if (ignored.length > 0) io.err(`Ignored, as only the process with rank 0 uses these options: ${ignored.join(', ')}.`);
   const screenshot = options.screenshot ?? null;
   for (const name of ['screenshot', 'out', 'checkpoint'] as const) checkFolder(name, options[name]);
-  const out = outOf(options);
+  const out = modelFileOf(options);
   let origin = begun?.origin ?? null;
   const executable = await ensureBrowser(options.browser, io.err);
-  const meeting =
+  const rendezvous =
     resolved === null
-      ? meetThere(placement, options, io)
-      : await meetHere(placement, options, { ...resolved, ice }, io);
+      ? findRoom(placement, options, io)
+      : await serveRoom(placement, options, { ...resolved, ice }, io);
   const tabs = Array.from({ length: placement.tabs }, (_, i) => {
     const name = `tab-${firstRank + i + 1}`;
-    // Where ranks come and go nobody keeps one.
+    // Ranks of an elastic run are not fixed.
     const rank = elastic === null ? `&rank=${firstRank + i}` : '';
-    return { name, url: `${meeting.url}/#${meeting.room}?name=${name}&auto${rank}` };
+    return { name, url: `${rendezvous.url}/#${rendezvous.room}?name=${name}&auto${rank}` };
   });
   try {
     return await withRestarts(options, io, async (timeoutMs, restarts) => {
-      await meeting.open(timeoutMs);
+      await rendezvous.open(timeoutMs);
       let hasCheckpoint = false;
-      const kept: Kept = { checkpoint: options.checkpoint ?? null, out, onwritten: () => (hasCheckpoint = true) };
+      const outputs: ModelOutputs = {
+        checkpoint: options.checkpoint ?? null,
+        out,
+        onwritten: () => (hasCheckpoint = true),
+      };
       io.err(`${tabs.length === 1 ? '1 tab' : `${tabs.length} tabs`} of ${executable} ...`);
       const trained = await trainInTabs(
         {
@@ -118,32 +123,33 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
           backend: options.backend,
           gpu: options.gpu,
           headed: options.headed ?? false,
-          probeUrl: `${meeting.url}/healthz`,
-          anyCertificate: meeting.url.startsWith('https:'),
+          probeUrl: `${rendezvous.url}/healthz`,
+          anyCertificate: rendezvous.url.startsWith('https:'),
           tabs,
           timeoutMs,
           waitsForOthers: tabs.length < worldSize,
           mayLoseTabs: elastic !== null,
           screenshot,
-          kept,
+          outputs,
           origin,
         },
         io,
       ).catch(async (error: unknown) => {
-        // Whoever starts again need not begin again.
-        if (hasCheckpoint) origin = await readFileOf(kept.checkpoint!);
+        // A restart continues from the checkpoint.
+        if (hasCheckpoint) origin = await readFileOf(outputs.checkpoint!);
         throw error;
       });
       return { ...trained, restarts: trained.restarts + restarts };
     });
   } finally {
-    await meeting.close();
+    await rendezvous.close();
   }
 }
 
 /**
- * What the run goes on from or begins with, and for a checkpoint its job. @throws (rejects)
- * UsageError, DataError.
+ * The file that the run continues from or starts with, and the job of a checkpoint.
+ *
+ * @throws (rejects) UsageError, DataError.
  */
 async function readOrigin(
   options: TrainOptions,
@@ -152,16 +158,18 @@ async function readOrigin(
   const { resume, from, data } = options;
   if (resume === undefined && from === undefined) return null;
   if (resume !== undefined && from !== undefined) {
-    throw new UsageError('--resume goes on with a run, and --from begins one with weights: choose one of the two.');
+    throw new UsageError('--resume continues a run, and --from starts one with weights. Pass only one of them.');
   }
   if (firstRank !== 0) {
-    throw new UsageError('The process of rank 0 has the file that a run begins with: give --resume or --from there.');
+    throw new UsageError(
+      'Only the process with rank 0 reads the file that a run starts with. Pass --resume or --from there.',
+    );
   }
   const origin = await readFileOf(resume ?? from!);
   if (resume === undefined) return { origin, resolved: null };
-  if (saysJob(options)) {
+  if (describesJob(options)) {
     throw new UsageError(
-      'The checkpoint says what is trained: leave the job file and options of the job out, or begin anew by --from.',
+      'The checkpoint defines the job. Remove the job file and the job options, or start a new run with --from.',
     );
   }
   const { meta } = await decodeCheckpoint(resume, new Blob([origin.bytes]));
@@ -169,61 +177,61 @@ async function readOrigin(
   return { origin, resolved: { job: meta.job, served } };
 }
 
-/** @throws (rejects) UsageError where it cannot be read. */
+/** @throws (rejects) UsageError if it cannot be read. */
 async function readFileOf(file: string): Promise<Origin> {
   try {
     return { name: path.basename(file), bytes: new Uint8Array(await readFile(file)) };
   } catch (error) {
-    throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
+    throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
   }
 }
 
-/** @throws UsageError where there is no folder for a file that an option names. */
+/** @throws UsageError if the folder of an option's file does not exist. */
 function checkFolder(option: string, file: string | undefined): void {
   if (file === undefined || existsSync(path.dirname(path.resolve(file)))) return;
-  throw new UsageError(`There is no folder for ${file}: make it, or choose another path for --${option}.`);
+  throw new UsageError(`The folder of ${file} does not exist. Create it, or pass another path with --${option}.`);
 }
 
 /**
- * @throws UsageError where the run cannot be gone on with, or begun with a file, or leaves nothing
- *   to keep.
+ * @throws UsageError if the job supports no checkpoints or initial weights, or leaves no model to
+ *   save.
  */
-function checkKeeps({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
+function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
-      'A range test looks for a learning rate and leaves the model as it was: leave --out and --checkpoint out, or choose another --schedule.',
+      'A range test searches a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
     );
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
-    `By the strategy ${job.strategy} ranks have state of their own, which no file holds: choose ddp for --checkpoint and --from.`,
+    `With the strategy ${job.strategy} each rank has its own state, which no file contains. Choose ddp for --checkpoint and --from.`,
   );
 }
 
-/** @throws UsageError where the file's name says no format. */
-function outOf({ out }: TrainOptions): Kept['out'] {
+/** @throws UsageError if the file's extension is not a known format. */
+function modelFileOf({ out }: TrainOptions): ModelOutputs['out'] {
   if (out === undefined) return null;
   const format = weightsFormatOf(out);
   if (format !== null) return { path: out, format };
   const endings = WEIGHTS_FORMATS.map((one) => FILE_ENDINGS[one]).join(', ');
-  throw new UsageError(`The format of ${out} is not known by its name: choose one that ends in ${endings}.`);
+  throw new UsageError(`The format of ${out} is not known. Choose a file name that ends in ${endings}.`);
 }
 
 /**
- * The process with rank 0 serves: to other machines over https, for their pages must be secure to
- * have WebGPU.
+ * Starts the server, in the process with rank 0. For other machines it uses https: WebGPU needs a
+ * secure context.
  */
-async function meetHere(
+async function serveRoom(
   { worldSize, elastic, tabs, master }: Placement,
   { rdzvId }: TrainOptions,
   { job, served, ice }: { job: JobSpec; served: string | null; ice: IceOptions },
   io: Io,
-): Promise<Meeting> {
+): Promise<Rendezvous> {
   await ensureBuilt(io);
   const { host, port } = master;
   const others = Math.max(0, worldSize - tabs);
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
-  // The others' address for this machine need not be one that it knows itself by.
+  // Other machines may know this machine by an address that it does not have itself.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
   const server = await startSignaling({
     ...{ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: served, ice },
@@ -231,10 +239,10 @@ async function meetHere(
   const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
   const room = server.createRoom({ job, startAt: worldSize, nodes: elastic, ...code });
-  io.err(`${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
-  if (others > 0) io.err(`Waiting for ${others} of them at ${urlOf(host, server.port)}.`);
+  io.err(`Training ${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
+  if (others > 0) io.err(`Waiting for ${others} ranks of other processes at ${urlOf(host, server.port)}.`);
   return {
-    // The last is the one that this machine reaches itself by.
+    // The last URL is the one by which this machine reaches itself.
     url: server.urls.at(-1)!,
     room,
     open: () => Promise.resolve(),
@@ -242,7 +250,7 @@ async function meetHere(
   };
 }
 
-function meetThere({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: TrainOptions, io: Io): Meeting {
+function findRoom({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: TrainOptions, io: Io): Rendezvous {
   const url = urlOf(master.host, master.port);
   return {
     url,
@@ -260,9 +268,9 @@ function urlOf(host: string, port: number): string {
 }
 
 /**
- * Makes `attempt` until it succeeds, has failed `maxRestarts` times more than once, or time is up.
- * A wrong call and Ctrl-C are no failures. It gets the milliseconds that are left, and how often it
- * was made before.
+ * Repeats `attempt` until it succeeds, has failed more than `maxRestarts` times, or time is up.
+ * Usage errors and Ctrl-C are not retried. `attempt` receives the remaining milliseconds and the
+ * number of previous attempts.
  */
 async function withRestarts<Result>(
   { maxRestarts, timeout, minutes = 0 }: TrainOptions,
@@ -272,12 +280,12 @@ async function withRestarts<Result>(
   const endsAt = systemClock.now() + (timeout + minutes * 60) * 1000;
   for (let restarts = 0; ; restarts++) {
     try {
-      // Whole seconds: people read them.
+      // Rounded up to whole seconds, as messages show them.
       return await attempt(Math.ceil((endsAt - systemClock.now()) / 1000) * 1000, restarts);
     } catch (error) {
       const isFinal = error instanceof UsageError || io.signal.aborted || systemClock.now() >= endsAt;
       if (isFinal || restarts === maxRestarts) throw error;
-      io.err(`${messageOf(error)} Starting all of it again, restart ${restarts + 1} of ${maxRestarts}.`);
+      io.err(`${messageOf(error)} Restarting the run, restart ${restarts + 1} of ${maxRestarts}.`);
     }
   }
 }

@@ -1,4 +1,4 @@
-/** `peergrad serve`: the page and the signaling server, until Ctrl-C. */
+/** `peergrad serve`: runs the page and the signaling server until Ctrl-C. */
 import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import {
@@ -14,7 +14,7 @@ import { DIST, ensureBuilt } from '../build.ts';
 import type { Environment } from '../options/placement.ts';
 import { iceOf, type IceFlags } from '../options/iceOptions.ts';
 import { interrupted, type Io } from '../io.ts';
-import { checkData, type JobOptions, type LengthOptions, resolveJob, saysJob } from '../options/jobOptions.ts';
+import { checkData, type JobOptions, type LengthOptions, resolveJob, describesJob } from '../options/jobOptions.ts';
 
 export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
   port: number;
@@ -33,18 +33,18 @@ export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
 export async function serve(options: ServeOptions, io: Io, env: Environment): Promise<void> {
   const ice = iceOf(options);
   const startAt = options.startAt ?? null;
-  const room = startAt !== null || saysJob(options) ? await resolveJob(options, options) : null;
-  // A room for the page is open to who comes and goes; programs of one's own count on a world that
-  // stays.
+  const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
+  // A room for the page is elastic; programs with their own code count on a fixed world.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
-  const nodes = range ?? (saysJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
+  const nodes =
+    range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
   const served = room === null ? await servedData(options.data) : room.served;
   const tls = await chooseCertificate(options);
   const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
 
   const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
-  // Listening first: a port in use need not wait for the build to be told.
+  // Listen first: an error for a port in use need not wait for the build.
   const server = await startSignaling({
     ...{ host, port, tls, dist: DIST, data: served, ice },
     ...{ origins, trustProxy, metricsToken, logLevel, secret, redisUrl: env['REDIS_URL'] || null },
@@ -55,9 +55,9 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
     for (const url of server.urls) io.out(`${url}/${hash}`);
     if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
     else if (!isLoopback(host)) {
-      io.err('Other machines will find no GPU: browsers allow WebGPU over https only. Add --https.');
+      io.err('Tabs on other machines will not find a GPU: browsers allow WebGPU over https only. Add --https.');
     }
-    io.err('Serving. Ctrl-C stops.');
+    io.err('Serving. Press Ctrl-C to stop.');
     await interrupted(io);
   } finally {
     await server.close();

@@ -1,7 +1,4 @@
-/**
- * The options that say how tabs in different networks reach each other, shared by `serve` and
- * `run`.
- */
+/** Options for connections between tabs in different networks, shared by `serve` and `run`. */
 import { type Command, Option } from 'commander';
 import { checkIceOptions, type IceOptions } from '../../signaling/index.ts';
 
@@ -12,18 +9,20 @@ export interface IceFlags {
   relayOnly?: true;
 }
 
-/** For options that may be repeated. */
+/** Collects the values of a repeatable option. */
 export const collect = (value: string, before: string[]): string[] => [...before, value];
 
 export function addIceOptions(command: Command): Command {
   return command
-    .option('--stun <url>', 'a STUN server for the tabs, e.g. stun:host:3478 (may be repeated)', collect, [])
-    .option('--turn <url>', 'a TURN server for the tabs, e.g. turn:host:3478 (may be repeated)', collect, [])
-    .addOption(new Option('--turn-secret <secret>', "the TURN server's static-auth-secret").env('PEERGRAD_TURN_SECRET'))
-    .option('--relay-only', 'tabs connect through the TURN server only, also where they could reach each other');
+    .option('--stun <url>', 'STUN server of the tabs, e.g. stun:host:3478 (may be repeated)', collect, [])
+    .option('--turn <url>', 'TURN server of the tabs, e.g. turn:host:3478 (may be repeated)', collect, [])
+    .addOption(
+      new Option('--turn-secret <secret>', 'static-auth-secret of the TURN server').env('PEERGRAD_TURN_SECRET'),
+    )
+    .option('--relay-only', 'connect tabs through the TURN server only, even if they can reach each other');
 }
 
-/** @throws UsageError where they contradict each other, or an address is none. */
+/** @throws UsageError if options contradict each other or an address is invalid. */
 export function iceOf({ stun = [], turn = [], turnSecret, relayOnly }: IceFlags): IceOptions {
   const ice = { stun, turn, turnSecret: turnSecret ?? null, relayOnly: relayOnly ?? false };
   checkIceOptions(ice);
@@ -31,10 +30,10 @@ export function iceOf({ stun = [], turn = [], turnSecret, relayOnly }: IceFlags)
 }
 
 /**
- * What was said, as it stands in the command line. The secret may be the environment's, for all
- * commands.
+ * Flags of these options that are set. The secret is left out: it may come from the environment of
+ * all commands.
  */
-export function saidOfIce({ stun = [], turn = [], relayOnly }: IceFlags): string[] {
+export function iceFlags({ stun = [], turn = [], relayOnly }: IceFlags): string[] {
   return [
     ...(stun.length > 0 ? ['--stun'] : []),
     ...(turn.length > 0 ? ['--turn'] : []),

@@ -1,4 +1,4 @@
-/** The options that say what to train, shared by `serve` and `run`. */
+/** Options of the job, shared by `serve` and `run`. */
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
@@ -10,7 +10,7 @@ import { readJobFile } from '../../src/spec/jobFile.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import { DATA_PATH, IDX_FILE, listDataFiles } from '../../signaling/index.ts';
 
-/** A field that an option sets. */
+/** A job field that an option sets. */
 interface OptionField {
   /** The field's name. */
   field: string;
@@ -21,15 +21,15 @@ interface OptionField {
 }
 
 const JOB_OPTIONS = optionsOf(FIELDS).filter(({ field }) => field !== 'maxMinutes');
-/** Options of the fields of `gpt`. */
+/** Options for the fields of `gpt`. */
 const GPT_OPTIONS = optionsOf(GPT_FIELDS);
-/** Names of all options that describe the job itself. */
+/** Names of all options that define the job itself. */
 const JOB_OPTION_NAMES = [
   ...[...JOB_OPTIONS, ...GPT_OPTIONS].map(({ name }) => name),
   'preset',
 ] as (keyof JobOptions)[];
 
-/** What jobs cannot do without. */
+/** Data that jobs require. */
 const NEEDED: Readonly<Record<string, string>> = {
   mnist: 'a folder of IDX files',
   images: 'a zip or npz file, or a folder of pictures in a folder for each class',
@@ -59,19 +59,19 @@ type OptionsOf<Fields extends Record<string, Field>> = {
 };
 
 export interface JobOptions extends Omit<OptionsOf<typeof FIELDS>, 'minutes'>, OptionsOf<typeof GPT_FIELDS> {
-  /** A job file; other options win over what it says. */
+  /** A job file; other options override its fields. */
   file?: string;
   preset?: PresetName;
   /** A folder or file on this machine, or a URL that every tab can read. */
   data?: string;
 }
 
-/** How long a run may train, where that can be said. */
+/** Length of a run, for commands that end with it. */
 export interface LengthOptions {
   minutes?: number;
 }
 
-/** Reads a whole number from `min` to `max`. */
+/** Parses a whole number from `min` to `max`. */
 export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
   return (text: string): number => {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -81,7 +81,7 @@ export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
   };
 }
 
-/** Reads torchrun's `--nnodes`: a number, or a range `MIN:MAX`. */
+/** Parses torchrun's `--nnodes`: a number, or a range `MIN:MAX`. */
 export function nodes(text: string): number | Nodes {
   const one = wholeNumber(1, MAX_WORLD_SIZE);
   if (!text.includes(':')) return one(text);
@@ -103,7 +103,7 @@ function optionsOf(fields: Record<string, Field>): OptionField[] {
   );
 }
 
-/** The option for a field. Bounds are the protocol's: {@link parseJob} checks them. */
+/** The option for a field. {@link parseJob} checks bounds. */
 function optionFor({ name, schema, option }: OptionField): Option {
   const made = new Option(`${flagOf(name)} <${option.value}>`, option.help);
   const { choices } = option;
@@ -128,33 +128,33 @@ function optionFor({ name, schema, option }: OptionField): Option {
 export function addJobOptions(command: Command): Command {
   for (const one of JOB_OPTIONS) {
     command.addOption(optionFor(one));
-    // A language model's options follow the models of the other jobs.
+    // Options of language models follow those of other models.
     if (one.field === 'hidden') addGptOptions(command);
   }
   return command.option(
     '--data <path|url>',
-    'IDX files (mnist), a CSV file (table), a zip or npz file or a folder of pictures by class (images), a text or a folder of texts (gpt)',
+    'data: IDX files (mnist), a CSV file (table), a zip or npz file or a folder of pictures by class (images), a text or a folder of texts (gpt)',
   );
 }
 
 function addGptOptions(command: Command): void {
-  command.addOption(new Option('--preset <name>', 'size of the job gpt (default: tiny)').choices(PRESET_NAMES));
+  command.addOption(new Option('--preset <name>', 'model size of the job gpt (default: tiny)').choices(PRESET_NAMES));
   for (const one of GPT_OPTIONS) command.addOption(optionFor(one));
 }
 
-/** For commands that end with the run. */
+/** Adds `--minutes`, for commands that end with the run. */
 export function addLengthOptions(command: Command): Command {
   const { schema, option } = FIELDS.maxMinutes;
   return command.addOption(optionFor({ field: 'maxMinutes', name: option.name, schema, option }));
 }
 
-/** Whether anything was said about the job itself. (A data folder alone is only served.) */
-export function saysJob(options: JobOptions & LengthOptions): boolean {
+/** Whether any option defines the job itself. (A data folder alone is only served.) */
+export function describesJob(options: JobOptions & LengthOptions): boolean {
   const { minutes, file } = options;
   return minutes !== undefined || file !== undefined || JOB_OPTION_NAMES.some((name) => options[name] !== undefined);
 }
 
-/** The command line that says the same: for another process of ours. */
+/** Arguments that define the same job for another process. */
 export function jobArguments(options: JobOptions): string[] {
   return [...JOB_OPTION_NAMES, 'data' as const].flatMap((name) => {
     const value = options[name];
@@ -162,11 +162,8 @@ export function jobArguments(options: JobOptions): string[] {
   });
 }
 
-/**
- * What was said about the job and its data, as it stands in the command line: for a process that
- * nobody asks for it.
- */
-export function saidOfJob(options: JobOptions & LengthOptions): string[] {
+/** Flags of the job and its data that are set, to report which ones a process ignores. */
+export function jobFlags(options: JobOptions & LengthOptions): string[] {
   const { file } = options;
   const named = [...JOB_OPTION_NAMES, 'data' as const, 'minutes' as const].filter(
     (name) => options[name] !== undefined,
@@ -179,41 +176,43 @@ function flagOf(name: string): string {
 }
 
 /**
- * The job that the options and their file describe, and the folder or file to serve for it, if any.
+ * The job that the options and their file define, and the folder or file to serve for it, if any.
  *
- * @throws UsageError where they cannot work; DataError where the file is no job's.
+ * @throws UsageError if they are invalid or contradict each other; DataError if the file is not a
+ *   job file.
  */
 export async function resolveJob(
   options: JobOptions,
   { minutes }: LengthOptions = {},
 ): Promise<{ job: JobSpec; served: string | null }> {
   const { data, file } = options;
-  const said = file === undefined ? {} : await readSaid(file);
+  const said = file === undefined ? {} : await readJobFields(file);
   const name = options.job ?? (said['job'] as string | undefined);
   const isUrl = data !== undefined && /^https?:\/\//.test(data);
   const served = data === undefined || isUrl ? null : await checkData(data, name);
   const needed = name === undefined ? undefined : NEEDED[name];
   if (needed !== undefined && data === undefined && said['data'] === undefined) {
-    throw new UsageError(`The job ${name} needs its data: pass --data with ${needed}, or a URL of it.`);
+    throw new UsageError(`The job ${name} needs data. Pass --data with ${needed}, or its URL.`);
   }
-  const fields = { ...saidIn(options, JOB_OPTIONS), maxMinutes: minutes, data: await dataOf(name, data, isUrl) };
+  const fields = { ...fieldsFrom(options, JOB_OPTIONS), maxMinutes: minutes, data: await dataOf(name, data, isUrl) };
   const asked = { ...said, ...gptFields(name, options, said, minutes), ...definedOf(fields) };
   return { job: parseJob(asked), served };
 }
 
 /**
- * What a job file says. @throws (rejects) UsageError where it cannot be read, DataError where it is
- * none.
+ * Fields of a job file.
+ *
+ * @throws (rejects) UsageError if it cannot be read, DataError if it is not a job file.
  */
-async function readSaid(file: string): Promise<Record<string, unknown>> {
+async function readJobFields(file: string): Promise<Record<string, unknown>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
   });
   return readJobFile(path.basename(file), text).said;
 }
 
-/** The fields that options set, by name. */
-function saidIn(options: JobOptions, fields: readonly OptionField[]): Record<string, unknown> {
+/** Fields that options set, by name. */
+function fieldsFrom(options: JobOptions, fields: readonly OptionField[]): Record<string, unknown> {
   const values = fields.map(({ field, name, schema }) => {
     const value: unknown = options[name as keyof JobOptions];
     return [field, notationOf(schema) === 'switch' && value !== undefined ? value === 'on' : value];
@@ -226,8 +225,9 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
 }
 
 /**
- * What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError
- * where it is said of these.
+ * Fields that define the size of a language model; empty for other jobs.
+ *
+ * @throws UsageError if an option for them is set for another job.
  */
 function gptFields(
   job: string | undefined,
@@ -236,10 +236,11 @@ function gptFields(
   minutes?: number,
 ): Record<string, unknown> {
   const { preset, schedule } = options;
-  const said = saidIn(options, GPT_OPTIONS);
+  const said = fieldsFrom(options, GPT_OPTIONS);
   if (job !== 'gpt') {
     const [name] = Object.keys(definedOf({ preset, ...said }));
-    if (name !== undefined) throw new UsageError(`--${name} is for the job gpt: pass --job gpt, or leave it out.`);
+    if (name !== undefined)
+      throw new UsageError(`--${name} is only for the job gpt. Pass --job gpt, or remove the option.`);
     return {};
   }
   const { model, ...plan } = preset === undefined ? { model: {} } : PRESETS[preset];
@@ -247,12 +248,13 @@ function gptFields(
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...{ ...plan, gpt: { ...before, ...model, ...said } },
-    // Time is the bound then, unless the steps say how rates rise.
+    // Time is then the bound, unless the job file sets steps; range tests need steps for their
+    // rates.
     ...(minutes !== undefined && file['maxSteps'] === undefined && !isTest && { maxSteps: null }),
   };
 }
 
-/** The job's data; `undefined` for jobs that have their own. */
+/** The job's `data` field; `undefined` for jobs with built-in data. */
 async function dataOf(job: string | undefined, data: string | undefined, isUrl: boolean): Promise<unknown> {
   if (data === undefined) return undefined;
   if (job === 'mnist') return { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH };
@@ -262,18 +264,18 @@ async function dataOf(job: string | undefined, data: string | undefined, isUrl: 
   return { kind: 'url', url: isFile ? DATA_PATH + encodeURIComponent(path.basename(data)) : DATA_PATH };
 }
 
-/** {@link resolveJob}, of a job that trains, in tabs without people. */
+/** {@link resolveJob} for jobs that headless tabs can train. */
 export async function resolveTraining(options: JobOptions, length: LengthOptions = {}): ReturnType<typeof resolveJob> {
   const resolved = await resolveJob(options, length);
   const { job, data } = resolved.job;
   if (job === 'lesson') {
     throw new UsageError(
-      'A lesson is for people and trains nothing: open one with `serve --job lesson`, or on the page.',
+      'A lesson is for people and does not train. Open one with `serve --job lesson`, or on the page.',
     );
   }
   if (data.kind !== 'files' && data.kind !== 'shared') return resolved;
   throw new UsageError(
-    `The job's files are chosen by people, and there are none here: pass --data with ${NEEDED[job] ?? 'a text'}, or a URL of it.`,
+    `On the page a user chooses the files of this job. Here, pass --data with ${NEEDED[job] ?? 'a text'}, or its URL.`,
   );
 }
 
@@ -281,10 +283,7 @@ function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }
 
-/**
- * @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job
- *   does.
- */
+/** @throws UsageError unless `data` fits `job`, or, without a job, fits any job. */
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
   if (job === 'images' || job === 'table') {
@@ -294,7 +293,7 @@ export async function checkData(data: string, job?: string): Promise<string> {
   return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
 }
 
-/** Files of one's own. @throws UsageError where there are none. */
+/** @throws UsageError if there are no files of this kind. */
 async function checkFiles(data: string, what: string, expected: string): Promise<string> {
   const names = await listDataFiles(data).catch(() => {
     throw new UsageError(`The data ${data} cannot be read: expected ${expected}.`);

@@ -1,7 +1,6 @@
 /**
- * Which ranks this process is, and where it meets the others: from torchrun's options and the
- * environment that torch.distributed's `env://` reads
- * (https://docs.pytorch.org/docs/stable/elastic/run.html,
+ * Ranks of this process and the address of rank 0, from torchrun's options and from the environment
+ * that torch.distributed's `env://` reads (https://docs.pytorch.org/docs/stable/elastic/run.html,
  * https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
  */
 import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
@@ -12,7 +11,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface PlacementOptions {
   tabs?: number;
   nprocPerNode?: number;
-  /** Machines; a range: ranks may come and go. */
+  /** Number of machines; a range: ranks may come and go. */
   nnodes?: number | Nodes;
   nodeRank?: number;
   masterAddr?: string;
@@ -20,28 +19,24 @@ export interface PlacementOptions {
 }
 
 export interface Placement {
-  /**
-   * Ranks of all processes together; where they may come and go, those that the run starts with.
-   */
+  /** Number of ranks of all processes; in an elastic run, of those that it starts with. */
   worldSize: number;
-  /** Fewest and most ranks of the run; `null`: it needs all of them, as they are numbered. */
+  /** Fewest and most ranks of an elastic run; `null`: the world is fixed. */
   elastic: Nodes | null;
-  /** This process's tabs are the ranks from here on. The process with rank 0 serves. */
+  /** First rank of this process's tabs. The process with rank 0 runs the server. */
   firstRank: number;
   tabs: number;
-  /** Where rank 0's process is; port 0: any, as nobody else has to know it. */
+  /** Address of rank 0's process; port 0: any port, as no other process needs it. */
   master: { host: string; port: number };
 }
 
-/** torch.distributed.run's. */
+/** The default of torch.distributed.run. */
 const DEFAULT_MASTER_PORT = 29500;
-/** Where nothing is said: enough for a ring that one can see going round. */
+/** Default number of tabs: enough to see the ring move. */
 const DEFAULT_TABS = 4;
 const LOOPBACK = '127.0.0.1';
 
-/**
- * @throws UsageError where options and environment contradict each other, or name what cannot be.
- */
+/** @throws UsageError if options and environment contradict each other or are out of range. */
 export function placementOf(options: PlacementOptions, env: Environment): Placement {
   const nodes = options.nnodes === undefined && isSet(env['RANK']) ? oneRank(options, env) : nodesOf(options, env);
   const { worldSize, nodeRank, tabs, elastic } = nodes;
@@ -62,7 +57,7 @@ export function placementOf(options: PlacementOptions, env: Environment): Placem
   };
 }
 
-/** The rank that `join`'s tabs ask for: RANK, which is one tab's. @throws UsageError */
+/** Rank that the tab of `join` requests: RANK, for a single tab. @throws UsageError */
 export function rankOfJoin(tabs: number, env: Environment): number | null {
   const rank = wholeEnv(env, 'RANK', 0, MAX_WORLD_SIZE - 1);
   if (rank !== undefined && tabs !== 1) throw new UsageError(oneTabOnly(rank, tabs));
@@ -75,11 +70,11 @@ interface Machines {
   nodeRank: number;
   /** Per node. */
   tabs: number;
-  /** Whether nobody can guess where rank 0 is. */
+  /** Whether the address of rank 0 must be given. */
   needsMaster: boolean;
 }
 
-/** As torchrun starts them: `nnodes` machines with as many tabs each. */
+/** torchrun's layout: `nnodes` machines with as many tabs each. */
 function nodesOf(options: PlacementOptions, env: Environment): Machines {
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nnodes = typeof options.nnodes === 'object' ? options.nnodes.min : (options.nnodes ?? 1);
@@ -111,7 +106,7 @@ function nodesOf(options: PlacementOptions, env: Environment): Machines {
   return { worldSize, elastic, nodeRank, tabs, needsMaster: most > 1 };
 }
 
-/** As `env://` has it: a process for every rank, started by hand. */
+/** The layout of `env://`: one process per rank, started by hand. */
 function oneRank(options: PlacementOptions, env: Environment): Machines {
   const rank = wholeEnv(env, 'RANK', 0)!;
   const worldSize = wholeEnv(env, 'WORLD_SIZE', 1);
@@ -122,7 +117,7 @@ function oneRank(options: PlacementOptions, env: Environment): Machines {
   if (rank >= worldSize) throw new UsageError(noRank(rank, worldSize));
   const tabs = tabsOf(options) ?? 1;
   if (tabs !== 1) throw new UsageError(oneTabOnly(rank, tabs));
-  // Processes of one machine have their ranks in the same order.
+  // Processes of one machine have ranks in the order of their local ranks.
   if (localRank !== undefined && localRank > rank) {
     throw new UsageError(`LOCAL_RANK is ${localRank}, but RANK is ${rank}: a local rank is never above the rank.`);
   }
@@ -147,7 +142,9 @@ function oneTabOnly(rank: number, tabs: number): string {
   return `RANK ${rank} in the environment is one tab's, but ${tabs} tabs are asked for: unset RANK, or open 1 tab.`;
 }
 
-/** What was passed, else what the environment says; the two may not differ. */
+/**
+ * The value of the option, else of the environment variable; if both are set they must be equal.
+ */
 function agreed<Value extends string | number>(
   flag: string,
   passed: Value | undefined,

@@ -1,7 +1,4 @@
-/**
- * What a command line of ours is, whichever commands it has: how it speaks, and which exit code
- * answers.
- */
+/** What all command lines of this project share: output and exit codes. */
 import { Command, CommanderError } from 'commander';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import type { Io } from '../io.ts';
@@ -19,14 +16,14 @@ export function createProgram(name: string, description: string, io: Io): Comman
     .configureOutput({
       writeOut: (text) => io.out(text.trimEnd()),
       writeErr: (text) => io.err(text.trimEnd()),
-      // runProgram says it, once.
+      // runProgram logs it, once.
       outputError: () => {},
     });
 }
 
 /**
- * Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code
- * is not 0.
+ * Runs one command line (without `node` and the script). Never throws; logs on `io.err` why an exit
+ * code is not 0.
  */
 export async function runProgram(program: Command, argv: readonly string[], io: Io): Promise<number> {
   const name = program.name();
@@ -39,7 +36,7 @@ export async function runProgram(program: Command, argv: readonly string[], io: 
       return EXIT_INTERRUPTED;
     }
     if (error instanceof CommanderError) {
-      // Help and version were asked for and have been printed.
+      // Help and version have been printed.
       if (error.exitCode === 0) return EXIT_OK;
       // Without a command, commander has printed the help.
       if (error.code !== 'commander.help') {

@@ -1,18 +1,15 @@
-/**
- * stderr as JSON lines, for programs that collect logs: an event a line, with the fields that the
- * server's log has.
- */
+/** stderr as JSON lines, one event per line, with the fields of the server's log. */
 import { pino } from 'pino';
 import type { Io } from '../io.ts';
 
-/** What a command says, as JSON lines: what people would read is the event `note`. */
-export function inJsonLines(io: Io): Io {
+/** An `Io` that logs JSON lines; plain messages become the event `note`. */
+export function toJsonLines(io: Io): Io {
   const log = pino({ base: null }, { write: (line: string) => io.err(line.trimEnd()) });
   return {
     ...io,
     err: (line) => log.info({ event: 'note' }, line),
-    // No bar between the lines.
+    // No progress bar between the lines.
     terminal: null,
-    tell: (event, fields, message) => log.info({ event, ...fields }, message),
+    logEvent: (event, fields, message) => log.info({ event, ...fields }, message),
   };
 }

@@ -1,38 +1,36 @@
-/**
- * What tabs live through, told as they go on: to people as progress, to programs an event a line.
- */
+/** Logs events of tabs: progress for people, or one JSON line per event for programs. */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
-import type { Io, Tell } from '../io.ts';
+import type { Io, LogEvent } from '../io.ts';
 import { Progress } from './progress.ts';
 import { describeCodec } from './report.ts';
 
 export interface Log {
   on: (tab: string, event: EngineEvent) => void;
-  /** Something that befell a tab. */
-  tell: Tell;
+  /** Logs an event of a tab. */
+  event: LogEvent;
   note: (line: string) => void;
-  /** A run is over, or the tabs are. */
+  /** Stops the progress bar: a run has ended, or all tabs have. */
   stop: () => void;
 }
 
-/** Milliseconds between two steps that are told of one tab. */
+/** Milliseconds between two logged steps of a tab. */
 const STEP_EVERY_MS = 5_000;
-/** Distinct page errors told; a broken page repeats itself. */
+/** Most distinct page errors that are logged; a broken page repeats itself. */
 const MAX_ERRORS = 20;
 
-/** @param lead the tab whose progress people see: all ranks are in the same step. */
+/** @param lead the tab whose progress people see: all ranks are at the same step. */
 export function createLog(io: Io, lead: string, clock: Clock): Log {
-  return io.tell === undefined ? new ProgressLog(io, lead, clock) : new EventLog(io.tell, clock);
+  return io.logEvent === undefined ? new ProgressLog(io, lead, clock) : new EventLog(io.logEvent, clock);
 }
 
-/** Told of each page's errors; says each once. */
+/** Returns a handler that logs each distinct page error once. */
 export function errorsOf(log: Log): (tab: string, message: string) => void {
-  const told = new Set<string>();
+  const seen = new Set<string>();
   return (tab, message) => {
-    if (told.has(message) || told.size >= MAX_ERRORS) return;
-    told.add(message);
-    log.tell('page-error', { tab }, `${tab}: ${message}`);
+    if (seen.has(message) || seen.size >= MAX_ERRORS) return;
+    seen.add(message);
+    log.event('page-error', { tab }, `${tab}: ${message}`);
   };
 }
 
@@ -49,7 +47,7 @@ class ProgressLog implements Log {
     if (tab === this.#lead) this.#progress.on(event);
   }
 
-  tell(_event: string, _fields: object, line: string): void {
+  event(_event: string, _fields: object, line: string): void {
     this.#progress.note(line);
   }
 
@@ -63,40 +61,40 @@ class ProgressLog implements Log {
 }
 
 class EventLog implements Log {
-  readonly tell: Tell;
+  readonly event: LogEvent;
   readonly #clock: Clock;
-  /** When a step was told last, by tab. */
+  /** Time of the last logged step, by tab. */
   readonly #steppedAt = new Map<string, number>();
 
-  constructor(tell: Tell, clock: Clock) {
-    this.tell = tell;
+  constructor(logEvent: LogEvent, clock: Clock) {
+    this.event = logEvent;
     this.#clock = clock;
   }
 
   on(tab: string, event: EngineEvent): void {
     if (event.type === 'device') {
-      this.tell('device', { tab, ...event.device }, `${tab} computes with ${event.device.backend}.`);
+      this.event('device', { tab, ...event.device }, `${tab} computes with ${event.device.backend}.`);
     } else if (event.type === 'generation') {
       const { run, generation, rank, worldSize } = event;
-      this.tell('generation', { tab, run, generation, rank, worldSize }, `${tab} is rank ${rank} of ${worldSize}.`);
+      this.event('generation', { tab, run, generation, rank, worldSize }, `${tab} is rank ${rank} of ${worldSize}.`);
     } else if (event.type === 'step') {
       this.#step(tab, event);
     } else if (event.type === 'evaluation') {
       const { step, loss, accuracy, metrics } = event;
-      this.tell(
+      this.event(
         'evaluation',
         { tab, step, loss, accuracy, ...(metrics && { metrics }) },
-        `${tab} has tested what it learned.`,
+        `${tab} has evaluated the model.`,
       );
     } else if (event.type === 'codec') {
       const { step, choice } = event;
-      this.tell('codec', { tab, step, choice }, describeCodec(choice));
+      this.event('codec', { tab, step, choice }, describeCodec(choice));
     } else if (event.type === 'finished') {
-      // Of every step: that is no log's.
+      // Losses of all steps are too long for a log.
       const { losses: _, ...result } = event.result;
-      this.tell('finished', { tab, result }, `${tab} has finished after ${result.steps} steps.`);
+      this.event('finished', { tab, result }, `${tab} has finished after ${result.steps} steps.`);
     } else if (event.type === 'failed') {
-      this.tell('failed', { tab, name: event.name, fatal: event.fatal }, `${tab}: ${event.message}`);
+      this.event('failed', { tab, name: event.name, fatal: event.fatal }, `${tab}: ${event.message}`);
     }
   }
 
@@ -105,11 +103,11 @@ class EventLog implements Log {
     if (now - (this.#steppedAt.get(tab) ?? Number.NEGATIVE_INFINITY) < STEP_EVERY_MS) return;
     this.#steppedAt.set(tab, now);
     // Steps count from 0.
-    this.tell('step', { tab, step, epoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
+    this.event('step', { tab, step, epoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
   }
 
   note(line: string): void {
-    this.tell('note', {}, line);
+    this.event('note', {}, line);
   }
 
   stop(): void {}

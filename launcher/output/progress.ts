@@ -1,12 +1,12 @@
-/** How far the run is, on stderr: a bar where a person looks on, else a line now and then. */
+/** Progress of the run on stderr: a bar on a terminal, else a line every few seconds. */
 import { SingleBar } from 'cli-progress';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
-import { describeCodec, sayMetrics } from './report.ts';
+import { describeCodec, formatMetrics } from './report.ts';
 
 const MINUTE_MS = 60_000;
-/** Milliseconds between lines in a log. */
+/** Milliseconds between two lines in a log. */
 const LINE_EVERY_MS = 5_000;
 
 export class Progress {
@@ -14,9 +14,9 @@ export class Progress {
   readonly #clock: Clock;
   #bar: SingleBar | null = null;
   #totalSteps = 0;
-  /** Of runs that end with the time. */
+  /** Length of runs that are limited by time; `null` for others. */
   #totalMs: number | null = null;
-  #saidAt = Number.NEGATIVE_INFINITY;
+  #loggedAt = Number.NEGATIVE_INFINITY;
   #measured = '';
 
   constructor(io: Io, clock: Clock) {
@@ -24,7 +24,7 @@ export class Progress {
     this.#clock = clock;
   }
 
-  /** One tab's events: all ranks are in the same step. */
+  /** Handles one tab's events: all ranks are at the same step. */
   on(event: EngineEvent): void {
     if (event.type === 'device') {
       const { backend, adapter } = event.device;
@@ -35,13 +35,13 @@ export class Progress {
       const { maxMinutes } = event.job;
       this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;
     } else if (event.type === 'sample') {
-      this.note(`It writes after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
+      this.note(`Generated text after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
     } else if (event.type === 'codec') {
       this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {
-      this.#measured = sayMetrics(event)
+      this.#measured = formatMetrics(event)
         .map((one) => ` | ${one}`)
         .join('');
     } else if (event.type === 'step') {
@@ -50,7 +50,7 @@ export class Progress {
     }
   }
 
-  /** A line of its own, above the bar. */
+  /** Logs a line above the bar. */
   note(line: string): void {
     if (this.#bar !== null) {
       this.#io.terminal?.clearLine(0);
@@ -74,8 +74,8 @@ export class Progress {
       return;
     }
     const now = this.#clock.now();
-    if (now - this.#saidAt < LINE_EVERY_MS && done !== this.#totalSteps) return;
-    this.#saidAt = now;
+    if (now - this.#loggedAt < LINE_EVERY_MS && done !== this.#totalSteps) return;
+    this.#loggedAt = now;
     this.#io.err(`step ${place} | ${values}`);
   }
 

@@ -1,15 +1,15 @@
-/** What a finished run is told as, and whether its ranks agree. */
+/** Report of a finished run, and whether its ranks agree. */
 import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/events.ts';
 import { metricEntries, metricsTold } from '../../src/spec/measures.ts';
 
-/** `null` when every rank ended with the same state, by every tab's account; else a sentence. */
+/** `null` if all tabs report the same final state for all ranks, else an error message. */
 export function disagreement(results: readonly RunResult[]): string | null {
   const worldSize = results[0]?.worldSize ?? 0;
   const hashes = new Set(results.flatMap((result) => result.stateHash));
   const isComplete = results.every((result) => result.worldSize === worldSize && result.stateHash.length === worldSize);
   if (isComplete && hashes.size === 1) return null;
   const states = results[0]?.stateHash.map((hash, rank) => `rank ${rank} ${hash}`) ?? [];
-  return `The ranks did not end in the same state (${states.join(', ')}), so the result is void: please report this.`;
+  return `The ranks did not end in the same state (${states.join(', ')}), so the result is invalid. Please report this.`;
 }
 
 const OVER: Record<RunResult['transport'], string> = {
@@ -32,25 +32,25 @@ export function summarize(result: RunResult): string {
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
     rateTest
       ? foundRate(rateTest)
-      : `Loss ${[result.loss.toFixed(4), ...sayMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
+      : `Loss ${[result.loss.toFixed(4), ...formatMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
     ...(isText
       ? [`Held-out text: ${valLoss.toFixed(3)} nats a character; a bigram model ${bigramLoss.toFixed(3)}.`]
       : []),
-    `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computing ${ms(stepMs.compute)}, ` +
-      `talking ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} nothing else ran beside.`,
-    `The busiest rank sent ${megabytes(sent)} to train; one gradient is ${megabytes(result.gradientBytes)}.`,
+    `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computation ${ms(stepMs.compute)}, ` +
+      `communication ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} were not overlapped.`,
+    `The busiest rank sent ${megabytes(sent)}; one gradient has ${megabytes(result.gradientBytes)}.`,
   ].join('\n');
 }
 
-/** `accuracy 97.2 %`, `rmse 1234`: what was told of held-out samples beside their loss. */
-export function sayMetrics(told: Parameters<typeof metricsTold>[0]): string[] {
-  return metricEntries(metricsTold(told)).map(([name, value]) => {
+/** `accuracy 97.2 %`, `rmse 1234`: metrics of held-out samples besides the loss. */
+export function formatMetrics(result: Parameters<typeof metricsTold>[0]): string[] {
+  return metricEntries(metricsTold(result)).map(([name, value]) => {
     const isShare = name === 'accuracy' || name === 'top-3';
     return `${name} ${isShare ? `${(value * 100).toFixed(1)} %` : value.toPrecision(4)}`;
   });
 }
 
-/** The codec that ranks chose, and why, in a line. */
+/** One line with the codec that ranks chose, and why. */
 export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion }: CodecChoice): string {
   const added = `${ms(exposedMs)} to ${ms(ownMs)} of computation`;
   const reason =
@@ -61,13 +61,13 @@ export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion 
   return `Codec ${codec}: ${reason}${advice}`;
 }
 
-/** What a range test has found, and what to do with it. */
+/** Result of a range test, with advice. */
 function foundRate({ rates, suggested, reason }: RateTest): string {
-  const tried = `Rates from ${rates[0]!.toExponential(0)} to ${rates.at(-1)!.toPrecision(2)} were tried`;
+  const tried = `Learning rates from ${rates[0]!.toExponential(0)} to ${rates.at(-1)!.toPrecision(2)} were tried`;
   if (suggested !== null) return `${tried}; the loss fell steepest at ${suggested}: train with --lr ${suggested}.`;
   return reason === 'short'
-    ? `${tried}, too few to suggest one: the loss rose at once, or time was up. Give it other data or more time.`
-    : `${tried}, and the loss fell clearly at none: take a larger --batch or more --steps, and look whether the labels fit the data.`;
+    ? `${tried}, too few for a suggestion: the loss rose at once, or time was up. Try other data or more time.`
+    : `${tried}, and the loss did not clearly fall. Use a larger --batch or more --steps, and check that the labels fit the data.`;
 }
 
 function ms(value: number): string {

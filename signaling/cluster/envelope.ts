@@ -1,8 +1,7 @@
 /**
- * What processes that serve the same rooms tell each other: JSON over Redis' channels, one for each
- * process. The one that has a room is its owner; one that passes on what a connection of its own
- * says to a room elsewhere relays. Checked like everything that comes from outside: the other
- * process may be of another version.
+ * Messages between processes that serve the same rooms: JSON over Redis channels, one channel per
+ * process. The process that has a room is its owner; a process with a connection to a room
+ * elsewhere relays for it. Envelopes are validated: the other process may have another version.
  */
 import * as v from 'valibot';
 import {
@@ -19,19 +18,19 @@ import {
 import type { MemberMessage } from '../hub.ts';
 
 /**
- * Longest text of an envelope: the longest list of members, should all their names be of characters
- * that JSON escapes.
+ * Longest text of an envelope: the longest member list, if JSON escapes all characters of its
+ * names.
  */
 const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
 
-/** A process, and which of its connections to Redis this is: `<id>.<number>`. */
+/** A process and the number of its connection to Redis: `<id>.<number>`. */
 const address = v.pipe(v.string(), v.regex(/^[\w-]{8,32}\.\d{1,9}$/));
-/** One WebSocket, by the number that the process that has it gave it. */
+/** One WebSocket, by the number that its process gave it. */
 const connection = v.pipe(v.number(), v.integer(), v.minValue(0));
 const from = address;
 const who = { ...newcomer, holdsKey: v.boolean() };
 
-/** `create`, `heartbeat` and the like end at the process that has the connection. */
+/** `create`, `heartbeat` and similar messages are handled by the process with the connection. */
 const memberMessage = v.pipe(
   ClientMessage,
   v.guard((message): message is MemberMessage => {
@@ -48,31 +47,31 @@ export const Envelope = v.variant('type', [
       v.strictObject({ type: v.literal('reconnect'), ...who, reconnectState: ReconnectState }),
     ]),
   }),
-  v.strictObject({ type: v.literal('say'), from, connection, message: memberMessage }),
-  /** The connection is gone; `reason` `null`: without a word. */
+  v.strictObject({ type: v.literal('dispatch'), from, connection, message: memberMessage }),
+  /** The connection is closed; `reason` `null`: it was lost without a message. */
   v.strictObject({
-    ...{ type: v.literal('lose'), from, connection },
+    ...{ type: v.literal('disconnect'), from, connection },
     reason: v.nullable(v.picklist(['left', 'silent', 'vanished', 'dropped', 'removed'])),
   }),
-  // To the one that relays.
+  // To the relaying process.
   v.strictObject({ type: v.literal('admit'), from, connection, room: roomCode }),
-  v.strictObject({ type: v.literal('tell'), from, connections: v.array(connection), message: ServerMessage }),
+  v.strictObject({ type: v.literal('send'), from, connections: v.array(connection), message: ServerMessage }),
   v.strictObject({
     ...{ type: v.literal('expel'), from, connection, code: v.picklist(REFUSALS), message: v.string() },
   }),
-  /** The owner has given the room up. */
+  /** The owner no longer has the room. */
   v.strictObject({ type: v.literal('release'), from, connection }),
   // To either.
   v.strictObject({ type: v.literal('alive'), from }),
-  /** Nothing of what was between the two goes on. */
+  /** All relaying between the two processes ends. */
   v.strictObject({ type: v.literal('part'), from }),
 ]);
 export type Envelope = v.InferOutput<typeof Envelope>;
 
-/** An envelope without its sender, whom the sender knows. */
+/** An envelope without its sender. */
 export type Letter = Envelope extends infer One ? (One extends Envelope ? Omit<One, 'from'> : never) : never;
 
-/** `null`: it is none. */
+/** Parses an envelope; `null` if it is invalid. */
 export function parseEnvelope(text: string): Envelope | null {
   if (text.length > MAX_ENVELOPE_LENGTH) return null;
   try {

@@ -1,8 +1,7 @@
 /**
- * Another process that serves the same rooms, as this one knows it: members here whose rooms it
- * has, and members there whose rooms are here. Both ends tell each other that they live; where one
- * falls silent, or cannot be reached, all that was between them is over on both, and members come
- * back as after a restart.
+ * Another process that serves the same rooms: relays local members to its rooms, and its members to
+ * local rooms. Both ends send signs of life; if one stops or cannot be reached, both drop all that
+ * they relay, and members return as after a restart.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
@@ -13,8 +12,8 @@ import type { RoomOwner } from '../roomDirectory.ts';
 import type { Envelope, Letter } from './envelope.ts';
 
 /**
- * Milliseconds between two signs of life, and without any until the other is gone: as long as its
- * rooms are its own.
+ * Milliseconds between two signs of life, and milliseconds without one after which the other is
+ * gone: as long as a lease on a room.
  */
 const ALIVE_MS = 2_000;
 const SILENT_MS = 6_000;
@@ -23,14 +22,14 @@ interface PeerProcessOptions {
   address: string;
   hub: Hub;
   clock: Clock;
-  /** The number of another connection. */
+  /** Returns the number of a new connection. */
   count: () => number;
   send: (letter: Letter) => void;
-  /** There is nothing between the two any more. Called once. */
+  /** Called once when all relaying has ended. */
   onover: () => void;
 }
 
-/** A member whose room is here and whose connection is there. */
+/** A member with its room in this process and its connection in the other. */
 class Guest implements Peer {
   readonly member: string;
   readonly room: string;
@@ -49,7 +48,7 @@ class Guest implements Peer {
   }
 
   send(message: ServerMessage): void {
-    this.#peer.post({ type: 'tell', connections: [this.#connection], message });
+    this.#peer.post({ type: 'send', connections: [this.#connection], message });
   }
 
   expel(code: Refusal, message: string): void {
@@ -65,11 +64,11 @@ class Guest implements Peer {
 
 export class PeerProcess implements RoomOwner {
   readonly #options: PeerProcessOptions;
-  /** Members here whose rooms are there, by the number of their connection. */
+  /** Local members whose rooms are in the other process, by connection number. */
   readonly #relayed = new Map<number, Peer>();
   readonly #numbers = new Map<Peer, number>();
   readonly #guests = new Map<number, Guest>();
-  /** What goes out when this turn of the event loop is done. */
+  /** Letters that are sent after this turn of the event loop. */
   #unsent: Letter[] = [];
   #heardAt: number;
   #isOver = false;
@@ -82,12 +81,12 @@ export class PeerProcess implements RoomOwner {
     this.#cancelTimer = clock.after(ALIVE_MS, () => this.#beat());
   }
 
-  /** Not asked: processes that share rooms share a secret, so members prove who they are. */
+  /** Never asked: processes that share rooms share a secret, so members prove their identity. */
   awaits(): boolean {
     return false;
   }
 
-  /** `entered`: the other process was asked, and it answers through the peer. */
+  /** `entered`: the other process was asked, and answers through the peer. */
   enter(room: string, peer: Peer, entry: Entry): EntryOutcome {
     if (this.#isOver) return 'gone';
     const connection = this.#options.count();
@@ -99,29 +98,29 @@ export class PeerProcess implements RoomOwner {
 
   dispatch(_room: string, peer: Peer, message: MemberMessage): void {
     const connection = this.#numbers.get(peer);
-    if (connection !== undefined) this.post({ type: 'say', connection, message });
+    if (connection !== undefined) this.post({ type: 'dispatch', connection, message });
   }
 
   disconnect(_room: string, peer: Peer, reason: LeaveReason | null): void {
     const connection = this.#numbers.get(peer);
     if (connection === undefined) return;
     this.#forget(connection, peer);
-    this.post({ type: 'lose', connection, reason });
+    this.post({ type: 'disconnect', connection, reason });
   }
 
-  /** What the other says. */
+  /** Handles an envelope of the other process. */
   receive(envelope: Envelope): void {
     const { hub, clock } = this.#options;
     this.#heardAt = clock.now();
     switch (envelope.type) {
       case 'enter':
         return this.#admit(envelope);
-      case 'say': {
+      case 'dispatch': {
         const guest = this.#guests.get(envelope.connection);
         if (guest !== undefined) hub.dispatch(guest.room, guest, envelope.message);
         return;
       }
-      case 'lose': {
+      case 'disconnect': {
         const guest = this.#guests.get(envelope.connection);
         this.dismiss(envelope.connection);
         if (guest !== undefined) hub.disconnect(guest.room, guest, envelope.reason);
@@ -129,7 +128,7 @@ export class PeerProcess implements RoomOwner {
       }
       case 'admit':
         return this.#relayed.get(envelope.connection)?.admit(envelope.room);
-      case 'tell':
+      case 'send':
         for (const connection of envelope.connections) this.#relayed.get(connection)?.send(envelope.message);
         return;
       case 'expel':
@@ -148,7 +147,7 @@ export class PeerProcess implements RoomOwner {
     }
   }
 
-  /** A guest asks to be let in. */
+  /** A guest requests to join. */
   #admit({ connection, room, member, entry }: Extract<Envelope, { type: 'enter' }>): void {
     const { hub } = this.#options;
     const guest = new Guest(member, room, connection, this);
@@ -157,13 +156,12 @@ export class PeerProcess implements RoomOwner {
     if (outcome === 'entered') return;
     this.dismiss(connection);
     if (outcome === 'refused') return;
-    // The room was forgotten or given up a moment ago. A returning member looks for it again, and
-    // may open it again.
+    // The room has just been dropped. A returning member looks for it again, and may restore it.
     if (entry.type === 'reconnect') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }
 
-  /** A guest has gone, or has to. */
+  /** Forgets a guest that left or is removed. */
   dismiss(connection: number): void {
     this.#guests.delete(connection);
   }
@@ -173,13 +171,11 @@ export class PeerProcess implements RoomOwner {
     this.#numbers.delete(peer);
   }
 
-  /**
-   * Sends, with what else is said in this turn of the event loop: what many are told is sent once.
-   */
+  /** Sends after this turn of the event loop: a message to many members is sent once. */
   post(letter: Letter): void {
     if (this.#isOver) return;
     const last = this.#unsent.at(-1);
-    if (letter.type === 'tell' && last?.type === 'tell' && letter.message === last.message) {
+    if (letter.type === 'send' && last?.type === 'send' && letter.message === last.message) {
       last.connections.push(...letter.connections);
       return;
     }
@@ -200,7 +196,7 @@ export class PeerProcess implements RoomOwner {
     this.#cancelTimer = clock.after(ALIVE_MS, () => this.#beat());
   }
 
-  /** Ends it, and says so. */
+  /** Ends all relaying and informs the other process. */
   part(): void {
     if (this.#isOver) return;
     this.#flush();
@@ -208,10 +204,7 @@ export class PeerProcess implements RoomOwner {
     this.end();
   }
 
-  /**
-   * Everything between the two is over: members here look for their rooms anew, members there may
-   * come back. Idempotent.
-   */
+  /** Ends all relaying: local members look for their rooms again, guests may return. Idempotent. */
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -1,21 +1,21 @@
 /**
- * One connection to Redis, from its opening to its end. Its channel lives as long as it does: who
- * publishes there is heard completely and in order, or learns that nobody listens. So a lost
+ * One connection to Redis, from its opening to its end. Its channel lives as long: a publisher
+ * knows that its messages arrive completely and in order, or learns that nobody listens. So a lost
  * connection never hides a lost message.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { SignalingError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 
-/** Milliseconds for TCP, TLS and the first answer. */
+/** Milliseconds for TCP, TLS and the first response. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /**
- * Milliseconds a room stays its owner's after the last renewal: short, as nobody is let in
- * meanwhile where the owner has died.
+ * Milliseconds of a lease on a room after the last renewal: short, because nobody can join while a
+ * crashed owner's lease lasts.
  */
 export const LEASE_MS = 6_000;
 
-/** Takes or renews what is free or the process's own already: 1, else 0, of each room. */
+/** Takes or renews leases that are free or belong to this process; returns 1 or 0 for each room. */
 const HOLD = `
   local held = {}
   for i, room in ipairs(KEYS) do
@@ -39,13 +39,13 @@ const SECRET_KEY = 'peergrad:secret';
 const keyOf = (code: string): string => `peergrad:room:${code}`;
 const channelOf = (address: string): string => `peergrad:process:${address}`;
 
-/** Loaded here, so that a server that is alone never loads it. */
+/** Imported here, so that a single server never loads it. */
 async function createClient(url: string) {
   const redis = await import('redis');
   return redis.createClient({
-    // One connection for commands and channels needs protocol 3: Redis 6.
+    // One connection for commands and channels needs RESP 3: Redis 6.
     ...{ url, RESP: 3, maintNotifications: 'disabled' },
-    // A connection that is lost is over; what could not be sent is not sent later.
+    // A lost connection is not reopened; unsent commands are dropped.
     ...{ disableOfflineQueue: true, socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS } },
   });
 }
@@ -56,9 +56,9 @@ export function noAnswer(): TimeoutError {
 }
 
 export class RedisLink {
-  /** Others reach this process here while the connection lasts. */
+  /** Address at which others reach this process while the connection lasts. */
   readonly address: string;
-  /** How keys that are this process's begin. */
+  /** Prefix of the values that belong to this process. */
   readonly #prefix: string;
   readonly #client: Client;
   readonly #onlost: () => void;
@@ -74,10 +74,9 @@ export class RedisLink {
   }
 
   /**
-   * @param count of this process's connections so far: each has an address of its own.
-   * @param onlost called once, when a connection that was made is gone, also by {@link close}.
-   * @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers
-   *   there.
+   * @param count number of this process's connections so far: each has its own address.
+   * @param onlost called once when an open connection is lost, also by {@link close}.
+   * @throws (rejects) UsageError for an invalid URL, SignalingError if no Redis answers there.
    */
   static async connect(
     { url, clock, processId, count }: { url: string; clock: Clock; processId: string; count: number },
@@ -88,8 +87,8 @@ export class RedisLink {
     try {
       client = await createClient(url);
     } catch (error) {
-      // The address itself is not quoted: it may have a password.
-      throw new UsageError('REDIS_URL is no address of a Redis such as redis://host:6379.', {}, { cause: error });
+      // The URL is not quoted: it may contain a password.
+      throw new UsageError('REDIS_URL is not a Redis URL such as redis://host:6379.', {}, { cause: error });
     }
     let isUp = false;
     const link: RedisLink = new RedisLink(client, processId, count, () => {
@@ -106,7 +105,7 @@ export class RedisLink {
       link.close();
       const { hostname, port } = new URL(url);
       throw new SignalingError(
-        `The Redis at ${hostname}:${port || 6379} does not answer: check that it runs, its password, and REDIS_URL.`,
+        `The Redis at ${hostname}:${port || 6379} does not answer. Check that it runs, its password, and REDIS_URL.`,
         {},
         { cause: error },
       );
@@ -114,8 +113,8 @@ export class RedisLink {
   }
 
   /**
-   * Makes this process the owner of rooms that nobody else has, for {@link LEASE_MS} from now: of
-   * which it is.
+   * Takes leases on rooms for {@link LEASE_MS} from now; returns for each room whether this process
+   * has it.
    */
   async hold(codes: readonly string[]): Promise<boolean[]> {
     const keys = codes.map(keyOf);
@@ -125,13 +124,13 @@ export class RedisLink {
     return (held as number[]).map((one) => one === 1);
   }
 
-  /** Leaves rooms to whoever wants them. */
+  /** Gives up leases on rooms. */
   async release(codes: readonly string[]): Promise<void> {
     if (codes.length === 0) return;
     await this.#ask(this.#client.eval(RELEASE, { keys: codes.map(keyOf), arguments: [this.#prefix] }));
   }
 
-  /** The address of a room's owner, and milliseconds for which it owns it; `null`: nobody does. */
+  /** The address of a room's owner, and the milliseconds left of its lease; `null`: no owner. */
   async ownerOf(code: string): Promise<{ address: string; isThis: boolean; restMs: number } | null> {
     const key = keyOf(code);
     const [address, restMs] = await this.#ask(Promise.all([this.#client.get(key), this.#client.pTTL(key)]));
@@ -144,24 +143,24 @@ export class RedisLink {
     return (counts[channel] ?? 0) > 0;
   }
 
-  /** Whether anybody has it. */
+  /** Publishes; resolves with whether a process received it. */
   async publish(address: string, text: string): Promise<boolean> {
     return (await this.#ask(this.#client.publish(channelOf(address), text))) > 0;
   }
 
-  /** The secret that all processes share: theirs, if there is one, else `mine`. */
+  /** The secret that all processes share: the existing one, else `mine`. */
   async agreeOnSecret(mine: string): Promise<string> {
     const kept = this.#client.set(SECRET_KEY, mine, { condition: 'NX' });
     const [, shared] = await this.#ask(Promise.all([kept, this.#client.get(SECRET_KEY)]));
     return shared ?? mine;
   }
 
-  /** Once all that was asked for is answered. */
+  /** Closes after all pending commands are answered. */
   async end(): Promise<void> {
     await this.#ask(this.#client.close());
   }
 
-  /** At once; what waits for an answer rejects. */
+  /** Closes at once; pending commands reject. */
   close(): void {
     if (this.#client.isOpen) this.#client.destroy();
     this.#lose();
@@ -172,7 +171,7 @@ export class RedisLink {
       return await answer;
     } catch (error) {
       throw new SignalingError(
-        'This server has lost touch with the others: try again in a few seconds.',
+        'This server has lost the connection to the other servers. Try again in a few seconds.',
         {},
         { cause: error },
       );
@@ -182,7 +181,7 @@ export class RedisLink {
   #lose(): void {
     if (this.#isLost) return;
     this.#isLost = true;
-    // Not in the middle of what closes it.
+    // Not synchronously in the code that closes it.
     queueMicrotask(this.#onlost);
   }
 }

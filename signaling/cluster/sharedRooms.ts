@@ -1,8 +1,8 @@
 /**
  * Rooms that several processes serve. Each room has one owner: the process that opened or restored
- * it has a lease on it in Redis, and the room's state in its memory. The others pass on to it what
- * their members say. Where an owner dies its leases run out, its members come back to any process
- * with what they remember, and the first makes that one the owner.
+ * it has a lease on it in Redis, and the room's state in memory. The others relay their members'
+ * messages to it. If an owner dies, its leases expire, its members reconnect to any process with
+ * their state, and the first one makes that process the owner.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -19,26 +19,27 @@ import { parseEnvelope, type Letter } from './envelope.ts';
 import { PeerProcess } from './peerProcess.ts';
 import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
-/** Milliseconds between renewals: two may be lost before a lease is. */
+/** Milliseconds between renewals: two may fail before a lease expires. */
 const RENEW_MS = 2_000;
 /**
- * First and longest wait before a lost connection to Redis is made anew; each further one doubles.
+ * First and longest wait in milliseconds before a lost connection to Redis is reopened; doubled
+ * each time.
  */
 const RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 2_000;
 /**
- * Milliseconds between looks at a room whose owner nobody hears: it may be back before its lease is
- * over.
+ * Milliseconds between two lookups of a room whose owner does not listen: it may return before its
+ * lease expires.
  */
 const LOOK_MS = 500;
 
-/** Milliseconds for Redis to take what is said last. */
+/** Milliseconds for the last commands to Redis. */
 const END_MS = 1_000;
 
 const ID_BYTES = 12;
 
 export interface SharedRoomsOptions {
-  /** Of Redis. */
+  /** URL of Redis. */
   url: string;
   hub: Hub;
   clock: Clock;
@@ -50,48 +51,45 @@ export interface SharedRoomsOptions {
 export class SharedRooms implements RoomDirectory {
   readonly #options: SharedRoomsOptions;
   readonly #processId = randomBytes(ID_BYTES).toString('base64url');
-  /** `null` while there is none. */
+  /** `null` while Redis is not connected. */
   #link: RedisLink | null = null;
   #links = 0;
   #connections = 0;
-  /** By address. */
+  /** Other processes by address. */
   readonly #peers = new Map<string, PeerProcess>();
-  /** What has a lease of ours, as far as is known. */
+  /** Rooms on which this process has a lease, as far as it knows. */
   #held = new Set<string>();
   #secret: string | null = null;
   #isRenewing = false;
   #isClosed = false;
   #cancelRenewal: () => void = () => {};
   #cancelReconnect: () => void = () => {};
-  /** Fires when the leases have run out. */
+  /** Cancels the timer that fires when the leases expire. */
   #cancelExpiry: () => void = () => {};
 
   private constructor(options: SharedRoomsOptions) {
     this.#options = options;
   }
 
-  /**
-   * @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers
-   *   there.
-   */
+  /** @throws (rejects) UsageError for an invalid URL, SignalingError if no Redis answers there. */
   static async start(options: SharedRoomsOptions): Promise<SharedRooms> {
     const shared = new SharedRooms(options);
     await shared.#connect();
     return shared;
   }
 
-  /** Whether this process can find other processes' rooms, and be found. */
+  /** Whether this process can find rooms of other processes, and be found. */
   get isReady(): boolean {
     return this.#link !== null;
   }
 
   /**
-   * The secret that all processes share: the first has made it up. Asked for again whenever Redis
-   * may have forgotten it.
+   * The secret that all processes share: the first process creates it. Repeated whenever Redis may
+   * have lost it.
    */
   async shareSecret(): Promise<string> {
     const mine = this.#secret ?? randomBytes(32).toString('base64url');
-    const shared = await this.#there().agreeOnSecret(mine);
+    const shared = await this.#connected().agreeOnSecret(mine);
     if (this.#secret !== null && shared !== this.#secret) {
       this.#options.log.error('Redis has another secret than before: restart this process, or set PEERGRAD_SECRET');
     }
@@ -103,7 +101,7 @@ export class SharedRooms implements RoomDirectory {
     for (;;) {
       const code = room.code ?? hub.unusedCode();
       if (!hub.has(code) && (await this.#take(code)) && !hub.has(code)) return hub.open({ ...room, code });
-      if (room.code !== undefined) throw new UsageError(`There is a room ${code} already.`);
+      if (room.code !== undefined) throw new UsageError(`The room ${code} already exists.`);
     }
   }
 
@@ -112,11 +110,11 @@ export class SharedRooms implements RoomDirectory {
     let isMoving = false;
     for (;;) {
       if (hub.has(code)) return hub;
-      const link = this.#there();
+      const link = this.#connected();
       const owner = await link.ownerOf(code);
       if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
       if (await link.isListening(owner.address)) return this.#peer(owner.address);
-      // Its process has died, or is cut off, or about to be back under another address.
+      // Its process has died, is cut off, or will return under another address.
       isMoving = true;
       await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
     }
@@ -131,30 +129,30 @@ export class SharedRooms implements RoomDirectory {
     }
   }
 
-  /** Leaves the rooms to the others, and tells them. The hub is closed already. */
+  /** Gives up all rooms and informs the other processes. The hub is closed already. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const cancel of [this.#cancelRenewal, this.#cancelReconnect, this.#cancelExpiry]) cancel();
     const link = this.#link;
     if (link === null) return;
-    // In this order: who comes back finds the rooms free.
+    // In this order: returning members find the rooms free.
     const released = link.release([...this.#held]);
     for (const peer of [...this.#peers.values()]) peer.part();
     this.#link = null;
     await within(this.#options.clock, END_MS, Promise.all([released, link.end()]), noAnswer).catch((error: unknown) => {
-      this.#options.log.warn({ error: messageOf(error) }, 'leases were not given back, and run out');
+      this.#options.log.warn({ error: messageOf(error) }, 'leases were not released and will expire');
     });
     link.close();
   }
 
-  /** @throws SignalingError while Redis is away. */
-  #there(): RedisLink {
+  /** @throws SignalingError while Redis is not connected. */
+  #connected(): RedisLink {
     if (this.#link !== null) return this.#link;
-    throw new SignalingError('This server has lost touch with the others: try again in a few seconds.');
+    throw new SignalingError('This server has lost the connection to the other servers. Try again in a few seconds.');
   }
 
   async #take(code: string): Promise<boolean> {
-    const [isMine = false] = await this.#there().hold([code]);
+    const [isMine = false] = await this.#connected().hold([code]);
     if (isMine) this.#held.add(code);
     return isMine;
   }
@@ -179,7 +177,7 @@ export class SharedRooms implements RoomDirectory {
     this.#link = null;
     this.#cancelRenewal();
     if (this.#isClosed) return;
-    this.#options.log.warn('lost Redis: rooms here go on until their leases run out');
+    this.#options.log.warn('lost the connection to Redis: rooms here continue until their leases expire');
     for (const peer of [...this.#peers.values()]) peer.end();
     this.#reconnect(RECONNECT_MS);
   }
@@ -187,15 +185,14 @@ export class SharedRooms implements RoomDirectory {
   #reconnect(ms: number): void {
     this.#cancelReconnect = this.#options.clock.after(ms, () => {
       this.#connect().catch((error: unknown) => {
-        this.#options.log.warn({ error: messageOf(error) }, 'no Redis');
+        this.#options.log.warn({ error: messageOf(error) }, 'reconnecting to Redis failed');
         if (this.#link === null && !this.#isClosed) this.#reconnect(Math.min(2 * ms, MAX_RECONNECT_MS));
       });
     });
   }
 
   /**
-   * Renews all leases, and again after {@link RENEW_MS}. A Redis that has not answered by then is
-   * away.
+   * Renews all leases every {@link RENEW_MS}. A Redis that has not answered by then counts as lost.
    */
   #renew(link: RedisLink): void {
     if (this.#isRenewing) return link.close();
@@ -217,17 +214,17 @@ export class SharedRooms implements RoomDirectory {
     const [isHeld] = await Promise.all([link.hold(codes), link.release(over)]);
     if (link !== this.#link) return;
     this.#isRenewing = false;
-    // Redis counts from a later moment: here they run out first.
+    // Redis counts from a later moment, so leases expire here first.
     this.#cancelExpiry();
-    this.#cancelExpiry = clock.after(Math.max(0, since + LEASE_MS - clock.now()), () => this.#letGo(hub.codes));
-    this.#letGo(codes.filter((_, i) => !isHeld[i]));
+    this.#cancelExpiry = clock.after(Math.max(0, since + LEASE_MS - clock.now()), () => this.#drop(hub.codes));
+    this.#drop(codes.filter((_, i) => !isHeld[i]));
   }
 
-  /** Rooms that are, or may be, another process's. */
-  #letGo(codes: readonly string[]): void {
+  /** Drops rooms that another process has, or may have. */
+  #drop(codes: readonly string[]): void {
     const { hub, log, roomLog } = this.#options;
     for (const code of codes) {
-      log.warn({ room: roomLog.nameOf(code) }, 'lease lost: room let go');
+      log.warn({ room: roomLog.nameOf(code) }, 'lease lost: room dropped');
       this.#held.delete(code);
       hub.release(code);
     }
@@ -242,7 +239,7 @@ export class SharedRooms implements RoomDirectory {
       send: (letter) => this.#send(address, peer, letter),
       onover: () => {
         this.#peers.delete(address);
-        log.info({ process: address }, 'done with another process');
+        log.info({ process: address }, 'relaying with another process ended');
       },
     });
     this.#peers.set(address, peer);
@@ -252,36 +249,35 @@ export class SharedRooms implements RoomDirectory {
   #send(address: string, peer: PeerProcess, letter: Letter): void {
     const link = this.#link;
     if (link === null) return;
-    this.#options.metrics.passedOn('sent');
+    this.#options.metrics.processMessage('sent');
     link.publish(address, JSON.stringify({ ...letter, from: link.address })).then(
       (isHeard) => {
         if (!isHeard) peer.end();
       },
-      // The link tells of its own end.
+      // The link reports its own end.
       () => {},
     );
   }
 
   #receive(link: RedisLink, text: string): void {
     const { log, metrics } = this.#options;
-    metrics.passedOn('received');
+    metrics.processMessage('received');
     const envelope = parseEnvelope(text);
-    if (envelope === null)
-      return log.warn({ length: text.length }, 'what came from another process was not understood');
-    // An answer of Redis that came before it has been heard by then: it may have made this process
-    // a room's owner.
+    if (envelope === null) return log.warn({ length: text.length }, 'invalid envelope from another process');
+    // A response of Redis that arrived earlier is handled first: it may have made this process a
+    // room's owner.
     setImmediate(() => {
       if (link !== this.#link) return;
       if (envelope.type !== 'enter' && !this.#peers.has(envelope.from)) return;
       try {
         this.#peer(envelope.from).receive(envelope);
       } catch (error) {
-        log.error(outlineOf(error), 'a message of another process failed');
+        log.error(outlineOf(error), 'handling a message of another process failed');
       }
     });
   }
 
-  /** Rejects no later than Redis is found away. */
+  /** Waits for `ms` milliseconds. */
   async #wait(ms: number): Promise<void> {
     await new Promise<void>((resolve) => this.#options.clock.after(ms, resolve));
   }

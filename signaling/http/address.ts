@@ -1,4 +1,4 @@
-/** Which addresses this machine can be reached at, and which ones count as one. */
+/** Addresses of this machine and of clients. */
 import type { IncomingMessage } from 'node:http';
 import { isIP, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -20,16 +20,16 @@ function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '';
 }
 
-/** What people can type to reach a server that listens on `host`: never empty, the best first. */
+/** Hosts by which a server that listens on `host` can be reached: never empty, the best first. */
 export function reachableHosts(host: string): string[] {
   if (isWildcard(host)) return [...localAddresses(), 'localhost'];
   return [host.includes(':') ? `[${host}]` : host];
 }
 
 /**
- * Whom a request came from. Behind a reverse proxy (`trustProxy`) it is the last of
- * X-Forwarded-For, the one address there that the proxy has seen itself; who sent the request could
- * have made up the others.
+ * The address of a request's sender. Behind a reverse proxy (`trustProxy`) it is the last one of
+ * X-Forwarded-For, the only one that the proxy has seen itself; the sender could have invented the
+ * others.
  */
 export function clientAddress(req: IncomingMessage, trustProxy: boolean): string {
   const forwarded = trustProxy ? String(req.headers['x-forwarded-for'] ?? '') : '';
@@ -37,13 +37,13 @@ export function clientAddress(req: IncomingMessage, trustProxy: boolean): string
   return isIP(last) === 0 ? (req.socket.remoteAddress ?? '') : last.toLowerCase();
 }
 
-/** Groups of an IPv6 address, and how many of them name the network. */
+/** Groups of an IPv6 address, and the number of them that identifies the network. */
 const GROUPS = 8;
 const NETWORK_GROUPS = 4;
 
 /**
- * What limits per address count by: an IPv4 address, or an IPv6 address's /64, whose other half its
- * owner may choose anew for every connection. `address` is as the operating system writes it: lower
+ * The key of limits per address: an IPv4 address, or an IPv6 address's /64, whose other half its
+ * owner can change for every connection. `address` is as the operating system writes it: lower
  * case, no leading zeros.
  */
 export function networkOf(address: string): string {
@@ -56,8 +56,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * The site that a network of {@link networkOf} belongs to: of IPv6 its /48, which is what providers
- * give to one customer.
+ * The site of a network of {@link networkOf}: for IPv6 its /48, which providers assign to one
+ * customer.
  */
 export function siteOf(network: string): string {
   return network.replace(/:[\da-f]*::\/64$/, '::/48');

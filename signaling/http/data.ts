@@ -1,7 +1,7 @@
 /**
- * A job's files, read-only under `/data/`, with `/data/index.json` naming what is there: one file,
- * or of a folder its IDX files and the pictures in folders below, or, where it has neither, its
- * texts. Only files that are listed can be asked for: no path is ever built from a request.
+ * A job's files, read-only under `/data/`, with the list `/data/index.json`: one file, or of a
+ * folder its IDX files and the pictures in its subfolders, or, if it has neither, its texts. Only
+ * listed files are served: no path is ever built from a request.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
@@ -10,19 +10,20 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 export const DATA_PATH = '/data/';
-/** The list of what is there. */
+/** The list of files. */
 export const INDEX_PATH = `${DATA_PATH}index.json`;
-/** The whole name of a file of IDX arrays. */
+/** Name of a file of IDX arrays. */
 export const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
-/** In a folder, which is its class. */
+/** A picture; its folder is its class. */
 const PICTURE = /^[^.].*\.(png|jpe?g|gif|webp|bmp|avif)$/i;
 const TEXT = /^[^.].*\.txt$/i;
 /** Folders above a picture: `train/cats/1.png`. */
 const MAX_DEPTH = 3;
 
 /**
- * Names of the files that are served of `root`, a folder or a file: sorted, with slashes. @throws
- * where it cannot be read.
+ * Names of the served files of `root`, a folder or a file: sorted, with slashes.
+ *
+ * @throws if it cannot be read.
  */
 export async function listDataFiles(root: string): Promise<string[]> {
   if ((await stat(root)).isFile()) return [path.basename(root)];
@@ -48,14 +49,14 @@ async function picturesIn(root: string, folder: string, depth: number): Promise<
 /** Answers requests for the files of `root`. */
 export class DataFiles {
   readonly #root: string;
-  /** As of the last time that somebody asked for the list. */
+  /** The list as of its last request. */
   #names: Promise<string[]> | null = null;
 
   constructor(root: string) {
     this.#root = root;
   }
 
-  /** Answers a GET or HEAD under {@link DATA_PATH}; `false` where there is nothing of that name. */
+  /** Answers a GET or HEAD under {@link DATA_PATH}; `false` if there is no such file. */
   async serve(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
     const name = decoded(pathname.slice(DATA_PATH.length));
     res.setHeader('cache-control', 'no-cache');
@@ -68,8 +69,7 @@ export class DataFiles {
     if (name === null || !names.includes(name)) return false;
     const isFile = name === path.basename(this.#root) && (await stat(this.#root)).isFile();
     const file = isFile ? this.#root : path.join(this.#root, name);
-    // No content-encoding: the page gets the .gz as it lies there, and can tell when it is
-    // truncated.
+    // No content-encoding: the page receives the .gz as it is, and can detect that it is truncated.
     res.setHeader('content-type', 'application/octet-stream');
     res.setHeader('content-length', (await stat(file)).size);
     if (req.method === 'HEAD') res.end();
@@ -77,7 +77,7 @@ export class DataFiles {
     return true;
   }
 
-  /** What is there now; of a folder that cannot be read nothing is kept. */
+  /** Lists the files; a failed listing is not cached. */
   #list(): Promise<string[]> {
     const names = listDataFiles(this.#root);
     this.#names = names;
@@ -88,7 +88,7 @@ export class DataFiles {
   }
 }
 
-/** `null`: what is asked for has no name. */
+/** Decodes a name; `null` if it is invalid. */
 function decoded(name: string): string | null {
   try {
     return decodeURIComponent(name);

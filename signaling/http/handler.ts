@@ -1,7 +1,4 @@
-/**
- * What the server answers to plain HTTP: the built page, the data folder, its health and metrics.
- * GET and HEAD only.
- */
+/** Answers plain HTTP: the built page, the data folder, health and metrics. GET and HEAD only. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -17,20 +14,20 @@ interface HttpOptions {
   dist: string | null;
   /** Folder of a job's files, or one file, or `null`. */
   data: string | null;
-  /** What `/healthz` says: it answers as long as the process lives. */
+  /** The response of `/healthz`, which answers while the process lives. */
   health: () => Record<string, unknown>;
-  /** What `/readyz` says: whether new tabs should come here. */
+  /** The response of `/readyz`: whether new tabs should come here. */
   isReady: () => boolean;
   metrics: Metrics;
-  /** Lets who presents it read `/metrics` from elsewhere. */
+  /** Bearer token with which other machines may read `/metrics`. */
   metricsToken: string | null;
   trustProxy: boolean;
   isTls: boolean;
 }
 
-/** Folder of the page in which Vite names everything by its content's hash. */
+/** Folder of the page in which Vite names files by their content's hash. */
 const HASHED = 'assets';
-const FOR_EVER = 'public,max-age=31536000,immutable';
+const IMMUTABLE = 'public,max-age=31536000,immutable';
 
 export function createHttpHandler(options: HttpOptions) {
   const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls } = options;
@@ -39,16 +36,17 @@ export function createHttpHandler(options: HttpOptions) {
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
-    // What a proxy on this machine passes on comes from the loopback, too, whoever asked.
-    const isPassedOn = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
-    return !isPassedOn && isLoopback(clientAddress(req, trustProxy));
+    // Requests that a proxy on this machine forwards come from the loopback, too, whoever sent
+    // them.
+    const isForwarded = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
+    return !isForwarded && isLoopback(clientAddress(req, trustProxy));
   }
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     res.setHeaders(new Headers(pageHeaders(req, isTls)));
     if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');
-    // A response behind others on its connection has no socket yet: it would never hear that the
-    // client has gone, and its file would stay open.
+    // A pipelined response has no socket yet: it would not notice that the client is gone, and its
+    // file would stay open.
     if (res.socket === null) await once(res, 'socket');
     const pathname = req.url?.split('?', 1)[0] ?? '/';
     if (pathname === '/healthz') {
@@ -61,7 +59,7 @@ export function createHttpHandler(options: HttpOptions) {
     if (pathname === '/metrics') {
       if (!mayReadMetrics(req)) {
         res.setHeader('www-authenticate', 'Bearer');
-        return plain(res, 401, 'Metrics are for this machine, and for who presents the token of --metrics-token.');
+        return plain(res, 401, 'Metrics are for this machine only, or need the bearer token of --metrics-token.');
       }
       res.setHeader('content-type', metrics.contentType).setHeader('cache-control', 'no-store');
       res.end(await metrics.text());
@@ -71,7 +69,7 @@ export function createHttpHandler(options: HttpOptions) {
       if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');
       return;
     }
-    // The page asks what there is, whether a folder was given or not.
+    // The page requests the list even if there is no data folder.
     if (pathname === INDEX_PATH) return json(res, 200, []);
     if (dist === null) return nothingHere(res);
     serveApp(dist, pathname, req, res);
@@ -83,21 +81,21 @@ export function createHttpHandler(options: HttpOptions) {
 }
 
 /**
- * The built page. Looks at the disk on every request: a page rebuilt under a running server is
- * served, never half-known.
+ * Serves the built page. Reads the disk on every request, so that a page rebuilt under a running
+ * server is served completely.
  */
 function serveApp(dist: string, pathname: string, req: IncomingMessage, res: ServerResponse): void {
-  // Nothing here is large enough to need ranges.
+  // No file is large enough to need ranges.
   send(req, pathname, { root: dist, acceptRanges: false, cacheControl: false })
     .on('headers', (_: ServerResponse, file: string) => {
-      res.setHeader('cache-control', path.dirname(file) === path.resolve(dist, HASHED) ? FOR_EVER : 'no-cache');
+      res.setHeader('cache-control', path.dirname(file) === path.resolve(dist, HASHED) ? IMMUTABLE : 'no-cache');
     })
     .on('directory', () => nothingHere(res))
     .on('error', ({ status }: { status: number }) => (status < 500 ? nothingHere(res) : unreadable(res)))
     .pipe(res);
 }
 
-/** In constant time. */
+/** Compares in constant time. */
 function isEqual(a: string, b: string): boolean {
   const [x, y] = [a, b].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(x!, y!);
@@ -112,19 +110,13 @@ function nothingHere(res: ServerResponse): void {
   plain(res, 404, 'There is nothing here.');
 }
 
-/**
- * The client went away, or a file did: there may be nobody to tell, or it may be too late for a
- * status.
- */
+/** The client or a file is gone: nobody may be there to answer, or it is too late for a status. */
 function unreadable(res: ServerResponse): void {
   if (res.headersSent) res.destroy();
   else plain(res, 500, 'The server could not read that.');
 }
 
-/**
- * A status and a sentence; what was meant to describe a file (its length, how long to keep it) is
- * overruled.
- */
+/** Answers with a status and a sentence; headers that describe a file are replaced. */
 function plain(res: ServerResponse, status: number, text: string): void {
   const body = `${text}\n`;
   res.writeHead(status, {

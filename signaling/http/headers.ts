@@ -1,31 +1,29 @@
-/**
- * Headers that tell a browser what the server's pages may do: what the app needs, and nothing else.
- */
+/** Headers that restrict the server's pages to what the app needs. */
 import type { IncomingMessage } from 'node:http';
 import { isLoopback } from './address.ts';
 
 /**
- * What may stand in a policy: a name or IPv4 address, and a port. (An IPv6 address has no place in
- * its grammar.)
+ * A host that a policy can contain: a name or IPv4 address, and a port. (The grammar has no IPv6
+ * addresses.)
  */
 const HOST = /^[\w.-]+(:\d+)?$/;
 
 /**
- * There is no Strict-Transport-Security here: it would bind every port of the host, for months, and
- * this server has no unencrypted twin to be lured to. Who has one on the host, a reverse proxy,
- * sends it.
+ * Security headers of a page. There is no Strict-Transport-Security: it would apply to every port
+ * of the host, for months, and this server has no unencrypted twin. A reverse proxy that has one
+ * can send it.
  */
 export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string, string> {
   const host = HOST.test(req.headers.host ?? '') ? req.headers.host! : null;
   return {
     'content-security-policy': contentSecurityPolicy(host, isTls),
     'referrer-policy': 'no-referrer',
-    // The microphone is never asked for, but whom people let use it, Chromium lets connect over
+    // The page never uses the microphone, but Chromium lets pages that may use it connect over
     // every network interface: the launcher's tabs need that on machines without a network. The
-    // display stays awake during a run.
+    // wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
-    // Elsewhere browsers ignore it, and say so as an error.
+    // On other origins browsers ignore it and log an error.
     ...(isTls || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
       ? { 'cross-origin-opener-policy': 'same-origin' }
       : {}),
@@ -39,7 +37,7 @@ function contentSecurityPolicy(host: string | null, isTls: boolean): string {
   const data = isTls ? ' https:' : ' https: http:';
   return [
     "default-src 'none'",
-    // TensorFlow.js without a GPU is WebAssembly; this allows no other evaluation.
+    // TensorFlow.js without a GPU uses WebAssembly; this allows no other evaluation.
     "script-src 'self' 'wasm-unsafe-eval'",
     "worker-src 'self'",
     "style-src 'self'",

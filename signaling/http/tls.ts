@@ -1,7 +1,7 @@
 /**
- * Certificates for https, which browsers ask for before a page of another machine may use WebGPU:
- * files the user has, or a self-signed one, kept so that the exception a browser was told to make
- * survives a restart.
+ * Certificates for https, which browsers require before a page of another machine may use WebGPU:
+ * files of the user, or a self-signed one, which is cached so that a browser's exception for it
+ * outlasts a restart.
  */
 import { createHash, X509Certificate } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -19,13 +19,13 @@ export interface Certificate {
   key: string;
 }
 
-/** Days a self-signed certificate is good for: browsers distrust more than 398. */
+/** Days for which a self-signed certificate is valid: browsers reject more than 398. */
 const VALID_DAYS = 365;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** A cached certificate is renewed when it has less than this left, days. */
+/** Days before the expiry at which a cached certificate is renewed. */
 const RENEW_DAYS = 7;
 
-/** @throws UsageError where a file is missing or the two are not a certificate and its key. */
+/** @throws UsageError if a file is missing or the two are not a certificate and its key. */
 export async function readCertificate(certFile: string, keyFile: string): Promise<Certificate> {
   const [cert, key] = await Promise.all([readPem(certFile, '--cert'), readPem(keyFile, '--key')]);
   try {
@@ -40,18 +40,18 @@ async function readPem(file: string, option: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch {
-    throw new UsageError(`The file ${file} cannot be read: give ${option} the path of a PEM file.`);
+    throw new UsageError(`The file ${file} cannot be read. Pass the path of a PEM file with ${option}.`);
   }
 }
 
-/** Where self-signed certificates are kept. */
+/** Folder of cached self-signed certificates. */
 function certificateCache(): string {
   return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'peergrad');
 }
 
 /**
- * A certificate for localhost and this machine's name and addresses; the same one every time until
- * the addresses change or it nears its end. Where `cache` is not writable it lives as long as the
+ * A certificate for localhost and this machine's name and addresses; always the same one until the
+ * addresses change or it is about to expire. If `cache` is not writable it lives as long as the
  * process.
  */
 export async function selfSignedCertificate(cache = certificateCache()): Promise<Certificate> {
@@ -62,7 +62,7 @@ export async function selfSignedCertificate(cache = certificateCache()): Promise
     .digest('hex')
     .slice(0, 12);
   const file = path.join(cache, `selfsigned-${id}.json`);
-  const kept = await readKept(file);
+  const kept = await readCached(file);
   if (kept !== null) return kept;
 
   const made = await generate([{ name: 'commonName', value: 'peergrad' }], {
@@ -92,7 +92,7 @@ export async function selfSignedCertificate(cache = certificateCache()): Promise
   return certificate;
 }
 
-async function readKept(file: string): Promise<Certificate | null> {
+async function readCached(file: string): Promise<Certificate | null> {
   try {
     const { cert, key } = JSON.parse(await readFile(file, 'utf8')) as Certificate;
     createSecureContext({ cert, key });

@@ -1,20 +1,20 @@
 /**
- * What the server counts, for Prometheus. In a registry of its own: a process may have metrics of
- * other parts.
+ * Metrics of the server for Prometheus, in a registry of their own: other parts of a process may
+ * have metrics, too.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
 
-/** How many there are at this moment. */
+/** Current numbers. */
 interface Counts {
   rooms: number;
   connections: number;
-  /** Connections that are in a room. */
+  /** Connections in a room. */
   members: number;
 }
 
 /**
- * Seconds: handling a message takes tens of microseconds; above a millisecond something is wrong.
+ * Seconds: handling a message takes tens of microseconds; more than a millisecond shows a problem.
  */
 const HANDLING_BUCKETS = [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.05, 0.25];
 
@@ -26,7 +26,7 @@ export class Metrics {
   readonly #generations: Counter<'cause'>;
   readonly #signals: Counter;
   readonly #relayedBytes: Counter;
-  readonly #passedOn: Counter<'direction'>;
+  readonly #processMessages: Counter<'direction'>;
   readonly #handling: Histogram;
   #hasDefaults = false;
 
@@ -46,15 +46,17 @@ export class Metrics {
     }
     const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
       new Counter({ name: `peergrad_${name}_total`, help, labelNames, registers });
-    this.#messages = counter('messages', 'Messages received that fit the protocol', ['type']);
-    this.#refusals = counter('refusals', 'Refusals told to tabs', ['code']);
+    this.#messages = counter('messages', 'Valid messages received', ['type']);
+    this.#refusals = counter('refusals', 'Refusals sent to tabs', ['code']);
     this.#upgradesRefused = counter('upgrades_refused', 'WebSockets refused before they opened', ['status']);
     this.#generations = counter('generations', 'Generations begun', ['cause']);
-    this.#signals = counter('signals_relayed', 'Signals passed on to another member');
-    this.#relayedBytes = counter('relayed_bytes', 'Bytes of signals passed on');
-    this.#passedOn = counter('process_messages', 'Messages between processes that serve the same rooms', ['direction']);
+    this.#signals = counter('signals_relayed', 'Signals relayed to another member');
+    this.#relayedBytes = counter('relayed_bytes', 'Bytes of relayed signals');
+    this.#processMessages = counter('process_messages', 'Messages between processes that serve the same rooms', [
+      'direction',
+    ]);
     this.#handling = new Histogram({
-      ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, but for entering a room' },
+      ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, without entering a room' },
       ...{ buckets: HANDLING_BUCKETS, registers },
     });
   }
@@ -80,8 +82,8 @@ export class Metrics {
     this.#relayedBytes.inc(bytes);
   }
 
-  passedOn(direction: 'sent' | 'received'): void {
-    this.#passedOn.inc({ direction });
+  processMessage(direction: 'sent' | 'received'): void {
+    this.#processMessages.inc({ direction });
   }
 
   handled(seconds: number): void {
@@ -92,9 +94,9 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** All of it in Prometheus's text format, with the process's own metrics. */
+  /** All metrics in Prometheus's text format, with those of the process. */
   text(): Promise<string> {
-    // They watch the garbage collector as long as the process lives: only where somebody asks.
+    // They observe the garbage collector until the process ends: only if somebody reads them.
     if (!this.#hasDefaults) collectDefaultMetrics({ register: this.#registry });
     this.#hasDefaults = true;
     return this.#registry.metrics();

@@ -1,31 +1,19 @@
-/**
- * Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them
- * goes, and what follows.
- */
+/** Failures of ranks and links and missed deadlines: decides who is suspended and what follows. */
 import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
 import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
-import {
-  end,
-  enteringMs,
-  enteringOf,
-  FORGIVE,
-  LINKING_MS,
-  needAnother,
-  orderOf,
-  reform,
-  retry,
-  SYNCING_MS,
-} from './generations.ts';
-import { cleared, findingsOf, MAX_OUTAGES, namesOf, whoGoes, type Findings } from './faults.ts';
+import { end, needAnother, reform, retry } from './generations.ts';
+import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import type { Complaint } from './records.ts';
+import { orderOf } from './ringOrder.ts';
 import { nameRanks, networkAdvice } from './sentences.ts';
 import {
   andThen,
   isOfRing,
   isRunOn,
+  shouldStayLocked,
   nodesOf,
   rankOf,
-  stay,
+  noEffects,
   unready,
   withEffects,
   type RoomEffect,
@@ -34,10 +22,11 @@ import {
   type Step,
 } from './state.ts';
 import { suspend } from './suspensions.ts';
+import { enteringMs, enteringOf, AGE_FAULTS, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
- * Milliseconds that others have to report what they saw of a failure: both ends of a link, or all
- * who waited for a rank.
+ * Milliseconds in which others can report what they saw of a failure: both ends of a link, or all
+ * ranks that waited for one.
  */
 export const GATHER_MS = 1_500;
 
@@ -46,25 +35,24 @@ type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, generation, message, scope } = event;
   const rank = rankOf(state, member);
-  // A rank that cannot go on, as its GPU is lost, can do so in no other generation that has begun
-  // meanwhile.
+  // A rank that failed, for example because its GPU was lost, fails in later generations as well.
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
-  if (!isDue || rank < 0) return stay(state);
-  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
+  if (!isDue || rank < 0) return noEffects(state);
+  if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
   const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
   return scope === 'generation'
-    ? complain(state, member, { type: 'failed', message })
+    ? recordComplaint(state, member, { type: 'failed', message })
     : reform(unready(state, (m) => m === member));
 }
 
-/** Other ranks' links, or their part in a collective, keep this one from going on. */
-export function accused(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
+/** A rank reports that links to others broke, or that others missed a collective's deadline. */
+export function onAccusation(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
   const named = peers.filter((peer) => isOfRing(state, generation, member, peer));
-  if (named.length === 0) return stay(state);
-  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
-  if (nodesOf(state) !== null) return complain(state, member, { type, peers: named });
+  if (named.length === 0) return noEffects(state);
+  if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
+  if (nodesOf(state) !== null) return recordComplaint(state, member, { type, peers: named });
   const who = named.map((peer) => rankOf(state, peer));
   const both = nameRanks(state.ring, [rankOf(state, member), ...who]);
   const sentence =
@@ -77,11 +65,14 @@ export function accused(state: RoomState, { type, member, generation, peers }: O
   return end(state, 'failed', sentence);
 }
 
-/** Keeps a report until all who can tell more of it have done so. Each member's first counts. */
-function complain(state: RoomState, member: string, complaint: Complaint): Step {
-  if (state.complaints.has(member)) return stay(state);
+/**
+ * Stores a report until all ranks that can add to it have reported. Each member's first report
+ * counts.
+ */
+function recordComplaint(state: RoomState, member: string, complaint: Complaint): Step {
+  if (state.complaints.has(member)) return noEffects(state);
   const next = { ...state, complaints: new Map(state.complaints).set(member, complaint) };
-  if (isAllSaid(next)) return judge(next, false);
+  if (areAllReportsIn(next)) return judge(next, false);
   const { generation } = state;
   const isFirst = state.complaints.size === 0;
   const timer: RoomEffect = {
@@ -94,26 +85,23 @@ function complain(state: RoomState, member: string, complaint: Complaint): Step 
 }
 
 export function onGathered(state: RoomState, generation: number): Step {
-  return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : stay(state);
+  return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : noEffects(state);
 }
 
-/** Whether nobody is left who could say more. */
-function isAllSaid({ ring, members, complaints, reports }: RoomState): boolean {
+/** Whether no further report can come. */
+function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boolean {
   const silent = ring
     .map(({ member }) => member)
     .filter((one) => members.some(({ member }) => member === one) && !complaints.has(one) && !reports.has(one));
   const all = [...complaints.values()];
   const late = new Set(all.flatMap((one) => (one.type === 'late' ? one.peers : [])));
   if (silent.every((member) => late.has(member))) return true;
-  // A member that has gone reports nothing; the ranks that wait for it report it.
+  // A member that left reports nothing; the ranks that wait for it report it.
   const named = all.flatMap(namesOf);
   return named.length > 0 && named.every((peer) => !members.some(({ member }) => member === peer));
 }
 
-/**
- * The generation has failed: puts on record why, and begins another, without those that hold up the
- * others.
- */
+/** Records why the generation failed, suspends members that caused it, and begins another. */
 function judge(state: RoomState, isDeadline: boolean): Step {
   const findings = findingsOf(state, isDeadline);
   const { ring, complaints, reports, generation } = state;
@@ -128,33 +116,33 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
-  const going = whoGoes(ring, next.faults, generation);
-  // A rank that reported nothing, though its neighbours reached it, is ready again once it says so.
+  const going = membersToSuspend(ring, next.faults, generation);
+  // A rank that reported nothing although its neighbours reached it must report `ready` again.
   const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
   const heard = isDeadline ? unready(next, (one) => rankOf(next, one) >= 0 && !isHeard(one) && !isDown(one)) : next;
-  const suspended = going.size === 0 ? stay(heard) : suspend(heard, going);
+  const suspended = going.size === 0 ? noEffects(heard) : suspend(heard, going);
   const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
-  // It has come to something.
+  // The failure has a known cause: this is not a plain retry.
   const isOn = going.size > 0 || (state.phase === 'RUNNING' && isNamed);
   const again = (rest: RoomState): Step => (isOn ? reform(rest) : retry(rest, why));
-  const remembers = state.faults.length === 0 && next.faults.length > 0 ? [FORGIVE] : [];
+  const remembers = state.faults.length === 0 && next.faults.length > 0 ? [AGE_FAULTS] : [];
   return withEffects(andThen(suspended, again), ...remembers);
 }
 
 /**
- * The pairs that connect over the relay from now on, as the links `down` did not come about. At
- * most three for each member.
+ * The pairs that connect over the relay from now on, as their links `down` failed. At most three
+ * for each member.
  */
 function unlinkedAfter({ unlinked, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
   const pairs = new Map([...unlinked, ...direct].map((pair) => [edgeKey(...pair), pair]));
-  // Where one of the two is gone, it still says something of the other.
+  // Pairs with one absent member are kept: they also describe the other member.
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 
-/** Why a generation failed, for people. */
+/** Why a generation failed, as text for users. */
 function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   const { ring, complaints } = state;
   const ranksOf = (ids: readonly string[]): number[] => ids.map((id) => rankOf(state, id)).sort((a, b) => a - b);
@@ -175,17 +163,17 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
 }
 
 /**
- * Suspends ranks that have not begun to compare states: their last generation's work does not end.
- * The others go on without them.
+ * Suspends ranks that have not entered SYNCING in time: their work of the last generation does not
+ * end. The others continue without them.
  */
 export function onEntering(state: RoomState, generation: number, ms: number): Step {
-  if (state.phase !== 'SYNCING' || state.generation !== generation) return stay(state);
+  if (state.phase !== 'SYNCING' || state.generation !== generation) return noEffects(state);
   const { ring, begun, members } = state;
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
   const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
-  // Where nobody has, it is no rank's fault, and the deadline ends that.
-  if (stuck.length === 0 || idle.length === ring.length || state.isDoubtful) {
+  // If no rank has entered, none is to blame, and the deadline ends the phase.
+  if (stuck.length === 0 || idle.length === ring.length || state.isRestoring) {
     return { state, effects: enteringOf(state, ms) };
   }
   if (nodesOf(state) !== null) {
@@ -200,23 +188,23 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
 }
 
 /**
- * A link holds up the ring: its ends are parted, in a ring where they can be. Once for each member:
- * if its next link is slow as well, its own line is, and no order helps.
+ * Separates the ends of a link that slows down the ring, if an order exists. Once for each member:
+ * if its next link is slow as well, its own network is slow, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
-  const { phase, ring, parted, isDoubtful } = state;
-  const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isDoubtful;
+  const { phase, ring, parted, isRestoring } = state;
+  const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isRestoring;
   const isNew = !parted.some((pair) => pair.includes(member) || pair.includes(peer));
-  if (nodesOf(state) === null || !isDue || !isNew) return stay(state);
+  if (nodesOf(state) === null || !isDue || !isNew) return noEffects(state);
   const pair = [member, peer] as const;
   const next = { ...state, parted: [...parted, pair] };
   const order = orderOf(next, ring);
   const helps = keptApart(ring, [pair]).length === 0 && keptApart(order.ring, [pair]).length > 0;
-  return helps && order.culprits.length === 0 ? reform(next) : stay(state);
+  return helps && order.culprits.length === 0 ? reform(next) : noEffects(state);
 }
 
 export function onDeadline(state: RoomState, generation: number, phase: RoomPhase): Step {
-  if (!isRunOn(state) || state.generation !== generation || state.phase !== phase) return stay(state);
+  if (!isRunOn(state) || state.generation !== generation || state.phase !== phase) return noEffects(state);
   const missing = state.ring.map((_, rank) => rank).filter((rank) => !state.reports.has(state.ring[rank]!.member));
   const what =
     phase === 'LINKING'
@@ -228,11 +216,22 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
   }
   const late = new Set(missing.map((rank) => state.ring[rank]!.member));
   if (phase === 'LINKING') {
-    // A link that is not there has two ends that wait for it.
+    // A missing link has two ends that wait for it.
     const isPair = neighbours(state.ring).some((pair) => pair.every(({ member }) => late.has(member)));
     if (isPair || state.complaints.size > 0) return judge(state, true);
   }
-  // Where one rank is stuck in a collective, so are all.
+  // If one rank is stuck in a collective, all are.
   if (missing.length === state.ring.length) return retry(state, `${who}.`);
   return reform(unready(state, (member) => late.has(member)));
+}
+
+export function onAbandoned(state: RoomState): Step {
+  if (state.phase !== 'PAUSED') return noEffects(state);
+  const open = { ...state, isLocked: shouldStayLocked(state) };
+  return end(open, 'failed', 'All members with the state of this run have left, so it has ended. Start again.');
+}
+
+export function onAgeFaults(state: RoomState): Step {
+  const faults = aged(state.faults);
+  return { state: { ...state, faults }, effects: faults.length > 0 ? [AGE_FAULTS] : [] };
 }

@@ -1,39 +1,47 @@
 /**
- * What ranks report against each other, and what follows from it. A report is one side's word, so
- * it is weighed: who else reports the same rank, whether the reporter could link to anybody itself,
- * and in how many generations. docs/adr/0016 has the rule.
+ * Judges the ranks' reports about each other. A report is one side's view, so it is weighed: who
+ * else reports the same rank, whether the reporter could link to any other rank, and in how many
+ * generations. docs/adr/0016 has the rule.
  */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
 import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import type { RoomState } from './state.ts';
 
-/** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
+/** Consecutive LINKING phases in which a member linked to no other: one may be bad luck. */
 const CUT_OFF_GENERATIONS = 2;
 /**
- * Members that report one before it goes: two of them, so that no one member can suspend another.
+ * Members that must report another before it is suspended: two, so that no single member can
+ * suspend another.
  */
 export const MIN_ACCUSERS = 2;
-/** Members whose links to one broke after which that one goes, though it links to some. */
+/**
+ * Members whose links to another broke, after which that one is suspended although it links to
+ * some.
+ */
 const UNSTABLE_ACCUSERS = 4;
-/** Generations that a member ended alone, with reports that nobody shared, after which it goes. */
+/**
+ * Generations that a member ended alone, with reports that no other confirmed, after which it is
+ * suspended.
+ */
 const MAX_ALONE = 5;
-/** Ages from which on a break counts for no other order any more, and a fault for nothing. */
+/** Age at which a break no longer changes the order, and age at which a fault is forgotten. */
 const [PAST, FORGOTTEN] = [2, 5];
-/** Outages on the record after which the run ends. */
+/** Recorded outages after which the run ends. */
 export const MAX_OUTAGES = 5;
 
-/** What a generation's reports come to. */
+/** Conclusions from a generation's reports. */
 export interface Findings {
   readonly faults: Faults;
-  /** Members that linked to nobody outside their browser. */
+  /** Members that linked to no member of another browser. */
   readonly cutOff: ReadonlySet<string>;
-  /** Neighbours that are not linked, while LINKING. */
+  /** Neighbours without a link, while LINKING. */
   readonly down: Pairs;
 }
 
 /**
- * Reads a generation's reports. `isDeadline`: ranks that have not reported by now are not linked.
+ * Evaluates a generation's reports. `isDeadline`: ranks that have not reported by now are not
+ * linked.
  */
 export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
   return state.phase === 'LINKING' ? linkingFindings(state, isDeadline) : trainingFindings(state);
@@ -53,7 +61,7 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
     ring
       .filter((one) => {
         const own = edges.filter(({ ends }) => ends.includes(one.member));
-        // Tabs of one browser reach each other where no network does.
+        // Tabs of one browser reach each other without a network.
         const foreign = edges.filter(
           ({ a, b }) => a.browser !== b.browser && [a.browser, b.browser].includes(one.browser),
         );
@@ -89,17 +97,17 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const said = ring.filter(({ member }) => complaints.has(member));
-  // All failed but those that are said to be late, and these have not noticed.
+  // All ranks failed except those reported as late, which have not noticed.
   if (said.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of said) {
       if (complaints.get(member)?.type !== 'failed') continue;
       for (const about of late) lates.push({ ...faultOf('late', generation, member, about), isCredible: false });
     }
   }
-  // Where most links break at once, the network failed, and not one of the ranks.
+  // If most links break at once, the network failed, and not one of the ranks.
   const isGeneral = pairs.size >= most || (ring.length > 3 && pairs.size > most / 2);
   const isVague = [...complaints.values()].every(({ type }) => type === 'failed');
-  // Between two ranks, nobody can tell which one was late.
+  // With two ranks it is unknown which one was late.
   const isBetweenTwo = ring.length === 2 && lates.length > 0;
   const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
   const [between] = isBetweenTwo ? lates : [];
@@ -109,8 +117,8 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * The rank that ended the generation, where no other has noticed anything. Ranks that only heard of
- * its end name nobody: they bear out no report, but for that of ranks that were late and noticed
+ * A fault of the rank that ended the generation while no other noticed anything. Ranks that only
+ * learned of the end name nobody: they confirm no report, except that ranks were late which noticed
  * nothing themselves.
  */
 function loneFaults(
@@ -125,7 +133,7 @@ function loneFaults(
   const haveAllOthersFailed = ring.every(({ member }) => complaints.has(member) !== named.includes(member));
   if (complaint?.type === 'late' && complaints.size > 1 && haveAllOthersFailed) return [];
   const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
-  // A peer that has not linked in time says the same without a word.
+  // A peer that has not linked in time confirms the report.
   const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
   return isGone || isShared ? [] : [faultOf('alone', generation, lone, lone)];
 }
@@ -138,14 +146,14 @@ export function namesOf(complaint: Complaint | undefined): readonly string[] {
   return complaint === undefined || complaint.type === 'failed' ? [] : complaint.peers;
 }
 
-/** The record some time later. */
+/** The record after one more interval. */
 export function aged(faults: Faults): Faults {
   return faults.map((fault) => ({ ...fault, age: fault.age + 1 })).filter(({ age }) => age < FORGOTTEN);
 }
 
 /**
- * How often the links between members have just broken, or did not come about where one end could
- * link to others.
+ * How often links between members broke lately, or failed to open although one end could link to
+ * others.
  */
 export function breaksOf(faults: Faults): Breaks {
   const generations = new Map<string, Set<number>>();
@@ -157,14 +165,14 @@ export function breaksOf(faults: Faults): Breaks {
   return new Map([...generations].map(([key, of]) => [key, of.size]));
 }
 
-/** Pairs whose link did not come about: better no neighbours, if another order can be had. */
+/** Pairs whose link failed to open: they should not be neighbours if another order exists. */
 export function unlinkedPairs(faults: Faults): Pairs {
   const pairs = new Map<string, readonly [string, string]>();
   for (const { kind, by, about } of faults) if (kind === 'unlinked') pairs.set(edgeKey(by, about), [by, about]);
   return [...pairs.values()];
 }
 
-/** In how many generations at least so many others waited for a member until their deadline. */
+/** Generations in which at least `accusers` others waited for a member until their deadline. */
 export function timesLate(faults: Faults, member: string, accusers = 1): number {
   const byGeneration = new Map<number, Set<string>>();
   for (const { kind, generation, by, about } of faults) {
@@ -174,14 +182,14 @@ export function timesLate(faults: Faults, member: string, accusers = 1): number 
   return [...byGeneration.values()].filter(({ size }) => size >= accusers).length;
 }
 
-/** Members that linked to nobody when they last tried. */
+/** Members that linked to no other in their last attempt. */
 export function suspectsOf(faults: Faults): ReadonlySet<string> {
   return new Set(faults.flatMap(({ kind, about }) => (kind === 'cutOff' ? [about] : [])));
 }
 
 /**
- * Whether enough speaks against a member to suspend it for its links: two others' word, both ends'
- * of a link, or its own.
+ * Whether there is enough evidence to suspend a member for its links: reports of two others, of
+ * both ends of a link, or its own.
  */
 export function isProven(faults: Faults, member: string): boolean {
   const accusers = accusersOf(faults, new Set([member]));
@@ -193,17 +201,21 @@ function linkFaults(faults: Faults): Faults {
   return faults.filter(({ kind, isCredible }) => (kind === 'unlinked' || kind === 'broken') && isCredible);
 }
 
-/** Members that report links to a browser's members, without those members themselves. */
+/** Members that report links to a browser's members, except those members themselves. */
 function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
   const about = linkFaults(faults).filter((fault) => accused.has(fault.about) && !accused.has(fault.by));
   return new Set(about.map(({ by }) => by));
 }
 
 /**
- * Ranks that have to go, and why, now that `generation` has failed. The worst is found first: the
- * others may be fine without it.
+ * Ranks to suspend, and why, after `generation` failed. The worst is found first: the others may be
+ * fine without it.
  */
-export function whoGoes(ring: readonly RosterEntry[], record: Faults, generation: number): ReadonlyMap<string, Reason> {
+export function membersToSuspend(
+  ring: readonly RosterEntry[],
+  record: Faults,
+  generation: number,
+): ReadonlyMap<string, Reason> {
   const going = new Map<string, Reason>();
   for (let faults = record; ; faults = withoutMembers(faults, going)) {
     const suspects = suspectsOf(faults);
@@ -216,7 +228,7 @@ export function whoGoes(ring: readonly RosterEntry[], record: Faults, generation
         if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
       }
       const verdict = verdictOn(one.member, group, faults, { generation, worldSize: ring.length });
-      // The later one of two that are alike.
+      // The later of two equal ones.
       if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
       }
@@ -252,12 +264,12 @@ function verdictOn(
   return alone >= MAX_ALONE ? { reason: 'alone', weight: alone } : null;
 }
 
-/** A record without what these members reported, and what was reported of them. */
+/** A record without reports of or about these members. */
 export function withoutMembers(faults: Faults, which: { has(member: string): boolean }): Faults {
   return faults.filter(({ by, about }) => !which.has(by) && !which.has(about));
 }
 
-/** A record in which these members are no suspects any more: they have linked. */
+/** A record in which these members are no longer suspects: they have linked. */
 export function cleared(faults: Faults, which: { has(member: string): boolean }): Faults {
   return faults.filter(({ kind, about }) => kind !== 'cutOff' || !which.has(about));
 }

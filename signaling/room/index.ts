@@ -1,30 +1,41 @@
 /**
  * A room as a pure function: (state, event) -> (state, effects). No sockets, no clock, no
- * randomness: the hub feeds it what happened and carries out what it answers, so it can be fuzzed
- * by the million.
+ * randomness: the hub feeds it events and carries out its effects, so it can be fuzzed by the
+ * million.
  *
- *   FORMING --start--> LINKING(e) --all linked--> SYNCING(e) --all synced--> RUNNING(e) --all finished--> FORMING
- *                          ^  somebody comes, goes or cannot be reached: e+1  |
- *                          +----- PAUSED, while too few are left, or the -----+
- *                                      host holds the run
+ *   FORMING --start--> LINKING(g) --all linked--> SYNCING(g) --all synced--> RUNNING(g)
+ *      ^                   ^                                                   |   |
+ *      |                   |   a member joins, leaves or cannot be reached:    |   |
+ *      |                   +-- g + 1; PAUSED while too few are ready, or the --+   |
+ *      |                       host pauses the run                                 |
+ *      +---------------------------- all finished ---------------------------------+
  *
- * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one generation
- * per run: whoever leaves or fails on the way ends the run for all, with a sentence that names
- * them.
+ * A room with a fixed world (`nodes` is null, or the strategy is not elastic) has one generation
+ * per run: a member that leaves or fails ends the run for all, with a message that names it.
  */
-import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
-import { allowMore, onAbandoned, onForgive, onGrow, report, settle } from './generations.ts';
-import { accused, failed, onDeadline, onEntering, onGathered, slow } from './failures.ts';
-import { join, left, disconnect } from './members.ts';
-import { reconnect, dispelDoubts, onDoubts } from './returns.ts';
-import { lookAway, passOn } from './spectators.ts';
-import { pardon } from './suspensions.ts';
+import { asHost, configure, pauseRun, lock, ready, remove, resume, start, stop } from './controls.ts';
+import { onGrow, settle } from './generations.ts';
+import {
+  onAccusation,
+  failed,
+  onAbandoned,
+  onDeadline,
+  onEntering,
+  onAgeFaults,
+  onGathered,
+  slow,
+} from './failures.ts';
+import { extendSyncing, report } from './reports.ts';
+import { join, removeMember, disconnect } from './members.ts';
+import { reconnect, finishRestore, onRestoreTimeout } from './reconnect.ts';
+import { removeSpectator, forwardUpdate } from './spectators.ts';
+import { endSuspension } from './suspensions.ts';
 import {
   andThen,
   isAway,
   isOfRing,
   isSpectator,
-  stay,
+  noEffects,
   type PresentEvent,
   type RoomEvent,
   type RoomState,
@@ -32,10 +43,11 @@ import {
   type TimerEvent,
 } from './state.ts';
 
-export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './generations.ts';
+export { MAX_RETRIES } from './generations.ts';
+export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, SYNCING_MS } from './timers.ts';
 export { GATHER_MS } from './failures.ts';
 export { AWAY_MS } from './members.ts';
-export { restore, RESTORE_MS } from './returns.ts';
+export { restore, RESTORE_MS } from './reconnect.ts';
 export { PROBATION_MS, SUSPENDED_MS } from './suspensions.ts';
 export {
   createRoom,
@@ -50,18 +62,18 @@ export {
 } from './state.ts';
 
 /**
- * What `event` makes of a room. Never throws; what does not fit the room's phase or generation
- * changes nothing.
+ * Applies `event` to a room. Never throws; events that do not fit the room's phase or generation
+ * change nothing.
  */
 export function step(state: RoomState, event: RoomEvent): Step {
-  if (!('member' in event)) return ofTimer(state, event);
+  if (!('member' in event)) return onTimer(state, event);
   if (event.type === 'reconnect') return reconnect(state, event);
   const isHere = state.hidden.has(event.member);
-  if (event.type === 'join') return isHere ? stay(state) : join(state, event.member, event);
-  return isHere ? ofMember(state, event) : stay(state);
+  if (event.type === 'join') return isHere ? noEffects(state) : join(state, event.member, event);
+  return isHere ? onMemberEvent(state, event) : noEffects(state);
 }
 
-function ofTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
+function onTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
   switch (event.type) {
     case 'deadline':
       return onDeadline(state, event.generation, event.phase);
@@ -71,14 +83,14 @@ function ofTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
       return onEntering(state, event.generation, event.ms);
     case 'grow':
       return onGrow(state);
-    case 'pardon':
-      return andThen(pardon(state, event.id), settle);
-    case 'forgive':
-      return onForgive(state);
+    case 'suspension-end':
+      return andThen(endSuspension(state, event.id), settle);
+    case 'age-faults':
+      return onAgeFaults(state);
     case 'abandoned':
       return onAbandoned(state);
-    case 'doubts':
-      return onDoubts(state);
+    case 'restore-timeout':
+      return onRestoreTimeout(state);
     default:
       return event satisfies never;
   }
@@ -86,27 +98,27 @@ function ofTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
 
 type Missed = Extract<TimerEvent, { type: 'missed' }>;
 
-function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
+function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
   const { member } = event;
   switch (event.type) {
     case 'ready':
-      return isSpectator(state, member) ? stay(state) : ready(state, event);
+      return isSpectator(state, member) ? noEffects(state) : ready(state, event);
     case 'configure':
-      return asHost(state, member, 'change what the room trains', () => configure(state, member, event.job));
+      return asHost(state, member, 'change the job', () => configure(state, member, event.job));
     case 'start':
       return asHost(state, member, 'start the run', () => start(state, member));
     case 'stop':
       return asHost(state, member, 'stop the run', () => stop(state));
     case 'pause':
-      return asHost(state, member, 'pause the run', () => hold(state, member));
+      return asHost(state, member, 'pause the run', () => pauseRun(state, member));
     case 'resume':
-      return asHost(state, member, 'let the run go on', () => resume(state));
+      return asHost(state, member, 'resume the run', () => resume(state));
     case 'remove':
-      return asHost(state, member, 'send members out', () => remove(state, member, event.whom));
+      return asHost(state, member, 'remove members', () => remove(state, member, event.whom));
     case 'lock':
       return asHost(state, member, 'lock the room', () => lock(state, event.isLocked));
     case 'spectator-update':
-      return passOn(state, member, event.update);
+      return forwardUpdate(state, member, event.update);
     case 'signal':
       return relay(state, event);
     case 'linked':
@@ -114,7 +126,7 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
     case 'synced':
       return report(state, member, event.generation, 'SYNCING', `step ${event.step}, state ${event.stateHash}`);
     case 'syncing':
-      return allowMore(state, member, event.generation);
+      return extendSyncing(state, member, event.generation);
     case 'finished':
       return report(state, member, event.generation, 'RUNNING', `step ${event.step}, state ${event.stateHash}`);
     case 'failed':
@@ -122,28 +134,30 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
     case 'broken':
     case 'late': {
       const away = event.peers.find((peer) => isOfRing(state, event.generation, member, peer) && isAway(state, peer));
-      // Two who miss it: another rank and the server.
-      return away !== undefined && !state.isDoubtful
-        ? andThen(left(state, away, 'vanished'), (next) => ofMember(next, event))
-        : accused(state, event);
+      // Two miss this member, a rank and the server: it counts as gone.
+      return away !== undefined && !state.isRestoring
+        ? andThen(removeMember(state, away, 'vanished'), (next) => onMemberEvent(next, event))
+        : onAccusation(state, event);
     }
     case 'slow':
       return slow(state, event);
     case 'away':
-      return isSpectator(state, member) ? lookAway(state, member) : disconnect(state, member);
+      return isSpectator(state, member) ? removeSpectator(state, member) : disconnect(state, member);
     case 'missed':
-      if (!isAway(state, member)) return stay(state);
-      return andThen(left(state, member, 'vanished'), (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next)));
+      if (!isAway(state, member)) return noEffects(state);
+      return andThen(removeMember(state, member, 'vanished'), (next) =>
+        next.isRestoring ? finishRestore(next) : noEffects(next),
+      );
     case 'left':
-      return left(state, member, event.reason);
+      return removeMember(state, member, event.reason);
     default:
       return event satisfies never;
   }
 }
 
-/** Signals cross only between two ranks of the latest generation. */
+/** Forwards signals between two ranks of the latest generation only. */
 function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
-  if (!isOfRing(state, event.generation, event.member, event.to)) return stay(state);
+  if (!isOfRing(state, event.generation, event.member, event.to)) return noEffects(state);
   const { generation, attempt, signal, member: from } = event;
   return {
     state,

@@ -1,7 +1,8 @@
-/** Who is in a room: joining it, losing touch with it and leaving it. */
-import { backToForming, end, over, reform, settle } from './generations.ts';
+/** Members of a room: joining, losing the connection and leaving. */
+import { backToForming, over } from './ending.ts';
+import { end, reform, settle } from './generations.ts';
 import { nameRanks } from './sentences.ts';
-import { lookAway, watch } from './spectators.ts';
+import { removeSpectator, admitSpectator } from './spectators.ts';
 import { noticeOf, suspensionOf } from './suspensions.ts';
 import {
   andThen,
@@ -10,13 +11,13 @@ import {
   isAway,
   isRunOn,
   isSpectator,
-  keepsLock,
+  shouldStayLocked,
   nodesOf,
   rankOf,
   refuse,
   roomMessage,
-  stay,
-  tellRoom,
+  noEffects,
+  broadcastRoom,
   withEffects,
   type LeaveReason,
   type Newcomer,
@@ -25,41 +26,39 @@ import {
   type Step,
 } from './state.ts';
 
-/**
- * Milliseconds a member whose connection is gone may take to come back before it counts as gone.
- */
+/** Milliseconds in which a member whose connection is lost may return before it counts as gone. */
 export const AWAY_MS = 2_000;
 
 export function join(state: RoomState, member: string, newcomer: Newcomer): Step {
   if (isRunOn(state) && !newcomer.isSpectator && nodesOf(state) === null) {
-    return refuse(state, member, 'room-running', 'This room is training: join again when its run has ended.');
+    return refuse(state, member, 'room-running', 'This room is training. Join again when its run has ended.');
   }
   if (state.isLocked && !newcomer.holdsKey) {
-    return refuse(state, member, 'room-locked', 'This room is locked: ask whoever leads it to let you in.');
+    return refuse(state, member, 'room-locked', 'This room is locked. Ask its host to unlock it.');
   }
-  return newcomer.isSpectator ? watch(state, member, newcomer) : enter(state, member, newcomer);
+  return newcomer.isSpectator ? admitSpectator(state, member, newcomer) : enter(state, member, newcomer);
 }
 
 export function enter(state: RoomState, member: string, newcomer: Newcomer): Step {
   const holder = state.members.find((m) => m.rank !== null && m.rank === newcomer.rank);
-  if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isDoubtful) {
+  if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isRestoring) {
     return admit(state, member, newcomer);
   }
-  // A browser that is started again may be here before the server takes its old tab for gone.
+  // A restarted browser may join before the server notices that its old tab is gone.
   const members = state.members.map((m) => (m === holder ? { ...m, rank: null } : m));
   const admitted = admit({ ...state, members }, member, newcomer);
   if (!admitted.state.hidden.has(member)) return { state, effects: admitted.effects };
-  return andThen(admitted, (next) => left(next, holder.member, 'vanished'));
+  return andThen(admitted, (next) => removeMember(next, holder.member, 'vanished'));
 }
 
 function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   const { name, browser, rank = null, worldSize, holdsKey } = newcomer;
   if (state.members.length >= state.capacity) {
-    const message = `This room is full (${state.capacity} members): ask for another room, or for somebody to leave.`;
+    const message = `This room is full (${state.capacity} members). Use another room, or wait until a member leaves.`;
     return refuse(state, member, 'room-full', message);
   }
   const contradiction = contradictionWith(state, newcomer);
-  // While ranks come and go nobody keeps one: who asks for one that it cannot have comes in without
+  // Ranks of an elastic run are not fixed: a member that requests an unavailable one joins without
   // it.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
   const wish = contradiction === null ? rank : null;
@@ -75,23 +74,23 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   return { state: next, effects: [{ type: 'admit', member }, roomMessage(next), ...notice] };
 }
 
-/** What a newcomer asks for and cannot have here, in a sentence. */
+/** A sentence why the room cannot grant a newcomer's request; `null`: it can. */
 function contradictionWith(state: RoomState, asked: Newcomer): string | null {
   const { members, worldSize, capacity } = state;
   const { rank, worldSize: counted } = asked;
   if (worldSize !== null && counted !== undefined && counted !== worldSize) {
-    return `This room's world size is ${worldSize}, not ${counted}: ask for ${worldSize}, or join another room.`;
+    return `This room's world size is ${worldSize}, not ${counted}. Request ${worldSize}, or join another room.`;
   }
   if (rank === undefined) return null;
-  // In a run the room has no world size yet for the next: not one more than are here, or that could
-  // never start.
+  // During a run the next world size is unknown: at most one more than the present members, or it
+  // could never start.
   const ranks = counted ?? worldSize ?? (isRunOn(state) ? members.length + 1 : capacity);
-  if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}: ask for one from 0 to ${ranks - 1}.`;
+  if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}. Request one from 0 to ${ranks - 1}.`;
   const holder = members.find((m) => m.rank === rank);
-  return holder === undefined ? null : `${holder.name} has rank ${rank} already: ask for another, or for none.`;
+  return holder === undefined ? null : `${holder.name} has rank ${rank} already. Request another rank, or none.`;
 }
 
-/** The number by which the room's members know a browser. */
+/** The number by which members of the room know a browser. */
 function browserNumber({ members, hidden }: RoomState, browser: string | undefined): number {
   const sibling = members.find((m) => browser !== undefined && hidden.get(m.member)?.browser === browser);
   if (sibling !== undefined) return sibling.browser;
@@ -100,12 +99,10 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
   return free;
 }
 
-/**
- * A connection is gone without a word: a short trouble of the network, or a tab that has crashed.
- */
+/** Marks a member as away: its network may be interrupted, or its tab has crashed. */
 export function disconnect(state: RoomState, member: string): Step {
   const away = change(state, member, { isAway: true });
-  return withEffects(tellRoom(away), {
+  return withEffects(broadcastRoom(away), {
     ...{ type: 'setTimer', key: `away ${member}`, ms: AWAY_MS },
     event: { type: 'missed', member },
   });
@@ -113,10 +110,10 @@ export function disconnect(state: RoomState, member: string): Step {
 
 const LEFT_HOW: Record<LeaveReason, string> = {
   left: 'left',
-  silent: 'fell silent',
-  vanished: 'vanished',
+  silent: 'stopped responding',
+  vanished: 'lost its connection',
   dropped: 'was disconnected by the server',
-  removed: 'was sent out by the host',
+  removed: 'was removed by the host',
 };
 const DOING: Record<RoomState['phase'], string> = {
   FORMING: 'waiting',
@@ -126,25 +123,25 @@ const DOING: Record<RoomState['phase'], string> = {
   RUNNING: 'training',
 };
 
-export function left(state: RoomState, member: string, reason: LeaveReason): Step {
-  if (isSpectator(state, member)) return lookAway(state, member);
+export function removeMember(state: RoomState, member: string, reason: LeaveReason): Step {
+  if (isSpectator(state, member)) return removeSpectator(state, member);
   const members = state.members.filter((m) => m.member !== member);
   const hidden = new Map(state.hidden);
   hidden.delete(member);
   const next = { ...state, members, hidden };
-  return withEffects(without(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
+  return withEffects(afterLeave(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
 }
 
-/** No member is left. */
-function abandon(state: RoomState): Step {
-  const open = { ...state, isLocked: keepsLock(state) };
-  if (!isRunOn(state)) return stay(backToForming(open));
-  return over({ ...open, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
+/** Ends the run of a room without members. */
+function endEmptyRoom(state: RoomState): Step {
+  const open = { ...state, isLocked: shouldStayLocked(state) };
+  if (!isRunOn(state)) return noEffects(backToForming(open));
+  return over({ ...open, isRestoring: false }, 'failed', 'All its ranks have left, so the run has ended.');
 }
 
 /**
- * Those who were to come in, are not linked yet and cannot have any state: nobody has to wait for
- * them where a rank has gone.
+ * Ranks of a growing generation that have not linked yet and cannot have the state: they need not
+ * be waited for when a rank has left.
  */
 function newcomersOf({ phase, ring, holders, hidden, reports }: RoomState): ReadonlySet<string> {
   const isNew = (member: string): boolean =>
@@ -152,17 +149,17 @@ function newcomersOf({ phase, ring, holders, hidden, reports }: RoomState): Read
   return new Set(ring.flatMap(({ member }) => (holders.size > 0 && isNew(member) ? [member] : [])));
 }
 
-/** `next`: `state` without `member`. */
-function without(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
+/** Continues after `member` has left; `next` is `state` without it. */
+function afterLeave(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
   const rank = rankOf(state, member);
   const isOpen = isRunOn(state) && nodesOf(state) !== null;
   if (next.members.length === 0) {
-    // Who lost the network comes back; who closed the last tab has done with the run.
-    const rest = isOpen && reason !== 'left' ? reform(next) : abandon(next);
+    // Members that lost the network may return; a member that closed the last tab ended the run.
+    const rest = isOpen && reason !== 'left' ? reform(next) : endEmptyRoom(next);
     const empty: RoomEffect[] = everyone(next).length === 0 ? [{ type: 'empty' }] : [roomMessage(rest.state)];
     return { state: rest.state, effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, ...empty] };
   }
-  // Who has finished may close the tab: its report stands.
+  // A finished rank may close its tab: its report counts.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
   if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 }, newcomersOf(state));
   if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);

@@ -1,45 +1,46 @@
-/** What a room records of its members: what they reported of each other, and who is suspended. */
+/** Records of a room's members: their reports about each other, and suspensions. */
 
-/** What a rank reports when its generation cannot go on. */
+/** Report of a rank whose generation cannot continue. */
 export type Complaint =
-  /** Links to these ranks broke, or could not be made. */
+  /** Links to these ranks broke or could not be opened. */
   | { readonly type: 'broken'; readonly peers: readonly string[] }
   /** These ranks did not call a collective before its deadline. */
   | { readonly type: 'late'; readonly peers: readonly string[] }
-  /** Nobody in particular. */
+  /** No rank in particular is to blame. */
   | { readonly type: 'failed'; readonly message: string };
 
-/** One entry of the room's record. */
+/** One entry of the fault record. */
 export interface Fault {
   /**
-   * `unlinked`: no link came about. `broken`: one broke. `late`: a collective's deadline passed.
-   * `cutOff`: `about` linked to nobody outside its browser. `alone`: `about` reported a fault that
-   * nobody else saw. `outage`: a generation failed, and nobody in particular was at fault.
+   * `unlinked`: a link failed to open. `broken`: a link broke. `late`: a collective's deadline
+   * passed. `cutOff`: `about` linked to no member of another browser. `alone`: `about` reported a
+   * fault that no other member saw. `outage`: a generation failed, and no member in particular was
+   * at fault.
    */
   readonly kind: 'unlinked' | 'broken' | 'late' | 'cutOff' | 'alone' | 'outage';
   readonly generation: number;
   /**
-   * Members; the same for what is not one member's word against another's, and '' where it is about
-   * nobody.
+   * Members: the reporter, and the member that the report is about. Both are the same for faults
+   * without a reporter, and '' for faults about no member.
    */
   readonly by: string;
   readonly about: string;
-  /** False where `by` linked to nobody either, or did not name `about` itself. */
+  /** False if `by` linked to no other member itself, or did not name `about` itself. */
   readonly isCredible: boolean;
-  /** How often the record has been looked through since. */
+  /** Number of ageing intervals since the fault. */
   readonly age: number;
 }
 
 export type Faults = readonly Fault[];
 
-/** Why a member is suspended. */
+/** Reason of a suspension. */
 export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | 'failing';
 
 export interface Suspension {
-  /** The number of its timer: browsers' ids stay in the room's state. */
+  /** Number of its timer: browser ids do not leave the room's state. */
   readonly id: number;
   readonly times: number;
   readonly reason: Reason;
-  /** Whether it lasts. */
+  /** Whether it is in force; afterwards it counts for its probation. */
   readonly isOn: boolean;
 }

@@ -1,8 +1,8 @@
-/** How a room speaks of its ranks. */
+/** Sentences about ranks in messages to users. */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
 /**
- * Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters.
+ * Most members that a sentence names before "and 5 others": `ended.message` holds 1200 characters.
  */
 export const MAX_NAMED = 8;
 
@@ -16,12 +16,12 @@ export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]
   return sentence.charAt(0).toUpperCase() + sentence.slice(1);
 }
 
-/** Why tabs could not connect, most likely, and what to do about it. */
+/** The most likely causes of failed connections, with advice. */
 export function networkAdvice({ hasRelay }: { hasRelay: boolean }): string {
   const causes =
-    'their Wi-Fi keeps its devices apart (client isolation, usual in schools and guest networks), or a VPN or firewall stands between them';
+    'their Wi-Fi isolates its devices (client isolation, usual in schools and guest networks), or a VPN or firewall blocks the connection';
   const relay = hasRelay
-    ? 'The TURN relay of this server was no help: check that it runs and that its ports are open.'
-    : 'This server has no TURN relay (--turn), which would go around that.';
-  return `Most likely ${causes}. ${relay} Turn client isolation off, or use another network: a cable, or a phone's hotspot.`;
+    ? 'The TURN relay of this server did not help: check that it runs and that its ports are open.'
+    : 'This server has no TURN relay (--turn), which would avoid that.';
+  return `Most likely ${causes}. ${relay} Turn off client isolation, or use another network: a cable, or a phone's hotspot.`;
 }

@@ -1,12 +1,12 @@
-/** Who is in a room to watch: shown what goes on, never a part of it. */
-import { everyone, isSpectator, keepsLock, refuse, roomMessage, stay, tellRoom } from './state.ts';
+/** Spectators: members that watch a room and never take part in its runs. */
+import { everyone, isSpectator, shouldStayLocked, refuse, roomMessage, noEffects, broadcastRoom } from './state.ts';
 import type { Newcomer, RoomState, Step } from './state.ts';
 
-export function watch(state: RoomState, member: string, { name, holdsKey }: Newcomer): Step {
+export function admitSpectator(state: RoomState, member: string, { name, holdsKey }: Newcomer): Step {
   const { spectators, spectatorCapacity, hidden } = state;
   if (isSpectator(state, member)) return admit(state, member);
   if (spectators.length >= spectatorCapacity) {
-    const message = `As many watch this room as may (${spectatorCapacity}): join it to train, or wait for one to leave.`;
+    const message = `This room has its most spectators (${spectatorCapacity}). Join it to train, or wait until one leaves.`;
     return refuse(state, member, 'room-full', message);
   }
   const known = {
@@ -30,22 +30,25 @@ function admit(state: RoomState, member: string): Step {
 }
 
 /**
- * A spectator has left or is gone without a word: nothing depends on it, so it may come back as it
- * came.
+ * Removes a spectator that left or lost its connection: nothing depends on it, and it may join
+ * again.
  */
-export function lookAway(state: RoomState, member: string): Step {
+export function removeSpectator(state: RoomState, member: string): Step {
   const hidden = new Map(state.hidden);
   hidden.delete(member);
   const rest = { ...state, spectators: state.spectators.filter((one) => one.member !== member), hidden };
-  const next = { ...rest, isLocked: keepsLock(rest) };
-  return everyone(next).length > 0 ? tellRoom(next) : { state: next, effects: [{ type: 'empty' }] };
+  const next = { ...rest, isLocked: shouldStayLocked(rest) };
+  return everyone(next).length > 0 ? broadcastRoom(next) : { state: next, effects: [{ type: 'empty' }] };
 }
 
-/** What a rank tells of the run. Only the first of them may: it is the one that does. */
-export function passOn(state: RoomState, member: string, update: string): Step {
+/**
+ * Forwards a rank's update to the spectators. Only rank 0 may send it, or while PAUSED a member
+ * with the state.
+ */
+export function forwardUpdate(state: RoomState, member: string, update: string): Step {
   const { ring, phase, holders, spectators } = state;
-  const mayTell = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
-  if (!mayTell || spectators.length === 0) return stay(state);
+  const maySend = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
+  if (!maySend || spectators.length === 0) return noEffects(state);
   const to = spectators.map((one) => one.member);
   return { state, effects: [{ type: 'send', to, message: { type: 'spectator-update', update } }] };
 }

@@ -1,4 +1,4 @@
-/** What a room is, what can happen to it and what follows. Plain immutable data. */
+/** The state, events and effects of a room. Plain immutable data. */
 import type {
   ClientMessage,
   Nodes,
@@ -18,110 +18,110 @@ import type { Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
-  /** Number of the run that is on or was last; 0 before the first. */
+  /** Number of the current or last run; 0 before the first. */
   readonly run: number;
   /** Number of the latest generation; 0 before the first. It only grows. */
   readonly generation: number;
-  /** As many as start by themselves: in a fixed room the world size. */
+  /** World size of a room that starts by itself; in a fixed room, of all runs. */
   readonly worldSize: number | null;
   readonly capacity: number;
   readonly spectatorCapacity: number;
-  /** Whether members have a TURN relay to connect over where nothing else works. */
+  /** Whether members have a TURN relay as a last resort. */
   readonly hasRelay: boolean;
-  /** In the order they joined. */
+  /** In the order in which they joined. */
   readonly members: readonly RosterEntry[];
-  /** In the order they came. No members: whatever is done about members leaves them out. */
+  /** In the order in which they joined. Spectators are not members. */
   readonly spectators: readonly Spectator[];
-  /** What the room knows of each member and spectator, and tells nobody. */
+  /** Private data of each member and spectator, which is not sent to others. */
   readonly hidden: ReadonlyMap<string, Hidden>;
-  /**
-   * The generation's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED.
-   */
+  /** The generation's members as in `prepare`: index is rank. Empty while FORMING and PAUSED. */
   readonly ring: readonly RosterEntry[];
-  /** Neighbours that connect over a relay, as `prepare` said. */
+  /** Neighbours that connect over a relay, as in `prepare`. */
   readonly relayed: readonly [string, string][];
-  /** What ring members have reported in this phase; equal texts mean equal states. */
+  /** Reports of ring members in this phase; equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
-  /** What ring members have reported that keeps this generation from going on. */
+  /** Reports of ring members that this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
   /**
-   * Ring members that have begun to compare states in this generation: what they did in the one
-   * before is over.
+   * Ring members that have entered SYNCING in this generation: their work of the previous one has
+   * ended.
    */
   readonly begun: ReadonlySet<string>;
   /**
-   * Ranks of the run's latest generation that reached RUNNING: who has an older state would undo
-   * their steps. Empty: none has.
+   * Ranks of the run's latest generation that reached RUNNING: an older state would undo their
+   * steps. Empty: none has reached it.
    */
   readonly holders: ReadonlySet<string>;
-  /** PAUSED, and nobody who has the run's latest state is there: it is over soon. */
+  /** PAUSED, and no member with the run's latest state is present: the run ends soon. */
   readonly isAbandoned: boolean;
-  /** Generations in a row that nobody left or joined in between and that did not reach RUNNING. */
+  /** Consecutive generations with the same members that did not reach RUNNING. */
   readonly retries: number;
-  /** Newcomers wait a moment after the last generation began. */
+  /** Whether newcomers wait because a generation has just begun. */
   readonly isCooling: boolean;
-  /** What members have reported against each other in the last minutes. */
+  /** Faults that members reported about each other in the last minutes. */
   readonly faults: Faults;
-  /**
-   * Browsers whose members were suspended, by their id; by the member's where a browser has none.
-   */
+  /** Suspensions by browser id, or by member id without one. */
   readonly suspensions: ReadonlyMap<string, Suspension>;
   /**
    * Pairs that could not link directly in this run: they connect over the relay. Empty in a room
-   * that has no relay.
+   * without a relay.
    */
   readonly unlinked: readonly (readonly [string, string])[];
   /**
-   * Neighbours no more, as the link between them held up the ring. A member is in one pair at most.
+   * Pairs that are no longer neighbours because the link between them slowed down the ring. A
+   * member is in one pair at most.
    */
   readonly parted: readonly (readonly [string, string])[];
-  /** How the latest run ended; `null`: none has, for all this server knows. */
+  /** How the latest run ended; `null`: no run has ended, as far as this server knows. */
   readonly ended: Ended | null;
-  /** Whom a host has sent out: they do not come back as who they were. */
+  /** Members that a host removed: they cannot reconnect. */
   readonly removed: ReadonlySet<string>;
-  /** Made from what returning members say: who is still to return may know better. */
-  readonly isDoubtful: boolean;
   /**
-   * Runs and generations have this number at least: those below may have been, in a room that this
-   * one was made from.
+   * Whether the room is being restored from members' states: members that have not returned may
+   * know more.
+   */
+  readonly isRestoring: boolean;
+  /**
+   * Smallest number of new runs and generations: smaller ones may have been used before the room
+   * was restored.
    */
   readonly numbersFrom: number;
-  /** Highest generation that a returning member has heard of: its number is used up. */
-  readonly heardOf: number;
+  /** Highest generation that a returning member reported: its number is used. */
+  readonly highestReported: number;
 }
 
 export type Ended = Omit<Extract<ServerMessage, { type: 'ended' }>, 'type'>;
 
 export interface Hidden {
-  /** Its browser's id: who knew another's could pass for a tab of that browser. */
+  /** Id of its browser. It is private: another tab could use it to pass for one of that browser. */
   readonly browser: string | undefined;
-  /** The world size it counts on. */
+  /** The world size that it expects. */
   readonly worldSize: number | undefined;
   /** Whether it was a rank of a generation. */
   readonly hasRun: boolean;
-  /** Whether it has begun to compare states in one: it may have been given the others'. */
+  /** Whether it has entered SYNCING once: it may have received the others' state. */
   readonly hasEntered: boolean;
   readonly holdsKey: boolean;
-  /** Its connection is gone; it may come back. */
+  /** Whether its connection is lost; it may return. */
   readonly isAway: boolean;
-  /** It is in the room, and counted in no generation until its suspension is over. */
+  /** Whether it is left out of generations until its suspension ends. */
   readonly isSuspended: boolean;
   /**
-   * The run whose state it has, be it an old one; `null`: none, `undefined`: it has not said yet.
+   * The run whose state it has, even if outdated; `null`: no state, `undefined`: not reported yet.
    */
   readonly holds: number | null | undefined;
 }
 
-/** Who somebody is that asks to be let in. */
+/** A member that requests to join. */
 export type Newcomer = Pick<
   Extract<ClientMessage, { type: 'join' }>,
   'name' | 'browser' | 'rank' | 'worldSize' | 'isSpectator'
 > & {
-  /** Whether it has shown the room's host key. */
+  /** Whether it has presented the room's host key. */
   holdsKey: boolean;
 };
 
-/** A client's message with its sender, as far as it concerns the room. */
+/** A client's message with its sender, if it concerns the room. */
 type MemberEvent = Exclude<
   ClientMessage,
   { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' | 'remove' }
@@ -131,55 +131,48 @@ type MemberEvent = Exclude<
 
 export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed';
 
-/** Somebody is at the door. A `return` has shown a good token. */
+/** A tab joins or reconnects; a `reconnect` has presented a valid token. */
 export type ArrivalEvent =
   | ({ type: 'join'; member: string } & Newcomer)
   | ({ type: 'reconnect'; member: string; reconnectState: ReconnectState } & Newcomer);
 
-/** Of somebody who is in the room. */
+/** An event of a present member. */
 export type PresentEvent =
   | MemberEvent
   | { type: 'remove'; member: string; whom: string }
-  /** Its connection is gone without a word. */
+  /** Its connection was lost without a message. */
   | { type: 'away'; member: string }
   | { type: 'left'; member: string; reason: LeaveReason };
 
 export type RoomEvent = ArrivalEvent | PresentEvent | TimerEvent;
 
-/** A timer set by the effect of the same name has run out. */
+/** A timer that a `setTimer` effect started has fired. */
 export type TimerEvent =
   | { type: 'deadline'; generation: number; phase: RoomPhase }
   | { type: 'missed'; member: string }
-  /** Whoever noticed that this generation fails has had the time to say so. */
+  /** The time to report a failure of this generation is over. */
   | { type: 'gathered'; generation: number }
   /**
-   * So many milliseconds have gone since all were linked: those who may take no longer have to
-   * compare states by now.
+   * `ms` have passed since all were linked: ranks with at most this time must have entered SYNCING.
    */
   | { type: 'entering'; generation: number; ms: number }
   | { type: 'grow' }
-  | { type: 'forgive' }
-  /**
-   * The suspension of this number is over, or so is the time after it in which another would be
-   * longer.
-   */
-  | { type: 'pardon'; id: number }
+  | { type: 'age-faults' }
+  /** The suspension with this id has ended, or its probation. */
+  | { type: 'suspension-end'; id: number }
   | { type: 'abandoned' }
-  | { type: 'doubts' };
+  | { type: 'restore-timeout' };
 
 export type RoomEffect =
-  /** The member is in: tell it its id, token and ICE servers. */
+  /** The member is admitted: send its id, token and ICE servers. */
   | { type: 'admit'; member: string }
   | { type: 'send'; to: readonly string[]; message: ServerMessage }
-  /** Hand `event` in after `ms`. Replaces a timer of the same key. */
+  /** Dispatch `event` after `ms`. Replaces a timer with the same key. */
   | { type: 'setTimer'; key: string; ms: number; event: TimerEvent }
   | { type: 'clearTimer'; key: string }
-  /** The member is out: tell it why and close its connection. */
+  /** The member is removed: send the reason and close its connection. */
   | { type: 'expel'; member: string; code: Refusal; message: string }
-  /**
-   * The last member has gone. The room can be joined again: the hub decides how long it waits for
-   * that.
-   */
+  /** The last member has left. The room can be joined again: the hub decides for how long. */
   | { type: 'empty' };
 
 export interface Step {
@@ -193,13 +186,10 @@ export interface RoomOptions extends RoomOpening {
   hasRelay?: boolean;
 }
 
-/**
- * Members that were sent out and are remembered; who was sent out before them has long lost its
- * token.
- */
+/** Most removed members that are remembered; tokens of earlier ones have expired. */
 export const MAX_REMOVED = 1024;
 
-/** `removed` with one more, the latest last. */
+/** `removed` with one more member, the latest last. */
 export function withRemoved(removed: ReadonlySet<string>, member: string): ReadonlySet<string> {
   if (removed.has(member)) return removed;
   return new Set([...removed, member].slice(-MAX_REMOVED));
@@ -215,16 +205,16 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], unlinked: [], parted: [] },
     ...{ complaints: new Map(), begun: new Set(), suspensions: new Map() },
-    ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
+    ...{ ended: null, removed: new Set(), isRestoring: false, numbersFrom: 0, highestReported: 0 },
   };
 }
 
-/** Nothing changes. */
-export function stay(state: RoomState): Step {
+/** A step without effects. */
+export function noEffects(state: RoomState): Step {
   return { state, effects: [] };
 }
 
-/** What `next` makes of a step's state, behind what the step did. */
+/** Applies `next` to a step's state and appends its effects. */
 export function andThen({ state, effects }: Step, next: (state: RoomState) => Step): Step {
   const after = next(state);
   return { state: after.state, effects: [...effects, ...after.effects] };
@@ -238,12 +228,12 @@ export function refuse(state: RoomState, member: string, code: Refusal, message:
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'refused', code, message } }] };
 }
 
-/** Ranks may come and go: `null`: they may not. */
+/** Bounds of an elastic run; `null`: the world is fixed. */
 export function nodesOf({ nodes, job }: RoomState): Nodes | null {
   return isElastic(job) ? nodes : null;
 }
 
-/** Whether a run is on, if only as one that waits. */
+/** Whether there is a run, even a paused one. */
 export function isRunOn({ phase }: RoomState): boolean {
   return phase !== 'FORMING';
 }
@@ -256,17 +246,17 @@ export function rankOf({ ring }: RoomState, member: string): number {
   return ring.findIndex((m) => m.member === member);
 }
 
-/** Whether two different members are ranks of the latest generation, and `generation` is that. */
+/** Whether `generation` is the latest one and these are two of its ranks. */
 export function isOfRing(state: RoomState, generation: number, member: string, peer: string): boolean {
   return generation === state.generation && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
-/** Members that are connected and have a device, suspended ones as well. */
+/** Members that are connected and have a device, also suspended ones. */
 export function presentMembers(state: RoomState): RosterEntry[] {
   return state.members.filter((m) => m.device !== null && !isAway(state, m.member));
 }
 
-/** Members that can be counted: connected, with a device, and not suspended. */
+/** Members that count: connected, with a device, and not suspended. */
 export function readyMembers(state: RoomState): RosterEntry[] {
   return presentMembers(state).filter((m) => !isSuspended(state, m.member));
 }
@@ -275,7 +265,7 @@ export function isSuspended({ hidden }: RoomState, member: string): boolean {
   return hidden.get(member)?.isSuspended ?? false;
 }
 
-/** Who may control the room: who holds its key, or else the oldest member that is there. */
+/** Members that may control the room: those with its key, else the oldest present member. */
 export function hostsOf(state: RoomState): string[] {
   const present = state.members.filter(({ member }) => !isAway(state, member)).map(({ member }) => member);
   const watching = state.spectators.map(({ member }) => member);
@@ -292,8 +282,8 @@ export function everyone({ members, spectators }: RoomState): string[] {
   return [...members, ...spectators].map(({ member }) => member);
 }
 
-/** A lock that nobody could ever open is none. */
-export function keepsLock(state: RoomState): boolean {
+/** Whether a locked room stays locked: a lock that no member could open is dropped. */
+export function shouldStayLocked(state: RoomState): boolean {
   return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }
 
@@ -304,26 +294,26 @@ export function change(state: RoomState, member: string, known: Partial<Hidden>)
     : { ...state, hidden: new Map(state.hidden).set(member, { ...before, ...known }) };
 }
 
-/** Makes members not ready: `null` device. */
+/** Marks members as not ready: `null` device. */
 export function unready(state: RoomState, which: (member: string) => boolean): RoomState {
   return { ...state, members: state.members.map((m) => (which(m.member) ? { ...m, device: null } : m)) };
 }
 
-/** Ready members with whom a run begins by itself; `null`: the host begins it. */
+/** Number of ready members at which a run begins by itself; `null`: the host begins it. */
 export function startsWith(state: RoomState): number | null {
   return state.startAt === null ? null : Math.max(state.startAt, nodesOf(state)?.min ?? 0);
 }
 
-/** Ready members that are missing for a run to begin by itself, or to go on. */
+/** Number of ready members missing to begin a run by itself, or to resume it. */
 export function waitingFor(state: RoomState): number {
-  // Suspended members are counted where too few others are ready.
+  // Suspended members count if too few others are ready.
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
-  // Enough are there, and the state is not; or they wait for the host.
+  // Enough are ready but none has the state, or they wait for the host.
   return Math.max(state.isHeld ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 
-/** The room as it is now, for everybody in it. */
+/** The `room` message, to all members and spectators. */
 export function roomMessage(state: RoomState): RoomEffect {
   const { phase, run, generation, members, spectators } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
@@ -337,11 +327,11 @@ export function roomMessage(state: RoomState): RoomEffect {
   };
 }
 
-export function tellRoom(state: RoomState): Step {
+export function broadcastRoom(state: RoomState): Step {
   return { state, effects: [roomMessage(state)] };
 }
 
-/** To the generation's members that are still here. */
+/** A message to the generation's members that are still present. */
 export function toRing(state: RoomState, message: ServerMessage): RoomEffect {
   const here = new Set(state.members.map((m) => m.member));
   return { type: 'send', to: state.ring.map((m) => m.member).filter((id) => here.has(id)), message };

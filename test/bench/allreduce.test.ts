@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce/figures.ts';
-import { summaryOf } from '../../bench/link/figures.ts';
+import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce.ts';
+import { summaryOf } from '../../bench/link.ts';
 
 test('a row has medians of all ranks, the busiest rank, and the wrong elements of all', () => {
   const ours = [

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { rateFor, soonerOf, type Learned } from '../../bench/auto/figures.ts';
-import { section } from '../../bench/auto/section.ts';
-import { section as orderSection } from '../../bench/order/section.ts';
+import { rateFor, soonerOf, type Learned } from '../../bench/auto.ts';
+import { section } from '../../bench/auto.ts';
+import { section as orderSection } from '../../bench/order.ts';
 
 const learned = (codec: string, reachedMs: number | null): Learned => ({
   ...{ codec, reachedMs, steps: 18, accuracy: 0.91, stepMs: 100, ownMs: 80, exposedMs: 20, chosenAt: 0, choice: null },

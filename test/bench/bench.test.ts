@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { largestDifference, movingAverage } from '../../bench/curves/compare.ts';
+import { largestDifference, movingAverage } from '../../bench/curves.ts';
 import { readFile } from 'node:fs/promises';
-import { DOC } from '../../bench/all/bench.ts';
-import { partsOf } from '../../bench/all/parts.ts';
+import { DOC } from '../../bench/all.ts';
+import { partsOf } from '../../bench/all.ts';
 import { runBench } from '../../bench/cli.ts';
 import { replaceSection, table } from '../../bench/table.ts';
-import { contradictions, rowOf, theoryOf } from '../../bench/strategies/theory.ts';
+import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';
 

@@ -1,8 +1,8 @@
 /** The pure part of `bench codecs`: what is told of its trials, and what falls short. */
 import { expect, test } from 'vitest';
-import { codecTables, section } from '../../bench/codecs/section.ts';
+import { codecTables, section } from '../../bench/codecs.ts';
 import type { TrialResult } from '../../bench/codecs/trial.ts';
-import { rowsOf, shortfalls, VARIANTS } from '../../bench/codecs/variants.ts';
+import { rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 
 const trial = (accuracy: number, bytes: number): TrialResult => ({ accuracy, loss: 1, steps: 10, bytes, stepMs: 5 });
 

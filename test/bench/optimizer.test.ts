@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { runBench } from '../../bench/cli.ts';
-import type { OptimizerResult } from '../../bench/optimizer/table.ts';
+import type { OptimizerResult } from '../../bench/optimizer.ts';
 
 test('every optimizer, the average and the hash are timed for every size', async () => {
   const lines: string[] = [];

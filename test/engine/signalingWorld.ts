@@ -235,7 +235,7 @@ export class SignalingWorld {
       ice: NO_ICE,
       credentials,
       wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
-      revivals: new FailureCounter(clock, limits.revivalsPerMinute),
+      restores: new FailureCounter(clock, limits.restoresPerMinute),
       openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
       bootId: 'boot',
       log,

@@ -26,7 +26,7 @@ test('gives up in time, and says where it looked', async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
   const waiting = awaitServer(url, 1_000, never);
   await expect(waiting).rejects.toThrow(TimeoutError);
-  await expect(waiting).rejects.toThrow(`No server came up at ${url} within 1 s`);
+  await expect(waiting).rejects.toThrow(`No server answered at ${url} within 1 s`);
 });
 
 test('stops when it is interrupted', async () => {

@@ -60,15 +60,12 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --gpu none', /auto, software, hardware/],
     ['run --backend cuda', /auto, webgpu, wasm/],
     ['run --job mnist', /--data/],
-    ['run --job lesson', /trains nothing/],
+    ['run --job lesson', /does not train/],
     ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],
     ['run --schedule range-test --steps 5', /range-test goes with the strategy ddp, and with maxSteps of 20 to 1000/],
     ['run --schedule range-test --strategy diloco', /range-test goes with the strategy ddp/],
-    [
-      'run --schedule range-test --out model.safetensors',
-      /leaves the model as it was: leave --out and --checkpoint out/,
-    ],
-    ['run --screenshot /nowhere/at/all.png', /no folder for/],
+    ['run --schedule range-test --out model.safetensors', /does not train the model\. Remove --out and --checkpoint/],
+    ['run --screenshot /nowhere/at/all.png', /folder of \/nowhere\/at\/all.png does not exist/],
     ['run --browser /nowhere/chrome', /no browser at \/nowhere\/chrome/],
     ['chaos --tabs 2', /whole number from 3 to 63/],
     ['chaos --minutes 0', /whole number from 1 to 1440/],
@@ -77,7 +74,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['crash-recovery --tabs 5', /whole number from 1 to 4/],
     ['crash-recovery --kills 0', /whole number from 1 to 1000/],
     ['crash-recovery --strategy local-sgd', /ddp/],
-    ['crash-recovery --steps 15', /--steps be twice --hash-every/],
+    ['crash-recovery --steps 15', /--steps to at least twice --hash-every/],
     ['serve --port 99999', /from 0 to 65535/],
     ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
     ['serve --cert /nowhere.pem', /pass both/],
@@ -85,8 +82,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['serve --stun host', /not a STUN address/],
     ['serve --relay-only', /--relay-only needs a TURN server/],
     ['serve --origin class.example', /"class.example" is not an origin/],
-    ['join http://127.0.0.1:8080/', /not a room's address/],
-    ['join K7F3QX', /not a room's address/],
+    ['join http://127.0.0.1:8080/', /not the address of a room/],
+    ['join K7F3QX', /not the address of a room/],
     ['join http://127.0.0.1:8080/#K7F3QX --name ' + 'x'.repeat(40), /1 to 36 characters/],
     ['join', /missing required argument/],
     ['example chess', /'chess' is invalid.*sampler, toyModel/],
@@ -142,7 +139,7 @@ test('a process that has not rank 0 says what it was told in vain', async () => 
   const other = `--nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port ${port} --browser ${process.execPath}`;
   const { code, err } = await cli(`run job.json ${other} --job digits --hash-every 5 --stun stun:host --timeout 1`);
   expect(err.split('\n')[0]).toBe(
-    'The process of rank 0 says this, and here it is passed over: job.json, --job, --hash-every, --stun.',
+    'Ignored, as only the process with rank 0 uses these options: job.json, --job, --hash-every, --stun.',
   );
   expect(code).toBe(1);
 });
@@ -193,7 +190,7 @@ describe('the job', () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
-    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or a URL/);
+    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or its URL/);
     const csv = path.join(folder, 'rows.csv');
     await writeFile(csv, 'a,b');
     const { job, served } = await resolveTraining({ file, data: csv });
@@ -213,7 +210,7 @@ describe('the job', () => {
     expect(table).toMatchObject({ job: { data: { url: '/data/my%20houses.csv' }, target: 'b' }, served: csv });
     const remote = await resolveJob({ job: 'table', data: 'https://a.example/x.csv' });
     expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/x.csv' } }, served: null });
-    await expect(resolveJob({ job: 'table' })).rejects.toThrow(/pass --data with a CSV file/);
+    await expect(resolveJob({ job: 'table' })).rejects.toThrow(/Pass --data with a CSV file/);
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
 

@@ -1,7 +1,7 @@
 /** Logs as JSON lines. */
 import { expect, test } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
-import { inJsonLines } from '../../launcher/output/jsonLines.ts';
+import { toJsonLines } from '../../launcher/output/jsonLines.ts';
 import { createLog, errorsOf } from '../../launcher/output/log.ts';
 import type { CodecChoice, EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -11,7 +11,7 @@ function listen() {
   const io = { out: () => {}, err: (line: string) => void lines.push(line), terminal: null };
   return {
     io: { ...io, signal: new AbortController().signal },
-    told: () => lines.map((line) => JSON.parse(line) as object),
+    lines: () => lines.map((line) => JSON.parse(line) as object),
   };
 }
 
@@ -21,9 +21,9 @@ const step = (n: number): EngineEvent => ({
 });
 
 test('are an event a line: a step now and then, a result without every loss, each error of a page once', () => {
-  const { io, told } = listen();
+  const { io, lines } = listen();
   const clock = new ManualClock();
-  const log = createLog(inJsonLines(io), 'a', clock);
+  const log = createLog(toJsonLines(io), 'a', clock);
   log.on('a', step(0));
   log.on('a', step(1));
   log.on('b', step(1));
@@ -33,7 +33,7 @@ test('are an event a line: a step now and then, a result without every loss, eac
   const complain = errorsOf(log);
   complain('a', 'Oh.');
   complain('b', 'Oh.');
-  expect(told()).toEqual([
+  expect(lines()).toEqual([
     expect.objectContaining({
       level: 30,
       time: expect.any(Number) as number,
@@ -50,8 +50,8 @@ test('are an event a line: a step now and then, a result without every loss, eac
 });
 
 test('say which codec ranks chose, and why', () => {
-  const { io, told } = listen();
-  const log = createLog(inJsonLines(io), 'a', new ManualClock());
+  const { io, lines } = listen();
+  const log = createLog(toJsonLines(io), 'a', new ManualClock());
   const choice: CodecChoice = {
     codec: 'int8',
     ownMs: 20,
@@ -63,7 +63,7 @@ test('say which codec ranks chose, and why', () => {
   };
   log.on('a', { type: 'codec', step: 3, choice });
   log.on('a', { type: 'codec', step: 3, choice: { ...choice, codec: 'fp32', suggestion: 'diloco' } });
-  expect(told()).toEqual([
+  expect(lines()).toEqual([
     expect.objectContaining({
       ...{ event: 'codec', tab: 'a', step: 3, choice },
       msg: 'Codec int8: with fp32, communication added 95 ms to 20 ms of computation; with int8 it should add about 24 ms.',
@@ -77,12 +77,12 @@ test('say which codec ranks chose, and why', () => {
 });
 
 test('have what is wrong with a command line, too', async () => {
-  const { io, told } = listen();
+  const { io, lines } = listen();
   expect(await runCli(['join', 'nowhere', '--json-lines'], io, {})).toBe(2);
-  expect(told()).toEqual([
+  expect(lines()).toEqual([
     expect.objectContaining({
       event: 'note',
-      msg: expect.stringMatching(/"nowhere" is not a room's address/) as string,
+      msg: expect.stringMatching(/"nowhere" is not the address of a room/) as string,
     }),
   ]);
 });

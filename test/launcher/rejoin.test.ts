@@ -1,6 +1,12 @@
 /** Tabs that come back to their room. */
 import { expect, test } from 'vitest';
-import { Door, FIRST_PAUSE_MS, keepComing, LONGEST_PAUSE_MS, type Stay } from '../../launcher/rejoin.ts';
+import {
+  AdmissionQueue,
+  FIRST_PAUSE_MS,
+  keepTabInRoom,
+  LONGEST_PAUSE_MS,
+  type AdmittedTab,
+} from '../../launcher/rejoin.ts';
 import type { TabOutcome } from '../../launcher/browser/visit.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -9,14 +15,14 @@ const REMOVED: TabOutcome = { kind: 'removed', message: 'The host has sent this 
 const turns = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** A room that lets tabs in, or not, as `next` says. */
-function room(door = new Door()) {
+function room(queue = new AdmissionQueue()) {
   const clock = new ManualClock();
   const controller = new AbortController();
   const stays: Deferred<TabOutcome>[] = [];
   const pauses: string[] = [];
   const refusals: string[] = [];
   let closed = 0;
-  const enter = (): Promise<Stay> => {
+  const enter = (): Promise<AdmittedTab> => {
     const refusal = refusals.shift();
     if (refusal !== undefined) return Promise.reject(new Error(refusal));
     const over = deferred<TabOutcome>();
@@ -24,7 +30,7 @@ function room(door = new Door()) {
     return Promise.resolve({ over: over.promise, close: () => Promise.resolve(void (closed += 1)) });
   };
   const onpause = (why: string, ms: number): void => void pauses.push(`${why} ${ms / 1000}`);
-  const come = () => keepComing({ enter, door, clock, random: () => 0.5, onpause, signal: controller.signal });
+  const come = () => keepTabInRoom({ enter, queue, clock, random: () => 0.5, onpause, signal: controller.signal });
   const pass = async (ms: number): Promise<void> => {
     await turns();
     clock.advance(ms);
@@ -59,8 +65,8 @@ test('a tab that is lost comes back, at once where it was there for long, and la
 });
 
 test('where one tab of a machine is refused the others do not ask', async () => {
-  const door = new Door();
-  const [first, second] = [room(door), room(door)];
+  const queue = new AdmissionQueue();
+  const [first, second] = [room(queue), room(queue)];
   first.refusals.push('Locked.', 'Locked.');
   void first.come();
   void second.come();

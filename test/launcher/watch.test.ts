@@ -96,7 +96,7 @@ test('gives up when time is up, whatever happens', async () => {
     clock.advance(90_000);
   }
   await expect(w.done).rejects.toThrow(
-    /within 900 s \(tab-1 is RUNNING, tab-2 is OFFLINE\): allow more with --timeout/,
+    /within 900 s \(tab-1 is RUNNING, tab-2 is OFFLINE\)\. Allow more time with --timeout/,
   );
 });
 
@@ -122,8 +122,8 @@ test('the summary reads well', () => {
   expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
     '2 ranks on webgpu (test) over WebRTC: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
-    'A step took 50 ms (p95 60 ms): computing 20 ms, talking 20 ms, of which 5.0 ms nothing else ran beside.',
-    'The busiest rank sent 5.00 MB to train; one gradient is 0.10 MB.',
+    'A step took 50 ms (p95 60 ms): computation 20 ms, communication 20 ms, of which 5.0 ms were not overlapped.',
+    'The busiest rank sent 5.00 MB; one gradient has 0.10 MB.',
   ]);
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
 });
@@ -131,11 +131,11 @@ test('the summary reads well', () => {
 test('the summary of a range test says what to train with, or why there is nothing', () => {
   const rateTest = { rates: [1e-7, 0.52], losses: [2.3, 9], suggested: 0.0044, reason: null };
   expect(summarize({ ...result('ab'), rateTest }).split('\n')[1]).toBe(
-    'Rates from 1e-7 to 0.52 were tried; the loss fell steepest at 0.0044: train with --lr 0.0044.',
+    'Learning rates from 1e-7 to 0.52 were tried; the loss fell steepest at 0.0044: train with --lr 0.0044.',
   );
   for (const [reason, why] of [
-    ['flat', 'the loss fell clearly at none: take a larger --batch'],
-    ['short', 'too few to suggest one'],
+    ['flat', 'the loss did not clearly fall. Use a larger --batch'],
+    ['short', 'too few for a suggestion'],
   ] as const) {
     expect(summarize({ ...result('ab'), rateTest: { ...rateTest, suggested: null, reason } })).toContain(why);
   }

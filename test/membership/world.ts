@@ -295,7 +295,7 @@ export class World {
   // ---- The laws ----
 
   #checkRoom(before: RoomState, after: RoomState, effects: readonly RoomEffect[]): void {
-    if (after.isHeld && !after.isDoubtful && after.phase !== 'PAUSED') {
+    if (after.isHeld && !after.isRestoring && after.phase !== 'PAUSED') {
       throw new Violation('I9', `the host holds the run, and the room is ${after.phase}`);
     }
     for (const [i, effect] of effects.entries()) {

@@ -1,4 +1,4 @@
-/** Who is let in, who is not, and who is cut off for how it speaks. */
+/** Connections that are admitted, refused, or cut off for their messages. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';

@@ -32,7 +32,7 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
     ...{ hub, rooms, clock, limits: DEFAULT_LIMITS, log, metrics, ice: NO_ICE, bootId: 'boot', roomLog },
     credentials: new Credentials('the secret of the test'),
     wrongCodes: new FailureCounter(clock, 100),
-    revivals: new FailureCounter(clock, 100),
+    restores: new FailureCounter(clock, 100),
     openings: new AddressBuckets(clock, 100, 100),
   };
   void new Connection(socket.socket, '192.0.2.1', context);

@@ -64,7 +64,7 @@ test('so many addresses are remembered and no more: the oldest is forgotten', ()
   counter.add('returning', 'code');
   counter.add('oldest', 'code');
   clock.advance(60_000);
-  // Its minute begins anew, which makes it one of the youngest.
+  // Its minute begins again, which makes it one of the youngest.
   counter.add('returning', 'code');
   for (let i = 0; i < MAX_ADDRESSES - 1; i++) counter.add(`address ${i}`, 'code');
   expect(counter.isBlocked('returning')).toBe(true);

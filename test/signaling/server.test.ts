@@ -57,7 +57,7 @@ async function rooms(server: SignalingServer): Promise<unknown> {
   return (await health(server))['rooms'];
 }
 
-/** Those that the server has not yet seen closed. */
+/** Sockets that the server has not yet seen closed. */
 async function connections(server: SignalingServer): Promise<unknown> {
   return (await health(server))['connections'];
 }
@@ -155,7 +155,7 @@ describe('members', () => {
     await bo.send({ type: 'heartbeat' });
     await bo.next('heartbeat');
     clock.advance(1);
-    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) vanished while connecting/);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection while connecting/);
   });
 
   test('who comes back in time goes on, over another connection', async () => {
@@ -242,7 +242,7 @@ describe('members', () => {
     await bo.send({ type: 'heartbeat' });
     await bo.next('heartbeat');
     clock.advance(4_000);
-    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) fell silent/);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) stopped responding/);
     expect((await ada.next('refused', (m) => m.code === 'silent')).message).toMatch(/12 s/);
     expect(await ada.closed).toBe(1008);
   });
@@ -449,7 +449,7 @@ describe('refusals', () => {
   test('more rooms than the server may hold', async () => {
     const server = await start({ limits: { maxRooms: 1 } });
     server.createRoom({ job: DEFAULT_JOB, startAt: null });
-    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/holds 1 rooms/);
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/has 1 rooms, its maximum/);
     const ada = member(server);
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('rate-limited');
@@ -517,7 +517,7 @@ describe('refusals', () => {
     for (let attempt = 0; attempt < 400; attempt++) {
       await bo.send({ type: 'signal', generation, to: adaId, attempt, signal: { type: 'offer', sdp } });
     }
-    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) vanished/);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection/);
   });
 
   test('another path, and a page of another site', async () => {
@@ -573,7 +573,7 @@ describe('an empty room', () => {
     const server = await start();
     expect(server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toBe('K7F3QX');
     expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toThrow(
-      /a room K7F3QX already/,
+      /room K7F3QX already exists/,
     );
     const ada = member(server);
     await ada.join('K7F3QX');
@@ -643,14 +643,14 @@ test('who was sent out of a room stays out of it after a restart of the server',
     return one;
   };
   // The first to come is believed, as nobody is there to know better.
-  const early = await comeBack(boId);
-  expect(await early.answer()).toBe('admitted');
+  const pending = await comeBack(boId);
+  expect(await pending.answer()).toBe('admitted');
   // What the server has not signed it does not believe.
   const liar = await comeBack(cyId, { removed: { members: [boId.id, first.member], seal: removed!.seal } });
   expect(await liar.answer()).toBe('admitted');
   const host = await comeBack({ id: first.member, token: first.token }, { removed });
   expect(await host.answer()).toBe('admitted');
-  expect(await early.next('refused')).toMatchObject({ code: 'removed' });
+  expect(await pending.next('refused')).toMatchObject({ code: 'removed' });
   expect((await liar.next('room', (m) => m.removed !== undefined)).removed).toEqual(removed);
   expect(await (await comeBack(boId)).answer()).toBe('removed');
 });
@@ -658,7 +658,7 @@ test('who was sent out of a room stays out of it after a restart of the server',
 describe('a server that has restarted without a secret', () => {
   test('counts the rooms that members bring back apart from those that tabs open, and from wrong codes', async () => {
     const clock = new ManualClock();
-    const limits = { revivalsPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
+    const limits = { restoresPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
     const server = await start({ clock, limits });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     const answer = async (message: ClientMessage): Promise<string> => {
@@ -739,7 +739,7 @@ describe('the server', () => {
 
   test('says what to do when its port is in use', async () => {
     const { port } = await start();
-    await expect(startSignaling({ port })).rejects.toThrow(/Port \d+ on 127.0.0.1 is in use: .*--port/);
-    await expect(startSignaling({ host: '203.0.113.1' })).rejects.toThrow(/no address 203.0.113.1/);
+    await expect(startSignaling({ port })).rejects.toThrow(/Port \d+ on 127.0.0.1 is in use\. .*--port/);
+    await expect(startSignaling({ host: '203.0.113.1' })).rejects.toThrow(/does not have the address 203.0.113.1/);
   });
 });

@@ -78,7 +78,7 @@ test('keeps them apart whoever comes and goes, and until the next run', () => {
   play.do({ type: 'left', member: 'Ada', reason: 'left' }).train();
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
   play.do({ type: 'left', member: 'Di', reason: 'left' });
-  // Of three all are neighbours.
+  // In a ring of three all are neighbours.
   expect(play.said('Bo', 'prepare').parted).toEqual([]);
   play.train().do({ type: 'stop', member: play.state.members[0]!.member });
   expect(play.state.phase).toBe('FORMING');

@@ -71,7 +71,7 @@ test('three tabs join by code, link and keyboard; the host pauses and removes on
   expect(await widthOf(dee)).toBe(PHONE.width);
   await button(ada, 'Remove cid').click();
   await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
-  expect((await cid.event('failed')).message).toMatch(/^The host has sent this tab out/);
+  expect((await cid.event('failed')).message).toMatch(/^The host has removed this tab/);
   expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
   await button(ada, 'Resume').click();
   await ada.event('generation', ({ worldSize }) => worldSize === 3);

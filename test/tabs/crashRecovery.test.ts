@@ -17,8 +17,8 @@ test('a run whose tabs are all killed resumes from its last checkpoint', async (
     signal,
   };
   const code = await runTools(`crash-recovery --tabs 2 --kills 1 --seed 3 ${job} --json`.split(' '), io);
-  const { lives, mostLost, interval } = JSON.parse(out.at(-1)!) as CrashRecoveryReport;
-  expect(lives, err.join('\n')).toHaveLength(1);
+  const { attempts, mostLost, interval } = JSON.parse(out.at(-1)!) as CrashRecoveryReport;
+  expect(attempts, err.join('\n')).toHaveLength(1);
   expect(mostLost).toBeLessThanOrEqual(interval);
   expect(code).toBe(0);
 });

@@ -35,7 +35,7 @@ test('a host locks its room, is host again after closing the tab, removes a memb
   await question.getByRole('button', { name: 'Keep' }).click();
   await button(again, 'Remove ben').click();
   await question.getByRole('button', { name: 'Remove' }).click();
-  expect((await ben.event('failed')).message).toMatch(/^The host has sent this tab out/);
+  expect((await ben.event('failed')).message).toMatch(/^The host has removed this tab/);
   await again.event('generation', ({ worldSize }) => worldSize === 1);
 
   await button(again, 'Stop the run').click();

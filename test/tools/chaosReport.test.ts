@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Fault, FaultKind } from '../../tools/chaos/faults.ts';
-import { type HeardEvent, type Observation, recoveredAt, reportOf, returnedAt } from '../../tools/chaos/report.ts';
+import { type ReportedEvent, type Observation, recoveredAt, reportOf, returnedAt } from '../../tools/chaos/report.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
@@ -11,7 +11,7 @@ const SIZE = 100;
 class Story {
   readonly observations: Observation[] = [];
 
-  tell(tab: string, event: HeardEvent, at = (this.observations.at(-1)?.at ?? 0) + 100): this {
+  tell(tab: string, event: ReportedEvent, at = (this.observations.at(-1)?.at ?? 0) + 100): this {
     this.observations.push({ at, tab, event });
     return this;
   }
@@ -52,7 +52,7 @@ class Story {
 }
 
 const fault = (kind: FaultKind, at: number, tab: string | null, rest: Partial<Fault> = {}): Fault => ({
-  ...{ kind, at, tab, curedAt: null, endedAt: at + 1000 },
+  ...{ kind, at, tab, undoneAt: null, endedAt: at + 1000 },
   ...rest,
 });
 
@@ -224,19 +224,19 @@ describe('recovery', () => {
   });
 
   test('of a tab that was away: its first step after that, with the others', () => {
-    const cut = fault('cut', 2000, 'c', { curedAt: 2600 });
+    const cut = fault('cut', 2000, 'c', { undoneAt: 2600 });
     expect(returnedAt(cut, story.observations)).toBe(2700);
-    expect(returnedAt({ ...cut, curedAt: 2800 }, story.observations)).toBe(5000);
-    expect(returnedAt({ ...cut, curedAt: null }, story.observations)).toBeNull();
+    expect(returnedAt({ ...cut, undoneAt: 2800 }, story.observations)).toBe(5000);
+    expect(returnedAt({ ...cut, undoneAt: null }, story.observations)).toBeNull();
     // What it had in hand when it froze is no return.
-    const before = fault('freeze', 1600, 'c', { curedAt: 2120 });
+    const before = fault('freeze', 1600, 'c', { undoneAt: 2120 });
     expect(returnedAt(before, story.observations)).toBe(2700);
   });
 
   test('is told by kind, with what was not recovered from', () => {
     const { faults, recoveryMs, unrecovered, pauseMs, returnMs, stepGapMs, schedule } = reportOf(story.observations, [
       fault('server', 900, null, { endedAt: 1600 }),
-      fault('cut', 2000, 'c', { curedAt: 2600, endedAt: 3100 }),
+      fault('cut', 2000, 'c', { undoneAt: 2600, endedAt: 3100 }),
       fault('server', 2000, null, { endedAt: 2600 }),
       fault('server', 2650, null, { endedAt: 4000 }),
       fault('close', 4600, 'a', { endedAt: 9000 }),

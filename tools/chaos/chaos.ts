@@ -1,7 +1,4 @@
-/**
- * `peergrad chaos`: real tabs that train together while faults are made to them, and how they bore
- * it.
- */
+/** `tools chaos`: trains in real tabs, injects faults, and reports how the run recovered. */
 import { isElastic } from '../../src/spec/job.ts';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { ensureBuilt } from '../../launcher/build.ts';
@@ -17,7 +14,7 @@ import { ServerProcess } from './serverProcess.ts';
 
 export interface ChaosOptions extends JobOptions {
   tabs: number;
-  /** How long faults come. */
+  /** Minutes in which faults are injected. */
   minutes?: number;
   json?: true;
   headed?: true;
@@ -29,25 +26,25 @@ export interface ChaosOptions extends JobOptions {
 }
 
 const DEFAULT_MINUTES = 3;
-/** More passes than any number of minutes has: the most that a job may have. */
+/** More epochs than fit into any number of minutes: the most that a job may have. */
 const ENDLESS_EPOCHS = 1000;
-/** Often, to find the step that went wrong. */
+/** Frequent comparisons, to find the step that went wrong. */
 const HASH_EVERY = 5;
 
 /**
- * @throws (rejects) UsageError; PeergradError where the run did not bear its faults, after the
- *   report is out.
+ * @throws (rejects) UsageError; PeergradError if the run did not recover, after the report is
+ *   printed.
  */
 export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   if (process.platform === 'win32') {
-    throw new UsageError('chaos stops processes by signals, which Windows does not have: run it on Linux or macOS.');
+    throw new UsageError('chaos stops processes with signals, which Windows does not have. Run it on Linux or macOS.');
   }
   const endsByItself = options.epochs !== undefined || options.steps !== undefined;
   const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
   const resolved = await resolveTraining(job);
   const { seed, strategy } = resolved.job;
   if (!isElastic(resolved.job)) {
-    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ddp.`);
+    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}. Remove --strategy to use ddp.`);
   }
   const minutes = options.minutes ?? (endsByItself ? options.timeout / 60 : DEFAULT_MINUTES);
   const executable = await ensureBrowser(options.browser, io.err);
@@ -68,7 +65,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
       await injector.inject(planFaults({ seed, minutes, tabs }), minutes);
       if (endsByItself) await pool.finish();
     } catch (error) {
-      // What was seen until then is told all the same.
+      // What was observed until then is reported.
       io.signal.throwIfAborted();
       trouble = messageOf(error);
     }
@@ -77,14 +74,14 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
     await server.kill();
   }
   const report = reportOf(pool.observations, injector.faults);
-  trouble ??= troubleOf(report);
+  trouble ??= problemOf(report);
   if (options.json === undefined) io.out(summarize(report));
   else io.out(JSON.stringify({ ...report, lost: Object.fromEntries(pool.lost), tabs, minutes, seed, trouble }));
   if (trouble !== null) throw new PeergradError(trouble);
 }
 
-/** What the run should have borne, and did not. */
-function troubleOf(report: ChaosReport): string | null {
+/** A sentence with the failed requirements; `null`: none. */
+function problemOf(report: ChaosReport): string | null {
   const { samplesSkipped, samplesRepeated, hashMismatches, unrecovered } = report;
   const wrong = [
     ...(samplesSkipped > 0 ? [`${samplesSkipped} samples were skipped`] : []),
@@ -92,10 +89,10 @@ function troubleOf(report: ChaosReport): string | null {
     ...(hashMismatches > 0 ? [`the tabs had different states after ${hashMismatches} steps`] : []),
     ...Object.entries(unrecovered).map(([kind, count]) => `training did not recover from ${count} x ${kind}`),
   ];
-  return wrong.length === 0 ? null : `The run did not bear its faults: ${wrong.join(', ')}.`;
+  return wrong.length === 0 ? null : `The run did not recover from its faults: ${wrong.join(', ')}.`;
 }
 
-/** The report in a few lines for people. */
+/** The report as a few lines of text. */
 function summarize(report: ChaosReport): string {
   const { steps, faults, membershipChanges, accuracy, recoveryMs, stepGapMs } = report;
   const made = Object.values(faults).reduce((sum, count) => sum + count, 0);

@@ -1,4 +1,4 @@
-/** Makes one fault after the other, each once the one before is over. */
+/** Injects one fault after another, each after recovery from the one before. */
 import { systemClock } from '../../src/util/clock.ts';
 import type { Io } from '../../launcher/io.ts';
 import type { TabPool } from './tabPool.ts';
@@ -14,36 +14,33 @@ interface FaultInjectorOptions {
   io: Io;
 }
 
-interface Inflicted {
+interface Injected {
   fault: Fault;
-  /** `null` where the fault is not undone. */
-  cure: Cure | null;
+  /** `null` if the fault is not undone. */
+  undo: Undo | null;
 }
 
-interface Cure {
+interface Undo {
   /** Milliseconds after the fault. */
   afterMs: number;
   undo: () => void | Promise<void>;
   /**
-   * Whether all is as before the fault, if one can know, and how many milliseconds that may take.
+   * Whether all is as before the fault, if that can be observed, and the milliseconds that it may
+   * take.
    */
-  isWell: () => boolean;
+  hasRecovered: () => boolean;
   withinMs: number;
 }
 
 /**
- * Milliseconds a tab is frozen or cut: longer than the server waits until it counts a silent tab as
- * gone.
+ * Milliseconds for which a tab is frozen or cut off: longer than the server waits for a silent tab.
  */
 const AWAY_MS = 20_000;
-/** Milliseconds that the server is away. */
+/** Milliseconds for which the server is away. */
 const SERVER_AWAY_MS = 3_000;
-/** Milliseconds for the tabs to find the server again, which they need not tell. */
+/** Milliseconds for the tabs to reconnect to the server, which they do not report. */
 const SERVER_BACK_MS = 8_000;
-/**
- * Milliseconds after which a fault counts as one that training did not recover from; a tab that
- * joins takes the longest.
- */
+/** Milliseconds after which a fault counts as not recovered; a joining tab takes longest. */
 const RECOVERY_MS = 90_000;
 
 export class FaultInjector {
@@ -56,10 +53,10 @@ export class FaultInjector {
   }
 
   /**
-   * Makes the planned faults, none before its time, until `minutes` are over (kinds that have not
-   * come until then come late) or the run has ended.
+   * Injects the planned faults, none before its time, until `minutes` have passed (kinds that have
+   * not occurred by then still do) or the run has ended.
    *
-   * @throws (rejects) what {@link TabPool.until} does.
+   * @throws (rejects) as {@link TabPool.until}.
    */
   async inject(plan: readonly PlannedFault[], minutes: number): Promise<void> {
     const { pool } = this.#options;
@@ -76,24 +73,24 @@ export class FaultInjector {
 
   async #make(planned: PlannedFault): Promise<void> {
     const { pool, io } = this.#options;
-    const inflicted = await this.#inflict(planned);
-    if (inflicted === null) return;
-    const { fault, cure } = inflicted;
+    const injected = await this.#apply(planned);
+    if (injected === null) return;
+    const { fault, undo } = injected;
     try {
       try {
         const isLost = (): boolean => bringsTab(fault.kind) && fault.tab !== null && pool.hasFailed(fault.tab);
         const hasRecovered = (): boolean => recoveredAt(fault, pool.observations) !== null;
         await pool.until(() => pool.isFinished || isLost() || hasRecovered(), RECOVERY_MS);
         io.err(this.#describe(fault));
-        const { afterMs = 0 } = cure ?? {};
+        const { afterMs = 0 } = undo ?? {};
         await pool.until(() => pool.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
       } finally {
-        // Whatever happens: a browser whose processes stand still does not close.
-        await cure?.undo();
+        // Always: a browser with stopped processes does not close.
+        await undo?.undo();
       }
-      if (cure !== null) {
-        fault.curedAt = systemClock.now();
-        await pool.until(() => pool.isFinished || cure.isWell(), cure.withinMs);
+      if (undo !== null) {
+        fault.undoneAt = systemClock.now();
+        await pool.until(() => pool.isFinished || undo.hasRecovered(), undo.withinMs);
       }
       await pool.replaceFailed();
       await pool.until(() => pool.isFinished, REST_MS);
@@ -102,26 +99,26 @@ export class FaultInjector {
     }
   }
 
-  /** Does it; `null` where there is nobody to do it to, or no room for another tab. */
-  async #inflict({ kind, seat }: PlannedFault): Promise<Inflicted | null> {
+  /** Injects a fault; `null` if there is no tab for it, or no free seat for another tab. */
+  async #apply({ kind, seat }: PlannedFault): Promise<Injected | null> {
     const { pool, server } = this.#options;
     if (kind === 'server') {
       const fault = this.#record(kind, null);
       await server.kill();
-      const cure = {
+      const undo = {
         afterMs: SERVER_AWAY_MS,
         undo: () => server.restart(),
-        isWell: () => false,
+        hasRecovered: () => false,
         withinMs: SERVER_BACK_MS,
       };
-      return { fault, cure };
+      return { fault, undo };
     }
     if (kind === 'join') {
       if (!pool.isFree(seat)) return null;
       const name = pool.newName();
       const fault = this.#record(kind, name);
       await pool.open(seat, name);
-      return { fault, cure: null };
+      return { fault, undo: null };
     }
     const tab = pool.at(seat);
     if (tab === null) return null;
@@ -129,26 +126,26 @@ export class FaultInjector {
       const name = pool.newName();
       const fault = this.#record(kind, name);
       await pool.duplicate(tab, name);
-      return { fault, cure: null };
+      return { fault, undo: null };
     }
     const fault = this.#record(kind, tab.name);
     if (kind === 'edge') {
       await breakEdge(tab);
-      return { fault, cure: null };
+      return { fault, undo: null };
     }
     if (kind === 'close' || kind === 'crash') {
       await (kind === 'close' ? closeTab(tab) : crashTab(tab));
       pool.remove(tab);
-      return { fault, cure: null };
+      return { fault, undo: null };
     }
     const undo = await (kind === 'freeze' ? freezeTab(tab) : cutTab(tab));
-    const isWell = (): boolean => returnedAt(fault, pool.observations) !== null || pool.hasFailed(tab.name);
-    return { fault, cure: { afterMs: AWAY_MS, undo, isWell, withinMs: RECOVERY_MS } };
+    const hasRecovered = (): boolean => returnedAt(fault, pool.observations) !== null || pool.hasFailed(tab.name);
+    return { fault, undo: { afterMs: AWAY_MS, undo, hasRecovered, withinMs: RECOVERY_MS } };
   }
 
   #record(kind: FaultKind, tab: string | null): Fault {
     const now = systemClock.now();
-    const fault = { kind, tab, at: now, curedAt: null, endedAt: now };
+    const fault = { kind, tab, at: now, undoneAt: null, endedAt: now };
     this.faults.push(fault);
     return fault;
   }
@@ -157,7 +154,7 @@ export class FaultInjector {
     const at = recoveredAt(fault, this.#options.pool.observations);
     const what = fault.tab === null ? fault.kind : `${fault.kind} ${fault.tab}`;
     return at === null
-      ? `${what}: not recovered from.`
+      ? `${what}: training did not recover.`
       : `${what}: training again after ${((at - fault.at) / 1000).toFixed(1)} s.`;
   }
 }

@@ -1,12 +1,12 @@
-/** The faults that can be made, and what is known of one that was. */
+/** The supported faults, and the record of an injected one. */
 
 /**
- * - `close`: a tab is closed, as a person does it.
+ * - `close`: a tab is closed, as a user does it.
  * - `crash`: a tab's renderer process is killed.
- * - `freeze`: a tab stands still for a while, and goes on.
- * - `cut`: a tab's cable is out for a while: no packet leaves or reaches it.
- * - `edge`: the connection of a tab to another breaks, and nobody is told.
- * - `server`: the signaling server is killed, and started again without any memory.
+ * - `freeze`: a tab is stopped for some time, and continues.
+ * - `cut`: a tab has no network for some time: no packet leaves or reaches it.
+ * - `edge`: the connection of a tab to another breaks without an event.
+ * - `server`: the signaling server is killed, and restarted without its memory.
  * - `duplicate`: a tab is duplicated; the copy is one more tab.
  * - `join`: a new tab joins.
  */
@@ -15,15 +15,15 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 
 export interface Fault {
   kind: FaultKind;
-  /** The tab that it befell, or that it brought; `null` for the server's. */
+  /** The affected or added tab; `null` for the server's. */
   tab: string | null;
-  /** When it was made, milliseconds of the launcher's clock. */
+  /** When it was injected, in milliseconds of the launcher's clock. */
   at: number;
   /**
    * When it was undone, if it is: the frozen tab goes on, the cable is in again, the server is
    * back.
    */
-  curedAt: number | null;
+  undoneAt: number | null;
   /** When it was left alone, whether all was well again or not. */
   endedAt: number;
 }

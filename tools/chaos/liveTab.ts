@@ -1,6 +1,4 @@
-/**
- * A tab in a browser of its own, so that whatever befalls the browser's processes befalls one rank.
- */
+/** A tab in its own browser, so that faults of the browser's processes affect one rank only. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { messageOf } from '../../src/util/errors.ts';
@@ -10,20 +8,20 @@ import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
 interface LiveTabOptions {
   launch: LaunchOptions;
   onevent: (tab: string, event: EngineEvent) => void;
-  /** The page threw an error; it may still go on. */
+  /** The page threw an error; it may continue. */
   onerror: (tab: string, message: string) => void;
-  /** Its renderer has ended. */
+  /** Its renderer process has ended. */
   oncrash: (tab: string) => void;
 }
 
-/** Chromium's names of its processes, as CDP's `SystemInfo.getProcessInfo` tells them. */
+/** Chromium's process types, as in CDP's `SystemInfo.getProcessInfo`. */
 export type ProcessType = 'renderer' | 'network.mojom.NetworkService';
 
 export class LiveTab {
   readonly name: string;
   readonly page: Page;
   readonly #browser: Browser;
-  /** Who is who in this browser: the tab and its copies. */
+  /** Names of the tabs in this browser: the tab and its copies. */
   readonly #names: Map<Page, string>;
   readonly #options: LiveTabOptions;
   readonly #isCopy: boolean;
@@ -44,9 +42,7 @@ export class LiveTab {
     page.on('pageerror', (error) => shared.options.onerror(name, messageOf(error)));
   }
 
-  /**
-   * @throws (rejects) PeergradError where the browser does not start or the page cannot be loaded.
-   */
+  /** @throws (rejects) PeergradError if the browser does not start or the page cannot be loaded. */
   static async open(name: string, url: string, options: LiveTabOptions): Promise<LiveTab> {
     const browser = await launchBrowser(options.launch);
     try {
@@ -64,8 +60,8 @@ export class LiveTab {
   }
 
   /**
-   * As the browser's "Duplicate" does: the same address, and a copy of sessionStorage. The copy
-   * ends with this tab's browser.
+   * Duplicates the tab as the browser's "Duplicate" does: same URL, copy of sessionStorage. The
+   * copy ends with this tab's browser.
    */
   async duplicate(name: string): Promise<LiveTab> {
     const shared = { browser: this.#browser, names: this.#names, options: this.#options, isCopy: true };
@@ -76,7 +72,7 @@ export class LiveTab {
     return new LiveTab(name, page, shared);
   }
 
-  /** Of this tab's browser, all of this type. */
+  /** Ids of all processes of this type in this tab's browser. */
   async processes(type: ProcessType): Promise<number[]> {
     const session = await this.#browser.newBrowserCDPSession();
     try {
@@ -87,10 +83,7 @@ export class LiveTab {
     }
   }
 
-  /**
-   * Ends the browser; a copy's stays. Whether the page is still there does not matter. Never
-   * rejects.
-   */
+  /** Closes the browser, or only the page of a copy. Works with a crashed page. Never rejects. */
   async dispose(): Promise<void> {
     if (!this.#isCopy) await closeBrowser(this.#browser).catch(() => {});
     else await this.page.close().catch(() => {});

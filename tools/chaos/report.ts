@@ -1,28 +1,26 @@
-/**
- * What a run under faults is judged by: pure functions of what its tabs told, and of the faults.
- */
+/** The report of a run under faults: pure functions of its tabs' events and of the faults. */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
 
-/** What a judgement needs of all that a tab tells. */
-const HEARD = ['generation', 'model', 'step', 'hashes', 'evaluation', 'finished', 'failed'] as const;
-export type HeardEvent = Extract<EngineEvent, { type: (typeof HEARD)[number] }>;
+/** Types of the events that the report needs. */
+const REPORTED = ['generation', 'model', 'step', 'hashes', 'evaluation', 'finished', 'failed'] as const;
+export type ReportedEvent = Extract<EngineEvent, { type: (typeof REPORTED)[number] }>;
 
-export function isHeard(event: EngineEvent): event is HeardEvent {
-  return HEARD.some((type) => type === event.type);
+export function isReported(event: EngineEvent): event is ReportedEvent {
+  return REPORTED.some((type) => type === event.type);
 }
 
 export interface Observation {
-  /** When it arrived, milliseconds of the launcher's clock. */
+  /** When it arrived, in milliseconds of the launcher's clock. */
   at: number;
-  /** Of one life of a tab: one that joins in a lost one's place has another name. */
+  /** Name of the tab; a tab that replaces a lost one has another name. */
   tab: string;
-  event: HeardEvent;
+  event: ReportedEvent;
 }
 
-/** Milliseconds. */
-export interface Spread {
+/** In milliseconds. */
+export interface Summary {
   median: number;
   max: number;
 }
@@ -33,32 +31,29 @@ export interface ChaosReport {
   faults: PerKind<number>;
   /** Steps applied. */
   steps: number;
-  /** Samples of a pass over the data that no step had, up to the last step seen. */
+  /** Samples of an epoch that no step covered, up to the last observed step. */
   samplesSkipped: number;
-  /** Samples that a pass had once more than once. */
+  /** Samples that an epoch covered more than once. */
   samplesRepeated: number;
   /** Steps after which not all tabs had the same state. */
   hashMismatches: number;
-  /** From a fault until training went on, see {@link recoveredAt}. */
-  recoveryMs: PerKind<Spread>;
-  /** Faults after which it did not, although the run had not come to its end. */
+  /** From a fault until training continued, see {@link recoveredAt}. */
+  recoveryMs: PerKind<Summary>;
+  /** Faults after which it did not, although the run had not ended. */
   unrecovered: PerKind<number>;
-  /** The longest time without a step while a fault was about. */
-  pauseMs: PerKind<Spread>;
+  /** The longest time without a step during a fault. */
+  pauseMs: PerKind<Summary>;
   /** The median time between two steps of the whole run. */
   stepGapMs: number;
   /** From the end of a tab's freeze or cut until it trained with the others again. */
-  returnMs: PerKind<Spread>;
-  /** Memberships that trained, less the first. */
+  returnMs: PerKind<Summary>;
+  /** Generations that trained, without the first. */
   membershipChanges: number;
-  /** Each once, in the order of their first appearance. */
+  /** Each once, in the order of their first occurrence. */
   worldSizes: number[];
-  /** Whether the run came to its end. */
+  /** Whether the run ended. */
   finished: boolean;
-  /**
-   * Share of held-out samples classified right when they were last tested; `null` where they never
-   * were.
-   */
+  /** Accuracy of the last evaluation; `null` if there was none. */
   accuracy: number | null;
   /** Every fault, with its own times. */
   schedule: FaultOutcome[];
@@ -67,15 +62,13 @@ export interface ChaosReport {
 interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
   /** Since the first step. */
   atMs: number;
-  /**
-   * `null` where training did not go on, or a tab did not come back, or had none to come back from.
-   */
+  /** `null` if training did not continue, or if the tab did not return or was never away. */
   recoveryMs: number | null;
   returnMs: number | null;
   pauseMs: number;
 }
 
-/** `observations` and `faults` in the order of time. */
+/** Builds the report; `observations` and `faults` are in the order of time. */
 export function reportOf(observations: readonly Observation[], faults: readonly Fault[]): ChaosReport {
   const steps = stepsOf(observations);
   const { skipped, repeated } = countSamples(observations, steps);
@@ -86,7 +79,7 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
     tab: fault.tab,
     atMs: Math.round(fault.at - begunAt),
     recoveryMs: since(fault.at, recoveredAt(fault, observations)),
-    returnMs: since(fault.curedAt, returnedAt(fault, observations)),
+    returnMs: since(fault.undoneAt, returnedAt(fault, observations)),
     pauseMs: Math.round(longestPause(arrivals, fault)),
   }));
   const generations = trainedGenerations(observations);
@@ -97,14 +90,14 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
     samplesSkipped: skipped,
     samplesRepeated: repeated,
     hashMismatches: countMismatches(observations),
-    recoveryMs: perKind(schedule, (those) => spreadOf(those.map(({ recoveryMs }) => recoveryMs))),
+    recoveryMs: perKind(schedule, (those) => summaryOf(those.map(({ recoveryMs }) => recoveryMs))),
     unrecovered: perKind(
       faults.filter((fault) => !endsAfter(fault.at, observations) && recoveredAt(fault, observations) === null),
       (those) => those.length,
     ),
-    pauseMs: perKind(schedule, (those) => spreadOf(those.map(({ pauseMs }) => pauseMs))),
+    pauseMs: perKind(schedule, (those) => summaryOf(those.map(({ pauseMs }) => pauseMs))),
     stepGapMs: Math.round(median(arrivals.slice(1).map((at, i) => at - arrivals[i]!))),
-    returnMs: perKind(schedule, (those) => spreadOf(those.map(({ returnMs }) => returnMs))),
+    returnMs: perKind(schedule, (those) => summaryOf(those.map(({ returnMs }) => returnMs))),
     membershipChanges: Math.max(0, generations.length - 1),
     worldSizes: [...new Set(generations.map(({ worldSize }) => worldSize))],
     finished: endsAfter(Number.NEGATIVE_INFINITY, observations),
@@ -114,11 +107,11 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
 }
 
 /**
- * When training had gone on after `fault`; `null` where it has not (yet).
+ * When training continued after `fault`; `null` if it has not (yet).
  *
- * - A tab was lost, or a connection: another tab's first step (any tab's, for a connection) in a
- *   later membership. A step of the old one may arrive after the fault, and says nothing.
- * - A tab was brought: its first step.
+ * - A lost tab or connection: another tab's first step (any tab's, for a connection) in a later
+ * generation. A step of the old one may arrive after the fault and proves nothing.
+ * - An added tab: its first step.
  * - The server: the next step.
  */
 export function recoveredAt(fault: Fault, observations: readonly Observation[]): number | null {
@@ -131,25 +124,24 @@ export function recoveredAt(fault: Fault, observations: readonly Observation[]):
 }
 
 /**
- * When the tab of a freeze or cut trained again, in a later membership; `null` where it has not
- * (yet).
+ * When the tab of a freeze or cut trained again, in a later generation; `null` if it has not (yet).
  */
 export function returnedAt(fault: Fault, observations: readonly Observation[]): number | null {
-  if (fault.curedAt === null) return null;
+  if (fault.undoneAt === null) return null;
   const before = generationAt(fault.at, observations);
-  return stepAfter(fault.curedAt, observations, (step) => step.generation > before && step.tab === fault.tab);
+  return stepAfter(fault.undoneAt, observations, (step) => step.generation > before && step.tab === fault.tab);
 }
 
-/** Whether the run came to its end after this time. */
+/** Whether the run ended after this time. */
 function endsAfter(at: number, observations: readonly Observation[]): boolean {
   return observations.some((seen) => seen.at > at && seen.event.type === 'finished');
 }
 
-/** A step as a tab told it. `samples` are the window's. */
+/** A step as a tab reported it. `samples` are those of the window. */
 interface Step {
   at: number;
   tab: string;
-  /** The membership it was taken in. */
+  /** The generation in which it was taken. */
   generation: number;
   step: number;
   epoch: number;
@@ -173,7 +165,7 @@ function stepAfter(at: number, observations: readonly Observation[], counts: (st
   return stepsOf(observations).find((step) => step.at > at && counts(step))?.at ?? null;
 }
 
-/** The latest membership that any tab had come to know. */
+/** The latest generation that any tab had reported. */
 function generationAt(at: number, observations: readonly Observation[]): number {
   const known = observations
     .filter((seen) => seen.at <= at)
@@ -182,9 +174,9 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 }
 
 /**
- * Samples that no step had, and those that steps had too often. A step number has one window of
- * samples, told by every tab that applied it; windows follow each other through a pass without gap
- * or overlap, up to its last sample before the next pass.
+ * Samples that no step covered, and those covered too often. A step number has one window of
+ * samples, reported by every tab that applied it; windows follow each other through an epoch
+ * without gap or overlap, up to its last sample.
  */
 function countSamples(
   observations: readonly Observation[],
@@ -195,11 +187,11 @@ function countSamples(
   const windows = new Map<string, Step>();
   const applied = new Set<string>();
   for (const step of steps) {
-    // One tab may not apply a step twice, whatever the others do.
+    // One tab must not apply a step twice.
     const own = `${step.tab} ${step.step}`;
     if (applied.has(own)) repeated += step.samples;
     applied.add(own);
-    // Tabs that differ about a step's window have each used theirs up.
+    // If tabs report different windows of a step, both windows are used.
     windows.set([step.step, step.epoch, step.offset, step.samples].join(' '), step);
   }
   const begun = steps.reduce((latest, { epoch }) => Math.max(latest, epoch), 0);
@@ -213,13 +205,15 @@ function countSamples(
       done = Math.max(done, offset + samples);
     }
     if (pass < begun || pass < due) skipped += Math.max(0, size - done);
-    // There are no more of them: some must have been taken again.
+    // The epoch has no more samples: some must have been repeated.
     repeated += Math.max(0, done - size);
   }
   return { skipped, repeated };
 }
 
-/** Samples of a pass, and how many passes must be there: all, once the run has come to its end. */
+/**
+ * Samples of an epoch, and the number of complete epochs that are due: all, if the run has ended.
+ */
 function passesOf(observations: readonly Observation[]): { size: number; due: number } {
   let size = 0;
   let due = 0;
@@ -233,7 +227,7 @@ function passesOf(observations: readonly Observation[]): { size: number; due: nu
 }
 
 /**
- * Steps after which states differed: within what one tab told, or between what two told. The end
+ * Number of steps after which states differed, within one tab's report or between two tabs. The end
  * counts as one more.
  */
 function countMismatches(observations: readonly Observation[]): number {
@@ -256,7 +250,7 @@ function countMismatches(observations: readonly Observation[]): number {
   return mismatches.size;
 }
 
-/** Memberships in which a step was taken, in order. */
+/** Generations in which a step was taken, in order. */
 function trainedGenerations(observations: readonly Observation[]): { generation: number; worldSize: number }[] {
   const worldSizes = new Map<number, number>();
   for (const { event } of observations)
@@ -265,12 +259,12 @@ function trainedGenerations(observations: readonly Observation[]): { generation:
   return generations.map((generation) => ({ generation, worldSize: worldSizes.get(generation) ?? 0 }));
 }
 
-function accuracyOf(event: HeardEvent): number | null {
+function accuracyOf(event: ReportedEvent): number | null {
   if (event.type === 'evaluation') return event.accuracy;
   return event.type === 'finished' ? event.result.accuracy : null;
 }
 
-/** When each step was first heard of, in order. */
+/** When each step was first reported, in order. */
 function firstArrivals(steps: readonly Step[]): number[] {
   const first = new Map<number, number>();
   for (const { step, at } of steps) if (!first.has(step)) first.set(step, at);
@@ -278,8 +272,8 @@ function firstArrivals(steps: readonly Step[]): number[] {
 }
 
 /**
- * The longest time between two steps, or a step and the fault's end, that reaches into the fault's
- * time.
+ * The longest time between two steps, or between a step and the fault's end, that overlaps the
+ * fault.
  */
 function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): number {
   const before = arrivals.findLast((arrival) => arrival <= at) ?? at;
@@ -287,12 +281,12 @@ function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): numb
   return Math.max(...times.slice(1).map((time, i) => time - times[i]!));
 }
 
-/** Whole milliseconds: finer is noise. */
+/** Whole milliseconds: fractions are noise. */
 function since(from: number | null, to: number | null): number | null {
   return from === null || to === null ? null : Math.round(to - from);
 }
 
-/** What `summarize` makes of each kind's, for kinds that there are any of. */
+/** Applies `summarize` to the elements of each kind that occurs. */
 function perKind<Each extends { kind: FaultKind }, Value>(
   all: readonly Each[],
   summarize: (those: Each[]) => Value | null,
@@ -304,8 +298,8 @@ function perKind<Each extends { kind: FaultKind }, Value>(
   return Object.fromEntries(pairs.filter(([, value]) => value !== null));
 }
 
-/** Of those that are known; `null` where none is. */
-function spreadOf(all: readonly (number | null)[]): Spread | null {
+/** Summary of the known values; `null` if there are none. */
+function summaryOf(all: readonly (number | null)[]): Summary | null {
   const known = all.filter((ms) => ms !== null);
   return known.length === 0 ? null : { median: median(known), max: Math.max(...known) };
 }

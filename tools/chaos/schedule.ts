@@ -1,39 +1,39 @@
-/** Which faults come when: a pure function of the seed. */
+/** Plans the faults: a pure function of the seed. */
 import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 import type { FaultKind } from './faults.ts';
 
 export interface PlannedFault {
-  /** Not before so many milliseconds after all tabs train. */
+  /** Earliest time, in milliseconds after all tabs train. */
   at: number;
   kind: FaultKind;
   /**
-   * Whom it befalls: tabs sit on seats 0 .. tabs-1 and a copy on one more, so that a plan need not
-   * know names. Meaningless for the server's.
+   * The affected seat: tabs have seats 0 .. tabs-1 and a copy one more, so that a plan needs no
+   * names. Unused for the server's fault.
    */
   seat: number;
 }
 
-/** Fewer would leave one tab alone while another is away. */
+/** With fewer, one tab would be alone while another is away. */
 export const MIN_TABS = 3;
 
-/** What follows from a fault, itself first: afterwards there are as many tabs as before. */
+/** Sequences of faults after which there are as many tabs as before. */
 const EPISODES: readonly (readonly FaultKind[])[] = [
   ...([['close', 'join'], ['crash', 'join'], ['freeze'], ['cut'], ['edge'], ['server']] as const),
-  // What is closed is the copy.
+  // The copy is closed.
   ['duplicate', 'close'],
 ];
 
-/** Milliseconds that the world trains undisturbed first. */
+/** Milliseconds of undisturbed training at the start. */
 const FIRST_MS = 5_000;
 /**
- * Milliseconds between two faults at least, and planned are up to twice as many: some steps of a
+ * Shortest time in milliseconds between two faults; up to twice as long is planned: some steps of a
  * slow machine.
  */
 export const REST_MS = 2_000;
 /**
- * Milliseconds until all is well again after a fault, as expected on two cores without a GPU, where
- * a tab that joins compiles its shaders beside those that train. They place faults in time, so that
- * three minutes have all kinds; if it takes longer, the next fault waits.
+ * Expected milliseconds of recovery after a fault on two cores without a GPU, where a joining tab
+ * compiles its shaders beside those that train. They place faults in time, so that three minutes
+ * contain all kinds; if recovery takes longer, the next fault waits.
  */
 const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
   ...{ close: 3_000, crash: 6_000, freeze: 28_000, cut: 28_000, edge: 6_000, server: 10_000 },
@@ -41,9 +41,9 @@ const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
 };
 
 /**
- * The faults of `minutes`. They come in rounds, each with every kind in an order of its own. At
- * most one tab is away at a time: one that is lost is followed by one that joins, and a copy is
- * closed again, or neither comes because time would be up.
+ * Plans the faults of `minutes` in rounds, each with every kind in its own order. At most one tab
+ * is away at a time: a lost tab is followed by a joining one, and a copy is closed again, or
+ * neither occurs because time would be up.
  */
 export function planFaults({ seed, minutes, tabs }: { seed: number; minutes: number; tabs: number }): PlannedFault[] {
   const rng = createRng(seed);

@@ -1,4 +1,4 @@
-/** `peergrad serve` as a process of its own, which can be killed. */
+/** `peergrad serve` as a separate process, which can be killed. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -9,15 +9,15 @@ import { type JobOptions, jobArguments } from '../../launcher/options/jobOptions
 import { parseRoomUrl } from '../../launcher/commands/join.ts';
 
 const BIN = fileURLToPath(new URL('../../launcher/bin.js', import.meta.url));
-/** Bytes of the secret that the server's tokens are signed with. */
+/** Bytes of the secret that signs the server's tokens. */
 const SECRET_BYTES = 32;
 
 export class ServerProcess {
-  /** The page's address. */
+  /** URL of the page. */
   readonly page: string;
-  /** The room that it opened. */
+  /** Code of the room that it opened. */
   readonly room: string;
-  /** Arguments that say which data it serves, whatever room there is. */
+  /** Arguments for the served data, which a restart needs, too. */
   readonly #folder: string[];
   readonly #secret: string;
   #server: Serving;
@@ -30,10 +30,10 @@ export class ServerProcess {
   }
 
   /**
-   * Serves on a free port, with a room for the job that starts at `tabs` tabs. `folder` has the
-   * job's data, unless it is elsewhere.
+   * Serves on a free port, with a room for the job that starts at `tabs` tabs. `folder` contains
+   * the job's data, unless it is elsewhere.
    *
-   * @throws (rejects) PeergradError where it does not start.
+   * @throws (rejects) PeergradError if it does not start.
    */
   static async start(job: JobOptions, tabs: number, folder: string | null): Promise<ServerProcess> {
     const secret = randomBytes(SECRET_BYTES).toString('base64url');
@@ -41,19 +41,19 @@ export class ServerProcess {
     return new ServerProcess(await serve(args, secret), { secret, folder: folder === null ? [] : ['--data', folder] });
   }
 
-  /** A sentence if it has ended although nobody has ended it. */
+  /** An error message if it has ended by itself, else `null`. */
   get trouble(): string | null {
     return this.#server.trouble();
   }
 
-  /** At once, without a word to anybody. */
+  /** Kills it without any clean-up. */
   async kill(): Promise<void> {
     await this.#server.kill();
   }
 
   /**
-   * After `kill`: on the same port, with the same secret and without a room. @throws (rejects)
-   * PeergradError
+   * Restarts it after `kill`: on the same port, with the same secret and without a room. @throws
+   * (rejects) PeergradError
    */
   async restart(): Promise<void> {
     const args = ['--port', new URL(this.page).port, ...this.#folder];
@@ -62,7 +62,7 @@ export class ServerProcess {
 }
 
 interface Serving {
-  /** What it printed: the page's address, with the room if it has one. */
+  /** URL that it printed: of the page, with the room if it has one. */
   address: string;
   trouble: () => string | null;
   /** Idempotent. */
@@ -87,7 +87,7 @@ async function serve(args: string[], secret: string): Promise<Serving> {
   let trouble: string | null = null;
   child.once('exit', () => {
     process.off('exit', killNow);
-    if (!isKilled) trouble = `The server has ended by itself: ${said}`;
+    if (!isKilled) trouble = `The server ended unexpectedly: ${said}`;
   });
   return {
     address: first[0],

@@ -1,14 +1,14 @@
-/** What can be done to a tab: a function for each kind of fault. */
+/** Faults of a tab: one function for each kind. */
 import { PeergradError } from '../../src/util/errors.ts';
 import type { LiveTab, ProcessType } from './liveTab.ts';
 
-/** The page hears of it (`pagehide`) and can say goodbye. */
+/** Closes the tab. The page receives `pagehide` and can leave its room. */
 export async function closeTab({ page }: LiveTab): Promise<void> {
   await Promise.all([page.waitForEvent('close'), page.close({ runBeforeUnload: true })]);
 }
 
 /**
- * The page's process is killed: it says nothing any more; its browser closes its connections to
+ * Kills the page's process: it sends nothing any more; its browser closes its connections to
  * servers, not those to peers.
  */
 export async function crashTab(tab: LiveTab): Promise<void> {
@@ -19,26 +19,25 @@ export async function crashTab(tab: LiveTab): Promise<void> {
 }
 
 /**
- * Page and workers stand still, until the function that it resolves with is called. What reaches
- * their connections waits.
+ * Stops page and workers until the returned function is called. Data for their connections waits.
  */
 export function freezeTab(tab: LiveTab): Promise<() => void> {
   return stop(tab, 'renderer');
 }
 
 /**
- * The process that owns every socket of the browser, WebRTC's too, stands still, until the function
- * that it resolves with is called: page and workers go on without a network.
+ * Stops the process with all sockets of the browser, also WebRTC's, until the returned function is
+ * called: page and workers continue without a network.
  */
 export function cutTab(tab: LiveTab): Promise<() => void> {
   return stop(tab, 'network.mojom.NetworkService');
 }
 
 /**
- * Closes the busiest connection of the tab to another behind its back: a closed RTCPeerConnection
- * tells its own page nothing, and the other side finds the channel closed.
+ * Closes the busiest connection of the tab to another without its knowledge: a closed
+ * RTCPeerConnection fires no event on its own page, and the other side sees the channel close.
  *
- * @throws (rejects) PeergradError where the tab has no connection.
+ * @throws (rejects) PeergradError if the tab has no connection.
  */
 export async function breakEdge({ name, page }: LiveTab): Promise<void> {
   const session = await page.context().newCDPSession(page);
@@ -57,7 +56,7 @@ export async function breakEdge({ name, page }: LiveTab): Promise<void> {
   }
 }
 
-/** Called on an array of all connections of the page. Text, as it runs in the page. */
+/** Function that runs in the page, called on an array of all its connections. */
 const CLOSE_BUSIEST = `async function () {
   const sent = async (connection) => {
     const statistics = [...(await connection.getStats()).values()];
@@ -80,7 +79,7 @@ function signal(pids: readonly number[], name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'
     try {
       process.kill(pid, name);
     } catch (error) {
-      // It has ended by itself meanwhile.
+      // It has already ended.
       if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** The tabs of a run under faults: who is there, and what they have told. */
+/** The tabs of a run under faults, and their events. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -6,38 +6,38 @@ import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import type { LaunchOptions } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
 import { LiveTab } from './liveTab.ts';
-import { isHeard, type Observation } from './report.ts';
+import { isReported, type Observation } from './report.ts';
 import type { ServerProcess } from './serverProcess.ts';
 
 interface TabPoolOptions {
-  /** Seats, each for a tab; there is one more, for a copy. */
+  /** Number of seats, each for a tab; there is one more for a copy. */
   tabs: number;
   server: ServerProcess;
   launch: LaunchOptions;
-  /** For everything. */
+  /** Milliseconds for the whole run. */
   timeoutMs: number;
   io: Io;
 }
 
-/** Milliseconds for all tabs to load and compile beside each other. */
+/** Milliseconds for all tabs to load and compile side by side. */
 const START_MS = 240_000;
-/** Milliseconds for all to tell their result, once one has. */
+/** Milliseconds for all tabs to finish after the first one. */
 const FINISH_MS = 30_000;
-/** Milliseconds between two looks at what was heard; what is measured has times of its own. */
-const LOOK_MS = 100;
+/** Milliseconds between two checks of a condition; measurements use the events' own times. */
+const POLL_MS = 100;
 
 export class TabPool {
   /** In the order of time. */
   readonly observations: Observation[] = [];
-  /** Tabs that had to be replaced, and what they said last. */
+  /** Tabs that were replaced, and their last error. */
   readonly lost = new Map<string, string>();
   readonly #options: TabPoolOptions;
   readonly #seats: (LiveTab | null)[];
   readonly #endsAt: number;
-  /** What tabs said that have failed, and not trained since. */
+  /** Errors of tabs that failed and have not trained since. */
   readonly #failures = new Map<string, string>();
   readonly #finished = new Set<string>();
-  /** Each error of a page, which may repeat itself. */
+  /** Distinct errors of pages, which may repeat. */
   readonly #errors = new Set<string>();
   readonly #closing: Promise<void>[] = [];
   #named = 0;
@@ -49,8 +49,9 @@ export class TabPool {
   }
 
   /**
-   * Opens a tab on each seat; resolves when all train. @throws (rejects) PeergradError where one
-   * does not.
+   * Opens a tab on each seat; resolves when all train.
+   *
+   * @throws (rejects) PeergradError if one does not.
    */
   async start(): Promise<void> {
     const seats = Array.from({ length: this.#options.tabs }, (_, seat) => seat);
@@ -62,7 +63,7 @@ export class TabPool {
     if (!allTrain) throw new TimeoutError(`Not every tab trained within ${START_MS / 1000} s.`);
   }
 
-  /** Of the next tab. */
+  /** Name of the next tab. */
   newName(): string {
     return `tab-${++this.#named}`;
   }
@@ -72,8 +73,8 @@ export class TabPool {
   }
 
   /**
-   * Whoever sits there, or if nobody can be hurt there, on the next seat; for a copy's seat, nobody
-   * else.
+   * The tab on this seat, or else the next one that has not failed; for the copy's seat only the
+   * copy.
    */
   at(seat: number): LiveTab | null {
     const { tabs } = this.#options;
@@ -86,15 +87,12 @@ export class TabPool {
     return this.#failures.has(name);
   }
 
-  /** Whether a tab has come to the run's end. */
+  /** Whether a tab has finished the run. */
   get isFinished(): boolean {
     return this.#finished.size > 0;
   }
 
-  /**
-   * Resolves when the run has ended for all, so far as they train. @throws (rejects) what `until`
-   * does.
-   */
+  /** Resolves when the run has ended for all tabs that train. @throws (rejects) as `until`. */
   async finish(): Promise<void> {
     await this.until(() => this.isFinished, Infinity);
     const hasEnded = ({ name }: LiveTab): boolean => this.#finished.has(name) || this.hasFailed(name);
@@ -106,7 +104,7 @@ export class TabPool {
     const url = `${server.page}#${server.room}?name=${name}&auto`;
     this.#seats[seat] = await LiveTab.open(name, url, {
       launch,
-      onevent: (tab, event) => this.#hear(tab, event),
+      onevent: (tab, event) => this.#onEvent(tab, event),
       onerror: (tab, message) => this.#note(`${tab}: ${message}`),
       oncrash: (tab) => this.#failures.set(tab, 'the tab crashed'),
     });
@@ -116,29 +114,29 @@ export class TabPool {
     this.#seats[this.#options.tabs] = await tab.duplicate(name);
   }
 
-  /** The tab leaves its seat, and its browser ends. */
+  /** Removes a tab from its seat and closes its browser. */
   remove(tab: LiveTab): void {
     this.#seats[this.#seats.indexOf(tab)] = null;
     this.#closing.push(tab.dispose());
   }
 
-  /** Puts new tabs in the place of those that have failed. A copy is not replaced. */
+  /** Replaces failed tabs with new ones. A copy is not replaced. */
   async replaceFailed(): Promise<void> {
     for (const [seat, tab] of this.#seats.entries()) {
       if (tab === null || !this.hasFailed(tab.name)) continue;
       const message = this.#failures.get(tab.name)!;
       this.lost.set(tab.name, message);
-      this.#note(`${tab.name} is replaced, as it cannot go on: ${message}`);
+      this.#note(`${tab.name} is replaced because it failed: ${message}`);
       this.remove(tab);
       if (seat < this.#options.tabs) await this.open(seat, this.newName());
     }
   }
 
   /**
-   * Waits until something is so, for `ms` at most; resolves with whether it is.
+   * Waits until `condition` holds, for `ms` at most; resolves with whether it does.
    *
-   * @throws (rejects) PeergradError where no tab is left that could go on or the server has ended;
-   *   TimeoutError when time for everything is up; the reason of `io.signal`.
+   * @throws (rejects) PeergradError if no tab is left that could continue or the server has ended;
+   *   TimeoutError when time is up; the reason of `io.signal`.
    */
   async until(condition: () => boolean, ms: number): Promise<boolean> {
     const { io, server, timeoutMs } = this.#options;
@@ -149,17 +147,17 @@ export class TabPool {
       if (server.trouble !== null) throw new PeergradError(server.trouble);
       if (this.#seated().every(({ name }) => this.hasFailed(name))) {
         const [[name, message] = []] = [...this.#failures].slice(-1);
-        throw new PeergradError(`No tab trains any more. The last word was from ${name}: ${message}`);
+        throw new PeergradError(`No tab trains any more. The last error was from ${name}: ${message}`);
       }
       if (now >= this.#endsAt) {
         throw new TimeoutError(`The run did not end within ${timeoutMs / 1000} s: allow more with --timeout.`);
       }
-      await sleep(LOOK_MS, undefined, { signal: io.signal });
+      await sleep(POLL_MS, undefined, { signal: io.signal });
     }
     return true;
   }
 
-  /** Ends all browsers. Never rejects. */
+  /** Closes all browsers. Never rejects. */
   async close(): Promise<void> {
     for (const tab of this.#seated()) this.remove(tab);
     await Promise.all(this.#closing);
@@ -169,8 +167,8 @@ export class TabPool {
     return this.#seats.filter((tab) => tab !== null);
   }
 
-  #hear(tab: string, event: EngineEvent): void {
-    if (!isHeard(event)) return;
+  #onEvent(tab: string, event: EngineEvent): void {
+    if (!isReported(event)) return;
     this.observations.push({ at: systemClock.now(), tab, event });
     if (event.type === 'failed') this.#failures.set(tab, event.message);
     else if (event.type === 'step') this.#failures.delete(tab);

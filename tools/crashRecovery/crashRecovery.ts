@@ -1,7 +1,6 @@
 /**
- * `peergrad kills`: a run whose tabs are all killed at once, again and again, each time to go on
- * from the checkpoint that was written by then; and whether it comes to the same state as a run
- * that nobody disturbs.
+ * `tools crash-recovery`: kills all tabs of a run at once, repeatedly, continues from the last
+ * checkpoint each time, and compares the final state with that of an undisturbed run.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +18,7 @@ import { killBrowser, launchBrowser, type BackendMode, type GpuMode } from '../.
 import { ensureBrowser } from '../../launcher/browser/findBrowser.ts';
 import type { Io } from '../../launcher/io.ts';
 import { type JobOptions, resolveTraining } from '../../launcher/options/jobOptions.ts';
-import { Keeper } from '../../launcher/keeper.ts';
+import { ModelWriter } from '../../launcher/modelWriter.ts';
 import { openTabs, type Tabs } from '../../launcher/browser/tabs.ts';
 
 export interface CrashRecoveryOptions extends JobOptions {
@@ -29,19 +28,20 @@ export interface CrashRecoveryOptions extends JobOptions {
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  /** Seconds, for one life of the run. */
+  /** Seconds for one attempt of the run. */
   timeout: number;
 }
 
-/** What the command tells. */
+/** The report of the command. */
 export interface CrashRecoveryReport {
   kills: number;
   /**
-   * Steps that were taken when all were killed, and steps of the checkpoint that was gone on from.
+   * Steps taken when all tabs were killed, and steps of the checkpoint from which the next attempt
+   * continued.
    */
-  lives: { killedAt: number; wentOnFrom: number }[];
+  attempts: { killedAt: number; resumedFrom: number }[];
   /**
-   * Steps that had to be taken again, at most, and steps between two comparisons of ranks, when
+   * Most steps that had to be repeated, and steps between two state comparisons, after which
    * checkpoints are written.
    */
   mostLost: number;
@@ -52,10 +52,10 @@ export interface CrashRecoveryReport {
 
 /** Steps between two checkpoints. */
 const HASH_EVERY = 10;
-/** Steps are what ends it: the most passes that a job may have. */
+/** The most epochs that a job may have: the number of steps ends the run. */
 const ENDLESS_EPOCHS = 1000;
 
-interface Life {
+interface Attempt {
   result: RunResult | null;
   steps: number;
 }
@@ -72,37 +72,41 @@ interface World {
 }
 
 /**
- * @throws (rejects) UsageError; PeergradError where more is lost than may be, or the state differs,
- *   after the report is out.
+ * @throws (rejects) UsageError; PeergradError if too much is lost or the state differs, after the
+ *   report is printed.
  */
 export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Promise<void> {
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!isElastic(job)) throw new UsageError(`A run by the strategy ${job.strategy} has no checkpoints: choose ddp.`);
+  if (!isElastic(job)) throw new UsageError(`Runs with the strategy ${job.strategy} have no checkpoints. Choose ddp.`);
   if (job.maxSteps! < 2 * hashEvery) {
-    throw new UsageError('The run is too short to be killed: let --steps be twice --hash-every at least.');
+    throw new UsageError('The run is too short to be killed. Set --steps to at least twice --hash-every.');
   }
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);
   const server = await startSignaling({ dist: DIST, data: served });
-  const scratch = await mkdtemp(path.join(tmpdir(), 'peergrad-kills-'));
+  const scratch = await mkdtemp(path.join(tmpdir(), 'peergrad-crash-recovery-'));
   const world: World = {
     ...{ server, job, executable, tabs: options.tabs, backend: options.backend, gpu: options.gpu },
     timeoutMs: options.timeout * 1000,
     checkpoint: path.join(scratch, 'run.peergrad'),
   };
   try {
-    const undisturbed = await live({ ...world, checkpoint: path.join(scratch, 'undisturbed.peergrad') }, null, io);
-    io.err(`Undisturbed, ${undisturbed.steps} steps come to ${undisturbed.result!.stateHash[0]}.`);
-    const report = await killAgainAndAgain(world, options.kills, io);
-    const told = { ...report, undisturbedHash: undisturbed.result!.stateHash[0]! };
-    io.out(options.json === undefined ? summarize(told) : JSON.stringify(told));
-    if (told.mostLost > told.interval) {
-      throw new PeergradError(`${told.mostLost} steps were lost, where ${told.interval} may be.`);
+    const undisturbed = await runAttempt(
+      { ...world, checkpoint: path.join(scratch, 'undisturbed.peergrad') },
+      null,
+      io,
+    );
+    io.err(`The undisturbed run of ${undisturbed.steps} steps ends with state ${undisturbed.result!.stateHash[0]}.`);
+    const report = await killRepeatedly(world, options.kills, io);
+    const full = { ...report, undisturbedHash: undisturbed.result!.stateHash[0]! };
+    io.out(options.json === undefined ? summarize(full) : JSON.stringify(full));
+    if (full.mostLost > full.interval) {
+      throw new PeergradError(`${full.mostLost} steps were lost; at most ${full.interval} are allowed.`);
     }
-    if (told.stateHash !== told.undisturbedHash) {
-      throw new PeergradError('The run that was killed came to another state than the one that was not.');
+    if (full.stateHash !== full.undisturbedHash) {
+      throw new PeergradError('The killed run ended with another state than the undisturbed one.');
     }
   } finally {
     await server.close();
@@ -110,96 +114,101 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   }
 }
 
-async function killAgainAndAgain(
+async function killRepeatedly(
   world: World,
   count: number,
   io: Io,
 ): Promise<Omit<CrashRecoveryReport, 'undisturbedHash'>> {
   const { job, checkpoint } = world;
   const rng = createRng(job.seed);
-  const lives: CrashRecoveryReport['lives'] = [];
+  const attempts: CrashRecoveryReport['attempts'] = [];
   const interval = job.hashEvery;
   let from = 0;
   for (let i = 0; i < count; i++) {
-    // Within two intervals of where it goes on; not at the end, where there is nothing to go on
-    // with.
+    // Within two intervals of where it continues; not at the end, where nothing would be left to
+    // do.
     const killAt = Math.min(from + 1 + rng.below(2 * interval), job.maxSteps! - 1);
-    const life = await live(world, killAt, io);
+    const attempt = await runAttempt(world, killAt, io);
     from = (await stepsIn(checkpoint)) ?? 0;
-    lives.push({ killedAt: life.steps, wentOnFrom: from });
-    io.err(`Kill ${i + 1} of ${count} after step ${life.steps}: ${life.steps - from} steps are to be taken again.`);
+    attempts.push({ killedAt: attempt.steps, resumedFrom: from });
+    io.err(`Kill ${i + 1} of ${count} after step ${attempt.steps}: ${attempt.steps - from} steps must be repeated.`);
   }
-  const last = await live(world, null, io);
-  const mostLost = Math.max(0, ...lives.map(({ killedAt, wentOnFrom }) => killedAt - wentOnFrom));
-  return { kills: count, lives, mostLost, interval, stateHash: last.result!.stateHash[0]! };
+  const last = await runAttempt(world, null, io);
+  const mostLost = Math.max(0, ...attempts.map(({ killedAt, resumedFrom }) => killedAt - resumedFrom));
+  return { kills: count, attempts, mostLost, interval, stateHash: last.result!.stateHash[0]! };
 }
 
 /**
- * One life of the run, from its checkpoint, if there is one, until all is killed after step
- * `killAt`, or to its end.
+ * Runs from the checkpoint, if there is one, until all tabs are killed after step `killAt`, or to
+ * the end.
  */
-async function live(world: World, killAt: number | null, io: Io): Promise<Life> {
+async function runAttempt(world: World, killAt: number | null, io: Io): Promise<Attempt> {
   const { server, job, tabs: n, executable, backend, gpu, timeoutMs, checkpoint } = world;
   const room = server.createRoom({ job, startAt: n, nodes: null });
   const probeUrl = `${server.urls.at(-1)}/healthz`;
   const browser = await launchBrowser({ executable, backend, gpu, probeUrl });
   const names = Array.from({ length: n }, (_, i) => `tab-${i + 1}`);
   const over = deferred<RunResult | null>();
-  // A tab may fail before anybody waits.
+  // A tab may fail before this is awaited.
   over.promise.catch(() => {});
   const results = new Map<string, RunResult>();
-  const life: Life = { result: null, steps: 0 };
+  const attempt: Attempt = { result: null, steps: 0 };
   let tabs: Tabs | null = null;
-  const keeper = new Keeper({
+  const writer = new ModelWriter({
     ...{ checkpoint, out: null, clock: systemClock },
-    // That a tab was killed while it was asked.
+    // Ignored: a tab was killed during an export.
     note: () => {},
     release: async (step) => tabs?.release(step),
     ask: async (tab, format) => tabs?.askForModel(tab, format),
     onwritten: () => {},
   });
   const onevent = (tab: string, event: EngineEvent): void => {
-    keeper.on(tab, event);
-    if (event.type === 'step') life.steps = Math.max(life.steps, event.step + 1);
+    writer.on(tab, event);
+    if (event.type === 'step') attempt.steps = Math.max(attempt.steps, event.step + 1);
     if (event.type === 'failed') over.reject(new PeergradError(`${tab}: ${event.message}`));
     if (event.type === 'finished') results.set(tab, event.result);
     if (results.size === n) over.resolve(event.type === 'finished' ? event.result : null);
-    if (killAt !== null && life.steps >= killAt) over.resolve(null);
+    if (killAt !== null && attempt.steps >= killAt) over.resolve(null);
   };
   const ondeath = (tab: string, message: string): void => {
-    keeper.lose(tab);
+    writer.tabLost(tab);
     over.reject(new PeergradError(`${tab}: ${message}.`));
   };
   const cancel = systemClock.after(timeoutMs, () =>
-    over.reject(new TimeoutError('The run took too long: see --timeout.')),
+    over.reject(new TimeoutError('The run took too long. Allow more time with --timeout.')),
   );
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
-  // The browser took its time to start.
+  // The signal may have aborted while the browser started.
   if (io.signal.aborted) interrupt();
   try {
     const bytes = (await stepsIn(checkpoint)) === null ? null : new Uint8Array(await readFile(checkpoint));
     const origin = bytes && { name: path.basename(checkpoint), bytes };
     const pages = names.map((name) => ({ name, url: `${server.urls.at(-1)}/#${room}?name=${name}&auto` }));
     // A tab may fail while others still load.
-    openTabs<EngineEvent>([browser], { tabs: pages, onevent, ondeath, onerror: () => {}, origin, holds: true }).then(
+    openTabs<EngineEvent>([browser], {
+      tabs: pages,
+      onevent,
+      ondeath,
+      onerror: () => {},
+      origin,
+      waitsForCheckpoints: true,
+    }).then(
       (opened) => (tabs = opened),
       (error: unknown) => over.reject(error),
     );
-    life.result = await over.promise;
-    return life;
+    attempt.result = await over.promise;
+    return attempt;
   } finally {
     cancel();
     io.signal.removeEventListener('abort', interrupt);
     await killBrowser(browser);
-    // What was about to be written is written or not, and nothing else.
-    await keeper.idle;
+    // A pending checkpoint is written completely or not at all.
+    await writer.idle;
   }
 }
 
-/**
- * @returns `null` where there is no checkpoint. @throws (rejects) DataError where it is not whole.
- */
+/** @returns `null` if there is no checkpoint. @throws (rejects) DataError if it is incomplete. */
 async function stepsIn(checkpoint: string): Promise<number | null> {
   let bytes: Uint8Array<ArrayBuffer>;
   try {
@@ -212,9 +221,9 @@ async function stepsIn(checkpoint: string): Promise<number | null> {
 
 function summarize({ kills: count, mostLost, interval, stateHash, undisturbedHash }: CrashRecoveryReport): string {
   return [
-    `${count} kills of all tabs; at most ${mostLost} steps were taken again, with a checkpoint every ${interval}.`,
+    `${count} kills of all tabs; at most ${mostLost} steps were repeated, with a checkpoint every ${interval} steps.`,
     stateHash === undisturbedHash
-      ? `It came to the state of an undisturbed run: ${stateHash}.`
-      : `It came to ${stateHash}, and an undisturbed run to ${undisturbedHash}.`,
+      ? `The final state equals that of an undisturbed run: ${stateHash}.`
+      : `The final state is ${stateHash}, that of an undisturbed run ${undisturbedHash}.`,
   ].join('\n');
 }

@@ -1,4 +1,4 @@
-/** Compares what this project computes with what PyTorch computes from the same numbers. */
+/** Compares this project's results with PyTorch's for the same inputs. */
 import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import type { Suite } from './suite.ts';
@@ -11,7 +11,7 @@ import { optimizers } from './suites/optimizers.ts';
 import { powerSgd, powerSgdErrorFeedback } from './suites/powerSgd.ts';
 import { syncBatchNorm } from './suites/syncBatchNorm.ts';
 
-/** How far one case is from PyTorch's result, in the unit that reference.py says. */
+/** Difference between one case and PyTorch's result, in the unit of reference.py. */
 export interface Difference {
   case: string;
   difference: number;
@@ -35,7 +35,7 @@ export const SUITES: readonly Suite[] = [
   exported,
 ];
 
-/** Debian's, which has python3-torch, before another one in the path. */
+/** Debian's Python, which has python3-torch, before another one in the path. */
 const PYTHONS = ['/usr/bin/python3', 'python3'];
 const REFERENCE = path.join(import.meta.dirname, 'reference.py');
 /**
@@ -44,7 +44,7 @@ const REFERENCE = path.join(import.meta.dirname, 'reference.py');
  */
 const TIMEOUT_MS = 120_000;
 
-/** The Python that has PyTorch, and its version; `null` where none has. */
+/** The Python with PyTorch, and its version; `null` if not installed. */
 export function findTorch(): { python: string; version: string } | null {
   for (const python of PYTHONS) {
     const { status, stdout } = spawnSync(python, ['-c', 'import torch; print(torch.__version__)'], {
@@ -55,7 +55,7 @@ export function findTorch(): { python: string; version: string } | null {
   return null;
 }
 
-/** @throws (rejects) Error with what Python printed, where it fails. */
+/** @throws (rejects) Error with Python's output if it fails. */
 export async function compareWithTorch(python: string, suite: Suite): Promise<Comparison> {
   const { name, tolerance } = suite;
   const output = await runPython(python, name, JSON.stringify(await suite.compute()));
@@ -73,7 +73,7 @@ function runPython(python: string, suite: string, input: string): Promise<string
       if (code === 0) resolve(stdout);
       else reject(new Error(`${python} ${REFERENCE} ${suite} ended with ${signal ?? code}:\n${stderr}`));
     });
-    // Where Python ends without reading, its exit code says why.
+    // If Python exits without reading, its exit code has the reason.
     child.stdin.on('error', () => {});
     child.stdin.end(input);
   });

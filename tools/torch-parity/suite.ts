@@ -1,16 +1,16 @@
-/** What a suite of comparisons is. */
+/** The interface of a suite of comparisons. */
 
 /**
- * One subject. Its inputs and results go to the function of the same name in reference.py, which
- * says how far PyTorch's are from them.
+ * A suite of one subject. Its inputs and results go to the function of the same name in
+ * reference.py, which reports the differences to PyTorch.
  */
 export interface Suite {
   readonly name: string;
-  /** The largest difference that is float32 rounding, of any of its cases. */
+  /** Largest allowed difference of any case: float32 rounding. */
   readonly tolerance: number;
   /**
-   * What reference.py needs: inputs, and this project's results. JSON; numbers that are not finite
-   * as strings.
+   * Input of reference.py: inputs and this project's results, as JSON with non-finite numbers as
+   * strings.
    */
   compute(): Promise<object>;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run tour`: takes pictures of every page of a real run, and writes the page that shows them,
- * docs/tour.md.
+ * `npm run tour`: takes screenshots of every page of a real run, and writes docs/tour.md, which
+ * shows them.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,12 +15,12 @@ import { inEveryLook, STOPS, visitEveryPage } from './visit.ts';
 
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
 /**
- * Steps of the run: enough that curves fall and the model reads what is drawn, and a few minutes
+ * Steps of the run: enough that curves fall and the model recognizes the drawing, in a few minutes
  * without a GPU.
  */
 const STEPS = 100;
 const FIRST_LOOK = 25;
-/** Of 100: below, hairlines begin to smear. */
+/** WebP quality, 0 .. 100: hairlines blur below this value. */
 const QUALITY = 80;
 
 async function takeTour(io: Io): Promise<void> {
@@ -47,7 +47,10 @@ async function takeTour(io: Io): Promise<void> {
   await writeFile(path.join(DOCS, 'tour.md'), tourPage(Object.values(STOPS)));
 }
 
-/** As WebP, which Playwright does not offer: a third of a PNG's bytes, with letters as sharp. */
+/**
+ * Takes a screenshot as WebP, which Playwright does not support: a third of a PNG's bytes, and
+ * letters stay sharp.
+ */
 async function photograph(page: Page): Promise<Buffer> {
   const cdp = await page.context().newCDPSession(page);
   const { data } = await cdp.send('Page.captureScreenshot', { format: 'webp', quality: QUALITY });

@@ -1,7 +1,7 @@
-/** The page that shows the tour's pictures. */
+/** Markdown page with the tour's screenshots. */
 import { SIZES, type Stop } from './visit.ts';
 
-/** Widths in the text, pixels: a wide picture and a phone's beside each other. */
+/** Widths in the text in pixels: a wide screenshot and a phone's side by side. */
 const SHOWN = { wide: 600, phone: 200 } as const;
 
 export function tourPage(stops: readonly Stop[]): string {

@@ -1,22 +1,19 @@
 /**
- * Every page of the app as people meet it, in real tabs with a real run: what the tour takes
- * pictures of, and what tests look at. The pages' own words lead from one to the next.
+ * Visits every page of the app in the order of a user, in real tabs with a real run, for the tour
+ * and for tests. It navigates by the pages' visible labels.
  */
 import type { Browser, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { deferred } from '../../src/util/deferred.ts';
 
-/** A page to look at. */
+/** A page to visit. */
 export interface Stop {
-  /** Of its pictures. */
+  /** Name of its screenshots. */
   name: string;
   title: string;
-  /** What there is to see, in a sentence. */
+  /** Description in a sentence. */
   says: string;
-  /**
-   * The part of the page that it is about, as the style sheets call it; `null`: all of it, from the
-   * top.
-   */
+  /** CSS selector of the part of the page to show; `null`: from the top. */
   part: string | null;
 }
 
@@ -27,26 +24,29 @@ export interface Look {
 
 interface VisitOptions {
   browser: Browser;
-  /** Of the server, which has no rooms in the way. */
+  /** Origin of the server, which must have no rooms. */
   origin: string;
-  /** How long the run is, and after how many of its steps there is something to see. */
+  /** Steps of the run, and steps after which its page is visited. */
   steps: number;
   firstLook: number;
-  /** Is waited for. The run goes on meanwhile. */
+  /** Awaited for each page, while the run continues. */
   visit: (stop: Stop, page: Page) => Promise<void>;
 }
 
-/** Windows, CSS pixels: a laptop's, and the narrowest phone's. */
+/** Window sizes in CSS pixels: a laptop and the narrowest phone. */
 export const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } } as const;
 const LOOKS: readonly Look[] = (['light', 'dark'] as const).flatMap((theme) =>
   (['wide', 'phone'] as const).map((size) => ({ theme, size })),
 );
 const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
-/** A page's address in a room. */
+/** URL of a page in a room. */
 const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
-/** Milliseconds for what a page is to show: four tabs on two cores compile for tens of seconds. */
+/**
+ * Milliseconds for a page to show what it should: four tabs on two cores compile for tens of
+ * seconds.
+ */
 const PATIENCE_MS = 240_000;
-/** A 2, as its pen goes: places in sides of the pad. */
+/** The strokes of a 2, as fractions of the pad's sides. */
 const TWO = [
   [0.3, 0.28],
   [0.36, 0.17],
@@ -60,10 +60,7 @@ const TWO = [
   [0.74, 0.86],
 ] as const;
 
-/**
- * Has `page` in both themes, wide and narrow, one after the other, with `part` of it in view and
- * unfolded.
- */
+/** Shows `page` in both themes, wide and narrow, with `part` in view and unfolded. */
 export async function inEveryLook(page: Page, part: string | null, see: (look: Look) => Promise<void>): Promise<void> {
   for (const look of LOOKS) {
     await page.emulateMedia({ colorScheme: look.theme });
@@ -77,14 +74,13 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
 }
 
 /**
- * In a page: resolves once what has changed is drawn, charts too, which learn of their new size in
- * one frame and draw in the next, and colours have faded over, at once. What moves for ever moves
- * on.
+ * Runs in the page: resolves when all changes are drawn. Charts learn of a new size in one frame
+ * and draw in the next; finite animations are finished at once; endless ones continue.
  */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
   const fading = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime !== Infinity);
-  // Not by waiting: Chromium never settles `finished` of what is folded away.
+  // Waiting is no option: Chromium never settles `finished` of folded elements.
   for (const animation of fading) animation.finish();
   await new Promise(requestAnimationFrame);
 }
@@ -96,7 +92,7 @@ async function show(page: Page, part: string | null): Promise<void> {
   await page.locator(part).evaluate((element) => element.scrollIntoView());
 }
 
-/** Opens all pages, in the order in which a class does, and has each visited. */
+/** Opens all pages in the order of a class, and calls `visit` for each. */
 export async function visitEveryPage(options: VisitOptions): Promise<void> {
   const { browser, origin, steps, firstLook, visit } = options;
   const open = async (
@@ -105,7 +101,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   ): Promise<Page> => {
     const context = await browser.newContext({ viewport: SIZES.wide });
     context.setDefaultTimeout(PATIENCE_MS);
-    // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
+    // Chromium exposes only the default route to WebRTC, unless the page may use the microphone.
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
     await prepare(page);
@@ -159,7 +155,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.recording, later);
 }
 
-/** The flight recorder's file. */
+/** Downloads the flight recorder's file. */
 async function saveRecording(page: Page): Promise<string> {
   const [download] = await Promise.all([page.waitForEvent('download'), press(page, 'Download flight recording')]);
   return download.path();
@@ -169,18 +165,18 @@ function press(page: Page, name: string): Promise<void> {
   return page.getByRole('button', { name, exact: true }).click();
 }
 
-/** Into the panel that the model answers in. */
+/** Draws a 2 on the pad of the learned panel and waits for the model's answer. */
 async function drawTwo(page: Page): Promise<void> {
   const pad = page.getByRole('application', { name: /^Drawing pad/ });
   const { width, height } = (await pad.boundingBox())!;
-  // Each place by where the pad is then: panels above it appear and grow as the run goes on.
+  // Positions relative to the pad's current place: panels above it appear and grow during the run.
   const moveTo = ([right, down]: (typeof TWO)[number]) =>
     pad.hover({ position: { x: right * width, y: down * height } });
   await moveTo(TWO[0]);
   await page.mouse.down();
   for (const place of TWO) await moveTo(place);
   await page.mouse.up();
-  // Sooner or later: it learns.
+  // The model recognizes it after some more steps.
   await page.getByText('It reads a 2.').waitFor();
 }
 

@@ -244,8 +244,8 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(() => one.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/openRoom/);
     await one.openRoom({ job: DEFAULT_JOB, startAt: null, code: 'AAAAAA' });
     const taken = { job: DEFAULT_JOB, startAt: null, code: 'AAAAAA' };
-    await expect(one.openRoom(taken)).rejects.toThrow('There is a room AAAAAA already.');
-    await expect(other.openRoom(taken)).rejects.toThrow('There is a room AAAAAA already.');
+    await expect(one.openRoom(taken)).rejects.toThrow('The room AAAAAA already exists.');
+    await expect(other.openRoom(taken)).rejects.toThrow('The room AAAAAA already exists.');
   });
 
   test('both restore a room at once: one has it, the other passes on', async () => {
@@ -334,11 +334,11 @@ describe.skipIf(!hasRedis)('a lease', () => {
     const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
     const client = await redisClient(redis);
     await client.set('peergrad:room:AAAAAA', 'somebody-who-died.1', { PX: 100 });
-    const early = member(server);
-    await early.join('AAAAAA', 'Ed');
-    expect(await early.next('refused')).toMatchObject({
+    const pending = member(server);
+    await pending.join('AAAAAA', 'Ed');
+    expect(await pending.next('refused')).toMatchObject({
       code: 'server-closing',
-      message: expect.stringMatching(/^The room moves/),
+      message: expect.stringMatching(/^The room is moving/),
     });
     const ada = { id: 'Ada-Ada-Ada', token: new Credentials(SECRET).tokenFor('AAAAAA', 'Ada-Ada-Ada') };
     const ring = [{ member: ada.id, name: 'Ada', device: CPU, browser: 0, rank: null }];
@@ -424,6 +424,6 @@ describe('a server that shares its rooms', () => {
     const closed = startSignaling({ redisUrl: 'redis://:hidden@127.0.0.1:1' });
     await expect(closed).rejects.toThrow(/^The Redis at 127\.0\.0\.1:1 does not answer/);
     const wrong = startSignaling({ redisUrl: 'http://hidden' });
-    await expect(wrong).rejects.toThrow(/^REDIS_URL is no address of a Redis such as/);
+    await expect(wrong).rejects.toThrow(/^REDIS_URL is not a Redis URL such as/);
   });
 });

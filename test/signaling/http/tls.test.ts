@@ -48,7 +48,9 @@ test('certificate files are checked', async () => {
   const at = (name: string) => path.join(folder, name);
   await Promise.all([writeFile(at('c.pem'), cert), writeFile(at('k.pem'), key), writeFile(at('o.pem'), other.key)]);
   expect(await readCertificate(at('c.pem'), at('k.pem'))).toEqual({ cert, key });
-  await expect(readCertificate(at('c.pem'), at('none.pem'))).rejects.toThrow(/none.pem cannot be read: give --key/);
+  await expect(readCertificate(at('c.pem'), at('none.pem'))).rejects.toThrow(
+    /none.pem cannot be read\. Pass the path of a PEM file with --key/,
+  );
   await expect(readCertificate(at('c.pem'), at('o.pem'))).rejects.toThrow(UsageError);
   await expect(readCertificate(at('k.pem'), at('c.pem'))).rejects.toThrow(/not a PEM certificate and its key/);
 });

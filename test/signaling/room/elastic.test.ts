@@ -11,7 +11,7 @@ import {
   type RoomEvent,
   type RoomOptions,
 } from '../../../signaling/room/index.ts';
-import { enteringMs } from '../../../signaling/room/generations.ts';
+import { enteringMs } from '../../../signaling/room/timers.ts';
 import { breaksOf, MAX_OUTAGES } from '../../../signaling/room/faults.ts';
 import type { Fault } from '../../../signaling/room/records.ts';
 import { MAX_REMOVED, withRemoved } from '../../../signaling/room/state.ts';
@@ -187,7 +187,7 @@ describe('a run with too few ranks', () => {
     const play = new Play(NEEDS_TWO).enter(1).start();
     expect(play.said('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: 'This room needs 2 members, and only 1 member is ready: wait for more.',
+      message: 'This room needs 2 members, and only 1 member is ready. Wait for more.',
     });
   });
 
@@ -215,7 +215,7 @@ describe('a run with too few ranks', () => {
     expect(play.effects.filter((effect) => 'key' in effect && effect.key === 'abandoned')).toEqual([]);
     play.do({ type: 'abandoned' });
     expect(play.said('Cy', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
-    expect(play.said('Cy', 'ended').message).toMatch(/^Everybody who had the state of this run has left/);
+    expect(play.said('Cy', 'ended').message).toMatch(/^All members with the state of this run have left/);
     expect(play.state.phase).toBe('FORMING');
   });
 
@@ -276,7 +276,7 @@ describe('a link that breaks', () => {
     const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.said('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
     expect(play.ring).toEqual(['Ada', 'Cy']);
-    play.train().do(ready('Bo'), { type: 'pardon', id: 1 }, grow);
+    play.train().do(ready('Bo'), { type: 'suspension-end', id: 1 }, grow);
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
@@ -289,8 +289,8 @@ describe('a link that breaks', () => {
 
   test('is forgiven after a while without another', () => {
     const play = breakLink(open(3), 'Ada', 'Bo');
-    expect(play.timer('forgive').event).toEqual({ type: 'forgive' });
-    play.train().do({ type: 'forgive' }, { type: 'forgive' });
+    expect(play.timer('age-faults').event).toEqual({ type: 'age-faults' });
+    play.train().do({ type: 'age-faults' }, { type: 'age-faults' });
     expect(breakLink(play, 'Bo', 'Ada').ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
@@ -309,7 +309,7 @@ describe('a link that breaks', () => {
 });
 
 describe('a start beside a suspended tab', () => {
-  const pardon: RoomEvent = { type: 'pardon', id: 1 };
+  const pardon: RoomEvent = { type: 'suspension-end', id: 1 };
   const stop: RoomEvent = { type: 'stop', member: 'Ada' };
 
   test('leaves it out where enough others are ready', () => {
@@ -340,7 +340,7 @@ describe('a start beside a suspended tab', () => {
       .do(stop)
       .start();
     expect(play.said('Ada', 'refused').message).toBe(
-      'This room needs 3 members, and 2 members are ready: wait for more. Bo is suspended, and tried again within 30 s.',
+      'This room needs 3 members, and 2 members are ready. Wait for more. Bo is suspended and will be tried again within 30 s.',
     );
   });
 
@@ -406,7 +406,7 @@ describe('a missed deadline', () => {
     }
     play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
     expect(play.said('Ada', 'ended').message).toMatch(
-      /^The run ended after 5 attempts to go on: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
+      /^The run ended after 5 attempts to continue: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
     );
   });
 });
@@ -525,7 +525,7 @@ describe('hosts', () => {
     const fixed = Play.running(2).do({ type: 'pause', member: 'Ada' });
     expect(fixed.said('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: expect.stringMatching(/^A run whose/),
+      message: expect.stringMatching(/^A run with a fixed world/),
     });
     const before = open(2);
     const play = restored(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
@@ -648,7 +648,7 @@ describe('after a restart of the server', () => {
     expect(play.timer('away Ada')).toMatchObject({ ms: RESTORE_MS, event: { type: 'missed', member: 'Ada' } });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Cy' });
     play.do(steady(before, 'Ada'), steady(before, 'Bo'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, isDoubtful: false });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, isRestoring: false });
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
     play.report('finished', ['x'], 9);
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
@@ -719,8 +719,8 @@ describe('after a restart of the server', () => {
   test('a paused run goes on once those who had its state have said so', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 3 } }).do(left('Bo'));
     const play = restored(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
-    expect(play.state).toMatchObject({ phase: 'PAUSED', run: 1, isDoubtful: true });
-    play.do({ type: 'doubts' });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', run: 1, isRestoring: true });
+    play.do({ type: 'restore-timeout' });
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.state).toMatchObject({ phase: 'LINKING', run: 1 });
   });
@@ -728,7 +728,7 @@ describe('after a restart of the server', () => {
   test('a run that the host held waits for its word, and nobody who missed the pause trains on', () => {
     const before = open(2).do({ type: 'pause', member: 'Ada' });
     const held = restored(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
-      type: 'doubts',
+      type: 'restore-timeout',
     });
     expect(held.state).toMatchObject({ phase: 'PAUSED', isHeld: true, run: 1 });
     expect(held.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
@@ -744,12 +744,12 @@ describe('after a restart of the server', () => {
     const before = Play.running(2, { nodes: { min: 1, max: 2 } });
     const bystander = [back(before, 'Di'), ready('Di')];
     const ranks = ['Ada', 'Bo'].flatMap((member) => [back(before, member), ready(member, 1)]);
-    expect(restored(before, ...bystander, ...ranks, { type: 'doubts' }).ring).toEqual(['Ada', 'Bo']);
+    expect(restored(before, ...bystander, ...ranks, { type: 'restore-timeout' }).ring).toEqual(['Ada', 'Bo']);
   });
 
   test('a paused run goes on with those who had its state, also with one that returns when nobody waits for it', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 2 } }).do({ type: 'pause', member: 'Ada' });
-    const play = restored(before, back(before, 'Di'), back(before, 'Ada'), { type: 'doubts' });
+    const play = restored(before, back(before, 'Di'), back(before, 'Ada'), { type: 'restore-timeout' });
     play.do(ready('Di'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), { type: 'resume', member: 'Di' });
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
@@ -763,7 +763,13 @@ describe('after a restart of the server', () => {
     play.do(steady(before, 'Ada'), steady(before, 'Bo'));
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
     // And where nobody comes, it does.
-    const alone = restored(before, bystander, ready('Cy'), { type: 'doubts' }, { type: 'start', member: 'Cy' });
+    const alone = restored(
+      before,
+      bystander,
+      ready('Cy'),
+      { type: 'restore-timeout' },
+      { type: 'start', member: 'Cy' },
+    );
     expect(alone.state.phase).toBe('LINKING');
   });
 
@@ -833,13 +839,13 @@ describe('after a restart of the server', () => {
     play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'Timed out.', scope: 'generation' });
     expect(play.said('Ada', 'ended').message).toMatch(/Timed out/);
     const gone = restored(before, steady(before, 'Ada'), missed('Bo'));
-    expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) vanished while training/);
+    expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
   test('a run that all its ranks have left meanwhile is over for who returns later', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
-    expect(play.state).toMatchObject({ phase: 'FORMING', isDoubtful: false });
+    expect(play.state).toMatchObject({ phase: 'FORMING', isRestoring: false });
     play.do(steady(before, 'Bo'));
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
   });
@@ -848,7 +854,7 @@ describe('after a restart of the server', () => {
     const linking = new Play().enter(2).start();
     const play = restored(linking, back(linking, 'Ada'), back(linking, 'Bo'));
     expect(play.state.phase).toBe('FORMING');
-    play.do({ type: 'doubts' });
+    play.do({ type: 'restore-timeout' });
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
     const syncing = new Play().enter(2).start().linkAll();
     const both = ['Ada', 'Bo'].map((member) => back(syncing, member, { active: active(syncing, false) }));
@@ -919,7 +925,7 @@ describe('what a returning member remembers', () => {
   test('of generations that a room never had counts for nothing', () => {
     const play = new Play(OPEN).enter(2).do(away('Bo'));
     play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
-    expect(play.state).toMatchObject({ run: 1, generation: 1, heardOf: 0 });
+    expect(play.state).toMatchObject({ run: 1, generation: 1, highestReported: 0 });
     play.train().do(away('Bo'), back(play, 'Bo', { generation: MAX }), { type: 'pause', member: 'Ada' });
     expect(play.said('Ada', 'pause').generation).toBe(1);
     play.do({ type: 'resume', member: 'Ada' });
@@ -945,7 +951,7 @@ describe('what a returning member remembers', () => {
       }
       expect(code).toBe('not-member');
       expect(play.ring).toEqual(['Ada', 'Bo']);
-      expect(play.state).toMatchObject({ isDoubtful: false, phase: 'LINKING', run: 1, generation: 1000 });
+      expect(play.state).toMatchObject({ isRestoring: false, phase: 'LINKING', run: 1, generation: 1000 });
     }
   });
 
@@ -974,7 +980,7 @@ describe('what a returning member remembers', () => {
     const before = open(2);
     before.state = { ...before.state, generation: 4600 };
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'));
-    expect(play.state).toMatchObject({ isDoubtful: false, phase: 'RUNNING', generation: 4600 });
+    expect(play.state).toMatchObject({ isRestoring: false, phase: 'RUNNING', generation: 4600 });
     play.enter(3);
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 4601 });
   });

@@ -93,7 +93,7 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
     limits: {
       ...{ socketsPerAddress: BEYOND_ANY, connectionsPerSecond: BEYOND_ANY, connectionBurst: BEYOND_ANY },
       ...{ messagesPerSecond: BEYOND_ANY, messageBurst: BEYOND_ANY },
-      ...{ wrongCodesPerMinute: BEYOND_ANY, revivalsPerMinute: BEYOND_ANY },
+      ...{ wrongCodesPerMinute: BEYOND_ANY, restoresPerMinute: BEYOND_ANY },
       ...{ roomsPerMinute: BEYOND_ANY, roomBurst: BEYOND_ANY, emptyRoomMs: 500, maxRooms: 100 },
     },
     ...{ rooms: 9, startAt: 2 },

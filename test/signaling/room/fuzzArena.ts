@@ -109,7 +109,7 @@ export class FuzzArena {
       this.#ids.add(String(message['member']));
     }
     if (typeof message['generation'] === 'number') this.#generation = message['generation'];
-    // Who knows a room's code and is refused may be told why, in its members' words.
+    // A refused member that knows a room's code may receive the reason, with names of its members.
     if (message['type'] === 'refused' && member.room === null) return;
     const of = roomsIn(text);
     if (of.length > 0) this.heard++;
@@ -163,7 +163,7 @@ export class FuzzArena {
     return { type: 'signal', generation, to, attempt: rng.below(4), signal: { type: 'offer', sdp } };
   }
 
-  /** Somebody who says that it was there, with a token that is none. */
+  /** A client that claims to have been there, with an invalid token. */
   #return(room: string, member: string, generation: number): ClientMessage {
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
     return {

@@ -55,7 +55,7 @@ const context: ServerContext = {
   ...{ hub, rooms: localRoomDirectory(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
   credentials,
   wrongCodes: new FailureCounter(clock, many),
-  revivals: new FailureCounter(clock, many),
+  restores: new FailureCounter(clock, many),
   openings: new AddressBuckets(clock, many, many),
   roomLog,
 };

@@ -174,9 +174,9 @@ describe('a room', () => {
   });
 
   test.each([
-    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already: ask for another, or for none.'],
-    ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3: ask for one from 0 to 2.'],
-    ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4: ask for 3, or join another room."],
+    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already. Request another rank, or none.'],
+    ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3. Request one from 0 to 2.'],
+    ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4. Request 3, or join another room."],
   ])('refuses who asks for %s', (_, asked, sentence) => {
     const play = new Play({ startAt: 3 }).do(join('Ada', { rank: 2, worldSize: 3 }));
     play.do(join('Bo', asked));
@@ -214,12 +214,12 @@ describe('a room', () => {
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: 'Bo asked for rank 2, and 2 members are ready: start when 3 are.',
+      message: 'Bo requested rank 2, and 2 members are ready. Start when 3 are.',
     });
     play.do(join('Cy', { worldSize: 4 }));
     play.do(ready('Cy'), { type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused').message).toBe(
-      'Cy counts on a world of 4, and 3 members are ready: start with 4.',
+      'Cy expects a world size of 4, and 3 members are ready. Start with 4.',
     );
     play.do({ type: 'left', member: 'Cy', reason: 'left' });
     play.do(join('Di'), ready('Di'));
@@ -385,10 +385,10 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
             if (effect.message.type === 'spectator-update') expect(effect.to).toEqual(ids(after.spectators));
           }
         }
-        // Linking and syncing never wait for ever; training is not the server's to time.
+        // Linking and syncing have deadlines; training is not the server's to time.
         expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
 
-        // A room whose runners have all left may start anew in the same moment.
+        // A room whose runners have all left may start again in the same moment.
         const isOff = after.phase === 'FORMING' || after.generation > before.generation;
         const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
         const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));

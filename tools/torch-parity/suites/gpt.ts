@@ -5,7 +5,10 @@ import type { Suite } from '../suite.ts';
 const TOKENS = 21;
 const CONTEXT = 12;
 
-/** The language model: logits, loss and gradients of two windows, away from its initial weights. */
+/**
+ * Logits, loss and gradients of the language model for two windows, with weights that differ from
+ * the initial ones.
+ */
 export const gpt: Suite = {
   name: 'gpt',
   tolerance: 2e-6,

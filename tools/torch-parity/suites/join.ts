@@ -15,8 +15,8 @@ interface Batch {
 }
 
 /**
- * Uneven inputs: 3 ranks with 2, 6 and 4 batches, with and without noSync, dividing by all ranks or
- * by those that are left.
+ * Uneven inputs: 3 ranks with 2, 6 and 4 batches, with and without noSync, divided by all ranks or
+ * by the remaining ones.
  */
 export const join: Suite = {
   name: 'join',

@@ -5,8 +5,8 @@ import type { Suite } from '../suite.ts';
 
 const AMOUNT_LOSSES = ['mean-squared-error', 'mean-absolute-error', 'huber'] as const;
 /**
- * Half the spread of logits, rows 10 at a time: as they are at first, as they may become, and
- * beyond what exp can take.
+ * Half the range of logits, for 10 rows each: initial values, later values, and values beyond the
+ * range of exp.
  */
 const SPREADS = [0.5, 25, 10_000];
 

@@ -18,7 +18,7 @@ const CASES: [Parameters<typeof createOptimizer>[0], Parameters<typeof createOpt
   ['adamw', { learningRate: 0.01, weightDecay: 0.3, epsilon: 1e-3, beta1: 0.5, beta2: 0.9 }],
 ];
 
-/** Every optimizer over 200 steps, at rates that change. */
+/** All optimizers over 200 steps with changing learning rates. */
 export const optimizers: Suite = {
   name: 'optimizers',
   tolerance: 1e-6,

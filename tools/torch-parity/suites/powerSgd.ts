@@ -7,8 +7,8 @@ const [ROWS, COLS, RANK] = [40, 30, 2];
 const STEPS = 300;
 
 /**
- * The matrix of a step after many. Random directions to begin with are each program's own; without
- * error feedback they all lead to the best approximation of that rank.
+ * Result of one matrix after many steps. Each program starts with its own random directions;
+ * without error feedback all converge to the best approximation of that rank.
  */
 export const powerSgd: Suite = {
   name: 'powerSgd',
@@ -21,8 +21,8 @@ export const powerSgd: Suite = {
 };
 
 /**
- * The mean of many steps. With error feedback it comes near the whole matrix: what is missing is
- * one step's, so 1 / steps of all.
+ * Mean of many steps. With error feedback it approaches the whole matrix: the error is that of one
+ * step, so 1 / steps of all.
  */
 export const powerSgdErrorFeedback: Suite = {
   name: 'powerSgdErrorFeedback',
@@ -39,7 +39,7 @@ function matrix(): number[] {
   return Array.from({ length: ROWS * COLS }, () => Math.fround(rng.next() - 0.5));
 }
 
-/** The last step's result, and the mean of all. */
+/** The last step's result, and the mean of all steps. */
 async function reduced(gradient: number[], useErrorFeedback: boolean): Promise<[number[], number[]]> {
   const [results] = await runWorld(2, async (group) => {
     const hook = createPowerSgdHook({ matrixApproximationRank: RANK, startPowerSgdIter: 0, useErrorFeedback });

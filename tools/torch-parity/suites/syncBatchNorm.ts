@@ -8,15 +8,15 @@ import type { Suite } from '../suite.ts';
 const SAMPLES = 11;
 const SHAPE: [number, number, number] = [6, 6, 2];
 const OUTPUTS = 3;
-/** How many samples each rank has. */
+/** Samples of each rank. */
 const SPLITS = [
   [5, 6],
   [1, 0, 7, 3],
 ];
 
 /**
- * Batch normalization over all ranks' samples, one rank without any: loss and gradients of what
- * PyTorch computes of the whole batch.
+ * Batch normalization over all ranks' samples, one rank without any: loss and gradients, compared
+ * with PyTorch's for the whole batch.
  */
 export const syncBatchNorm: Suite = {
   name: 'syncBatchNorm',

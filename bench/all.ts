@@ -1,0 +1,172 @@
+/** `bench all`: runs all benchmarks and writes their results to docs/BENCHMARKS.md. */
+import { spawn } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { cpus, totalmem } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { closeBrowser, launchBrowser } from '../launcher/browser/browser.ts';
+import type { Io } from '../launcher/io.ts';
+import { PeergradError } from '../src/util/errors.ts';
+import { allReduce } from './allreduce.ts';
+import { auto } from './auto.ts';
+import { codecs } from './codecs.ts';
+import type { Benchmark } from './defineBenchmark.ts';
+import { distribution } from './distribution.ts';
+import { lines } from './lines.ts';
+import { link } from './link.ts';
+import { optimizer } from './optimizer.ts';
+import { order } from './order.ts';
+import { scale } from './scale.ts';
+import { signaling } from './signaling.ts';
+import { step } from './step.ts';
+import { strategies } from './strategies.ts';
+import { replaceSection, table } from './table.ts';
+import { telemetry } from './telemetry.ts';
+
+export interface AllOptions {
+  /** Folder with MNIST's IDX files, for benchmarks that train on them. */
+  data?: string;
+  /** Command that creates hosts on capped lines, as root. */
+  hosts?: string;
+  /** Names of the benchmarks to run; sections of others stay as they are. */
+  only?: readonly string[];
+}
+
+const BENCH = fileURLToPath(new URL('./bin.js', import.meta.url));
+export const DOC = path.resolve(import.meta.dirname, '../docs/BENCHMARKS.md');
+
+/**
+ * Runs each benchmark in its own process, so that a failure does not affect the others.
+ *
+ * @throws (rejects) PeergradError with the names of failed benchmarks, after all results are
+ *   written.
+ */
+export async function benchAll(options: AllOptions, io: Io): Promise<void> {
+  const failed: string[] = [];
+  const taken: Taken[] = [];
+  for (const part of partsOf(options)) {
+    if (options.only && !options.only.includes(part.name)) continue;
+    io.err(`\n${part.name} ...`);
+    const startedAt = performance.now();
+    const { code, result } = await run(part, io);
+    taken.push({ name: part.name, ms: performance.now() - startedAt });
+    if (result !== null) await put(part.name, part.section(result));
+    // A benchmark that fails its checks prints its result, too.
+    if (code !== 0) failed.push(part.name);
+  }
+  // With `--only` other sections are from the machine that the page names.
+  if (!options.only) {
+    await put('machine', await machineTable());
+    await put('durations', durationsTable(taken));
+  }
+  if (failed.length > 0) throw new PeergradError(`Benchmarks failed: ${failed.join(', ')}. See their messages above.`);
+}
+
+async function put(name: string, content: string): Promise<void> {
+  await writeFile(DOC, replaceSection(await readFile(DOC, 'utf8'), name, `\n${content.trim()}\n`));
+}
+
+/** @returns the last line that it printed, parsed as JSON; `null` if it printed none. */
+async function run({ argv }: Part, io: Io): Promise<{ code: number | null; result: unknown }> {
+  const child = spawn(process.execPath, [BENCH, ...argv, '--json'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal: io.signal,
+  });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+  });
+  createInterface(child.stderr).on('line', (line) => io.err(line));
+  let last: string | null = null;
+  createInterface(child.stdout).on('line', (line) => (last = line));
+  const code = await ended;
+  return { code, result: last === null ? null : JSON.parse(last) };
+}
+
+/** Requirements that only some machines meet; benchmarks that need a missing one are skipped. */
+interface Needs {
+  /** Folder with MNIST's IDX files. */
+  data?: string;
+  /** Command that creates hosts on capped lines, as root. */
+  hosts?: string;
+}
+
+export interface Part {
+  /** Name of the command and of the markers in the document. */
+  name: string;
+  argv: readonly string[];
+  section: (result: unknown) => string;
+}
+
+export function partsOf({ data, hosts }: Needs): Part[] {
+  const onData = data === undefined ? [] : ['--data', data];
+  const onHosts = hosts === undefined ? [] : ['--hosts', hosts];
+  return [
+    partOf(allReduce, []),
+    partOf(link, []),
+    partOf(distribution, []),
+    ...(hosts === undefined ? [] : [partOf(lines, onHosts)]),
+    partOf(step, [...onHosts, '--picture', 'docs/buckets.png']),
+    partOf(optimizer, []),
+    partOf(telemetry, ['--tabs', '2', '--steps', '400']),
+    partOf(codecs, [...onData, ...onHosts]),
+    ...(hosts === undefined || data === undefined
+      ? []
+      : [partOf(auto, [...onData, ...onHosts]), partOf(order, [...onData, ...onHosts])]),
+    partOf(strategies, []),
+    partOf(scale, ['--picture', 'docs/scale.png']),
+    partOf(signaling, []),
+  ];
+}
+
+function partOf({ name, section }: Benchmark, options: readonly string[]): Part {
+  return { name, argv: [name, ...options], section: section! };
+}
+
+export interface Taken {
+  name: string;
+  ms: number;
+}
+
+export function durationsTable(taken: readonly Taken[]): string {
+  const all = taken.reduce((sum, { ms }) => sum + ms, 0);
+  return table(
+    ['benchmark', 'minutes'],
+    [...taken.map(({ name, ms }) => [name, minutes(ms)]), ['all of them', minutes(all)]],
+  );
+}
+
+function minutes(ms: number): string {
+  return (ms / 60_000).toFixed(1);
+}
+
+const GIB = 2 ** 30;
+
+/** Table of machine, browser and WebGPU adapter. */
+export async function machineTable(): Promise<string> {
+  const cores = cpus();
+  const browser = await launchBrowser();
+  try {
+    const page = await browser.newPage();
+    // Any URL with a secure context that needs no server.
+    await page.goto('chrome://version');
+    const adapter = await page.evaluate(async () => {
+      const info = (await navigator.gpu?.requestAdapter())?.info;
+      return info ? `${info.vendor} ${info.architecture} ${info.description}`.trim() : 'none';
+    });
+    return table(
+      ['machine', 'kind'],
+      [
+        ['processor', `${cores.length} x ${cores[0]?.model ?? 'unknown'}`],
+        ['memory', `${Math.round(totalmem() / GIB)} GiB`],
+        ['WebGPU adapter', adapter],
+        ['browser', `Chromium ${browser.version()}, headless`],
+        ['Node', process.version],
+        ['date', new Date().toISOString().slice(0, 10)],
+      ],
+    );
+  } finally {
+    await closeBrowser(browser);
+  }
+}

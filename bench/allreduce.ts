@@ -1,0 +1,232 @@
+/**
+ * `bench allreduce`: all-reduces in real tabs, alternating in the same tabs with bare data channels
+ * that push the same bytes around the same ring. Sizes and columns are those of nccl-tests.
+ */
+import { cpus } from 'node:os';
+import { Option } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { TRANSPORT_NAMES, type TransportName } from '../src/spec/job.ts';
+import { UsageError } from '../src/util/errors.ts';
+import { median } from '../src/util/statistics.ts';
+import { defineBenchmark, listOf, option } from './defineBenchmark.ts';
+import { table } from './table.ts';
+import { World } from './world/world.ts';
+
+export interface AllReduceBenchOptions {
+  tabs: readonly number[];
+  transport: TransportName;
+  bytes?: number;
+  json?: true;
+}
+
+export interface AllReduceBenchResult {
+  rows: AllReduceRow[];
+  cores: number;
+}
+
+const KIB = 1024;
+/** nccl-tests' `-b 1K -e 16M -f 4`. */
+const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
+/**
+ * Milliseconds for each size of the sweep, and for a single requested size, for each of the two
+ * kinds.
+ */
+const SWEEP_MS = 4_000;
+const SINGLE_MS = 45_000;
+/**
+ * All-reduces of each size and kind that warm links up: browsers compile, and SCTP estimates the
+ * line's rate.
+ */
+const WARM_UP_OPS = 2;
+
+/**
+ * @throws (rejects) UsageError for a size that is not a multiple of a float32, PeergradError if a
+ *   tab fails.
+ */
+export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
+  if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
+    throw new UsageError(`A float32 tensor cannot have ${bytes} bytes. Pass a multiple of 4 with --bytes.`);
+  }
+  const rows: AllReduceRow[] = [];
+  for (const n of tabs) {
+    const world = await World.open(n, { transport });
+    try {
+      for (const size of bytes === undefined ? SWEEP : [bytes]) {
+        io.err(`${n} tabs all-reduce ${size} bytes ...`);
+        const places = bytes === undefined ? [true, false] : [true];
+        rows.push(...(await measure(world, size, places, bytes === undefined ? SWEEP_MS : SINGLE_MS)));
+      }
+    } finally {
+      await world.close();
+    }
+  }
+  const result: AllReduceBenchResult = { rows, cores: cpus().length };
+  if (json === undefined) io.out(tableOf(rows));
+  else io.out(JSON.stringify(bytes !== undefined && rows.length === 1 ? rows[0] : result));
+}
+
+type OursResult = { ms: number[]; wrong: number; bytesSent: number };
+
+/**
+ * Measures both kinds alternately, each first in every second round, after warm-up rounds that
+ * determine the number of operations.
+ */
+async function measure(
+  world: World,
+  bytes: number,
+  places: readonly boolean[],
+  budgetMs: number,
+): Promise<AllReduceRow[]> {
+  const bare = (ops: number): Promise<{ ms: number[] }[]> => world.run('bareRing', { bytes, ops });
+  const ours = (ops: number, isInPlace: boolean): Promise<OursResult[]> =>
+    world.run('allReduce', { bytes, ops, isInPlace });
+
+  const warm = [await bare(WARM_UP_OPS)];
+  for (const isInPlace of places) warm.push(await ours(WARM_UP_OPS, isInPlace));
+  const { ops, rounds } = scheduleOf(Math.max(...warm.flat().map(({ ms }) => ms.at(-1)!)), budgetMs);
+
+  const raw: { ms: number[] }[] = [];
+  const results = places.map((isInPlace) => ({ isInPlace, all: [] as OursResult[] }));
+  const turns = [
+    async () => void raw.push(...(await bare(ops))),
+    ...results.map(
+      ({ isInPlace, all }) =>
+        async () =>
+          void all.push(...(await ours(ops, isInPlace))),
+    ),
+  ];
+  for (let round = 0; round < rounds; round++) {
+    for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
+  }
+  return results.map(({ isInPlace, all }) => rowOf({ n: world.size, bytes, isInPlace }, all, raw));
+}
+
+/** Result for one world size and tensor size. */
+export interface AllReduceRow {
+  n: number;
+  bytes: number;
+  isInPlace: boolean;
+  /** Median of one all-reduce, and of the same bytes around the same ring over bare channels. */
+  medianMs: number;
+  rawMedianMs: number;
+  /** rawMedianMs / medianMs. */
+  ratio: number;
+  /**
+   * nccl-tests' algorithm and bus bandwidth: bytes per second, and those times 2(n-1)/n, which is
+   * the load of each rank's line.
+   */
+  algorithmMBps: number;
+  busMBps: number;
+  /** Bytes of the rank that sends most, headers included. */
+  bytesSentPerRank: number;
+  /** Number of wrong elements on all ranks. */
+  wrong: number;
+}
+
+/**
+ * Number of consecutive all-reduces of `opMs` each, and of rounds of both kinds, to spend about
+ * `budgetMs` on each; more if fewer than {@link MIN_ROUNDS} fit.
+ */
+export function scheduleOf(opMs: number, budgetMs: number): { ops: number; rounds: number } {
+  const fitting = budgetMs / opMs;
+  const rounds = Math.max(MIN_ROUNDS, Math.min(MAX_ROUNDS, Math.floor(fitting)));
+  return { ops: Math.max(1, Math.min(MAX_OPS, Math.floor(fitting / rounds))), rounds };
+}
+
+/** A median of fewer rounds depends on the machine's other work. */
+const MIN_ROUNDS = 3;
+/** Enough rounds for the machine's other work to affect both kinds alike. */
+const MAX_ROUNDS = 20;
+/** In-place sums, 8^20 times the first, still fit into float32. */
+const MAX_OPS = 20;
+
+/** Bytes that each rank must send: 2(n-1)/n of the tensor. */
+export function theoryBytes(n: number, bytes: number): number {
+  return (2 * (n - 1) * bytes) / n;
+}
+
+export function rowOf(
+  { n, bytes, isInPlace }: Pick<AllReduceRow, 'n' | 'bytes' | 'isInPlace'>,
+  ours: readonly { ms: number[]; wrong: number; bytesSent: number }[],
+  raw: readonly { ms: number[] }[],
+): AllReduceRow {
+  const medianMs = median(ours.flatMap(({ ms }) => ms));
+  const rawMedianMs = median(raw.flatMap(({ ms }) => ms));
+  const algorithmMBps = bytes / medianMs / 1000;
+  return {
+    ...{ n, bytes, isInPlace, medianMs, rawMedianMs, ratio: rawMedianMs / medianMs },
+    ...{ algorithmMBps, busMBps: theoryBytes(n, algorithmMBps) },
+    bytesSentPerRank: Math.max(...ours.map(({ bytesSent }) => bytesSent)),
+    wrong: ours.reduce((sum, { wrong }) => sum + wrong, 0),
+  };
+}
+
+export function tableOf(rows: readonly AllReduceRow[]): string {
+  return table(
+    [
+      'tensor, bytes',
+      'n',
+      'in place',
+      'ms',
+      'bare, ms',
+      'ratio',
+      'algorithm, MB/s',
+      'bus, MB/s',
+      'sent / theory',
+      'wrong',
+    ],
+    rows.map(
+      ({ n, bytes, isInPlace, medianMs, rawMedianMs, ratio, algorithmMBps, busMBps, bytesSentPerRank, wrong }) => [
+        ...[
+          String(bytes),
+          String(n),
+          isInPlace ? 'yes' : 'no',
+          medianMs.toFixed(1),
+          rawMedianMs.toFixed(1),
+          ratio.toFixed(2),
+        ],
+        ...[
+          algorithmMBps.toFixed(2),
+          busMBps.toFixed(2),
+          (bytesSentPerRank / theoryBytes(n, bytes)).toFixed(4),
+          String(wrong),
+        ],
+      ],
+    ),
+  );
+}
+
+export function section({ rows, cores }: AllReduceBenchResult): string {
+  return `## All-reduce
+
+\`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores, in turn by the process group in their workers and over bare
+data channels on their pages, which push the same bytes round the same ring in 64 KiB messages without sums, headers or worker.
+Medians of all ranks; *ratio* is bare time over ours. As in torch.distributed the sum replaces the tensor; where *in place* is \`no\`, each
+op sums a new copy, and its time includes the copying. Algorithm and bus bandwidth are those of nccl-tests.
+
+${tableOf(rows)}
+
+Packets limit both: data channels of one machine share its cores, which spend nine tenths of their time on SCTP, DTLS and UDP, most
+of it outside the page. What is ours is adding up, headers, and that a rank knows when all have called. A copy of 16 MiB takes
+some 10 ms: where *in place* makes a larger difference, it is the machine's other work, which few ops of seconds each do not average out.
+`;
+}
+
+/** Bytes of a tensor in each tab: 8 tabs with more would fill a machine's memory. */
+export const MAX_TENSOR_BYTES = 2 ** 28;
+
+export const allReduce = defineBenchmark({
+  name: 'allreduce',
+  description: 'compare all-reduces with bare data channels that push the same bytes around the same ring',
+  options: [
+    option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8]),
+    option('--bytes <n>', 'size of the tensor in bytes (default: 1 KiB to 16 MiB)', wholeNumber(4, MAX_TENSOR_BYTES)),
+    new Option('--transport <name>', 'how tabs are linked (auto: message ports)')
+      .choices(TRANSPORT_NAMES)
+      .default('webrtc'),
+  ],
+  run: benchAllReduce,
+  section,
+});

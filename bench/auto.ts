@@ -1,0 +1,200 @@
+/**
+ * `bench auto`: how much sooner a run on slow lines reaches its goal if ranks choose their codec.
+ * Two runs in real tabs, each on its own host, over lines on which fp32 communication takes four
+ * times as long as a step without it.
+ */
+import { ensureBuilt } from '../launcher/build.ts';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import type { CodecChoice } from '../src/protocol/events.ts';
+import type { StepTimes } from '../src/protocol/stepTrace.ts';
+import type { PlannedCodec } from '../src/spec/job.ts';
+import { median } from '../src/util/statistics.ts';
+import { defineBenchmark, option, required } from './defineBenchmark.ts';
+import { table } from './table.ts';
+import { trainOnHosts } from './trainOnHosts.ts';
+import { withHosts } from './world/hosts.ts';
+import type { Hosts } from './world/world.ts';
+
+export interface AutoBenchOptions {
+  tabs: number;
+  /** Folder with MNIST's files. */
+  data: string;
+  /** Command as in `world/hosts.ts`. */
+  hosts: string;
+  json?: true;
+}
+
+const GOAL = 0.9;
+/** Steps on uncapped lines that measure a step without communication. */
+const OPEN_STEPS = 12;
+/** Steps left out of medians: the first of a run or of a codec. */
+const WARM_UP = 2;
+/** Rounds of both runs, alternating. */
+const ROUNDS = 2;
+/** Twice the steps that reach the goal; a run has eight evaluations. */
+const STEPS = 48;
+const PLAN = { job: 'mnist', model: 'mlp', hidden: 256, batchSize: 128, epochs: 100, hashEvery: 1000 };
+
+/** @throws (rejects) PeergradError if a tab fails. */
+export async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOptions, io: Io): Promise<void> {
+  await ensureBuilt(io);
+  const result = await withHosts({ tool, count: tabs }, async (hosts, limit): Promise<AutoResult> => {
+    io.err(`${tabs} tabs train on open lines ...`);
+    const open = await learn(hosts, data, { codec: 'fp32', maxSteps: OPEN_STEPS }, io);
+    const rateKbit = rateFor(open.gradientBytes, tabs, open.learned.ownMs);
+    await limit(`${rateKbit}kbit`);
+    const runs: Record<'fp32' | 'auto', Learned[]> = { fp32: [], auto: [] };
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const codec of ['fp32', 'auto'] as const) {
+        io.err(`${tabs} tabs train with ${codec}, each line ${rateKbit} kbit/s ...`);
+        runs[codec].push((await learn(hosts, data, { codec, maxSteps: STEPS }, io)).learned);
+      }
+    }
+    return { tabs, ownMs: open.learned.ownMs, rateKbit, ...runs, sooner: soonerOf(runs) };
+  });
+  io.out(json === undefined ? autoTable(result) : JSON.stringify(result));
+}
+
+interface Trained {
+  learned: Learned;
+  gradientBytes: number;
+}
+
+/** Trains until the goal or the last step is reached. */
+async function learn(
+  hosts: Hosts,
+  data: string,
+  { codec, maxSteps }: { codec: PlannedCodec; maxSteps: number },
+  io: Io,
+): Promise<Trained> {
+  const times: StepTimes[][] = hosts.executables.map(() => []);
+  let reachedMs: number | null = null;
+  let accuracy = 0;
+  let chosen: { step: number; choice: CodecChoice } | null = null;
+  let at = 0;
+  let gradientBytes = 0;
+  const fields = { ...PLAN, codec, maxSteps };
+  await trainOnHosts({ hosts, data, fields, isElastic: false }, io, (event, tab) => {
+    if (event.type === 'step') times[tab]!.push(event.ms);
+    if (tab !== 0) return false;
+    if (event.type === 'model') gradientBytes = event.gradientBytes;
+    if (event.type === 'codec') chosen = event;
+    if (event.type === 'step') at = event.at;
+    if (event.type === 'evaluation' && event.accuracy !== null) {
+      accuracy = event.accuracy;
+      if (accuracy >= GOAL) reachedMs = at;
+    }
+    return reachedMs !== null;
+  });
+  const { step: chosenAt, choice } = chosen ?? { step: 0, choice: null };
+  const mediansOf = (pick: (ms: StepTimes) => number): number[] =>
+    times.map((own) => median(own.slice(chosenAt + WARM_UP).map(pick)));
+  const learned: Learned = {
+    ...{ codec, reachedMs, steps: times[0]!.length, accuracy, chosenAt, choice },
+    stepMs: median(mediansOf(({ total }) => total)),
+    ownMs: Math.max(...mediansOf(({ total, exposed }) => total - exposed)),
+    exposedMs: Math.min(...mediansOf(({ exposed }) => exposed)),
+  };
+  return { learned, gradientBytes };
+}
+
+export interface Learned {
+  codec: string;
+  /**
+   * Milliseconds from the first step until held-out accuracy reached the goal; `null` if it did
+   * not.
+   */
+  reachedMs: number | null;
+  /** Steps until then. */
+  steps: number;
+  /** At the last evaluation. */
+  accuracy: number;
+  /**
+   * Medians of steps with the last codec in milliseconds: whole step; own work of the slowest rank;
+   * exposed communication of the rank that waits least, as the others also wait for slower ranks.
+   */
+  stepMs: number;
+  ownMs: number;
+  exposedMs: number;
+  /** First step with the codec. */
+  chosenAt: number;
+  choice: CodecChoice | null;
+}
+
+export interface AutoResult {
+  tabs: number;
+  /**
+   * Milliseconds of a step without communication, and the cap of each host's line in kilobits per
+   * second.
+   */
+  ownMs: number;
+  rateKbit: number;
+  /** In order of rounds. */
+  fp32: Learned[];
+  auto: Learned[];
+  /** fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal. */
+  sooner: number | null;
+}
+
+/** Ratio of communication to all other work, with fp32. */
+const TIMES_OWN = 4;
+
+/** Rate at which a ring's bytes take {@link TIMES_OWN} times as long as a step without them. */
+export function rateFor(gradientBytes: number, n: number, ownMs: number): number {
+  const bytes = (2 * (n - 1) * gradientBytes) / n;
+  return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
+}
+
+/**
+ * @returns fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal.
+ */
+export function soonerOf({ fp32, auto }: Pick<AutoResult, 'fp32' | 'auto'>): number | null {
+  const [plain, chosen] = [msOf(fp32), msOf(auto)];
+  return plain === null || chosen === null ? null : plain / chosen;
+}
+
+function msOf(runs: readonly Learned[]): number | null {
+  const times = runs.flatMap(({ reachedMs }) => reachedMs ?? []);
+  return times.length < runs.length ? null : times.reduce((sum, ms) => sum + ms, 0);
+}
+
+export function autoTable({ fp32, auto, sooner }: AutoResult): string {
+  const inTurn = fp32.flatMap((plain, round) => [plain, auto[round]!]);
+  const rows = inTurn.map((of: Learned) => [
+    of.choice === null ? of.codec : `${of.codec}: ${of.choice.codec} from step ${of.chosenAt + 1} on`,
+    ...[of.ownMs, of.exposedMs, of.stepMs].map((ms) => ms.toFixed(0)),
+    ...(of.reachedMs === null ? ['-', '-'] : [String(of.steps), (of.reachedMs / 1000).toFixed(1)]),
+    `${(100 * of.accuracy).toFixed(1)} %`,
+  ]);
+  const head = ['codec', 'own work, ms', 'exposed, ms', 'step, ms', 'steps to 90 %', 'seconds', 'accuracy then'];
+  return [table(head, rows), `Sooner: ${sooner === null ? 'not both got there' : `${sooner.toFixed(2)} x`}.`].join(
+    '\n\n',
+  );
+}
+
+export function section(result: AutoResult): string {
+  const { tabs, ownMs, rateKbit } = result;
+  return [
+    '## Automatic choice',
+    `${tabs} tabs, each in a browser on a host of its own, train the mlp with 256 hidden units on MNIST, 128 images a rank and step, on lines of ` +
+      `${rateKbit} kbit/s: fp32 gradients take four times as long as the ${ownMs.toFixed(0)} ms that a step takes by itself here. Own work ` +
+      'is that of the slowest rank, exposed what the rank waits that waits least; seconds are those of rank 0, until a test on held-out images, every sixth step, first found 90 % right. ' +
+      '(`npm run -s bench -- auto --data DIR --hosts SCRIPT`)',
+    autoTable(result),
+    'What limits it: the first step goes as fp32, to be timed, and a step takes no less than its own work.',
+  ].join('\n\n');
+}
+
+export const auto = defineBenchmark({
+  name: 'auto',
+  description: 'measure how much sooner a run on slow lines reaches 90 % when ranks choose their codec; needs root',
+  options: [
+    option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4),
+    required('--data <folder>', "folder with MNIST's IDX files"),
+    required('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
+  ],
+  run: benchAuto,
+  section,
+});

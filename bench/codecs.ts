@@ -1,0 +1,290 @@
+/**
+ * `bench codecs`: the speedup of encoded all-reduces, in real tabs, and on capped lines if there
+ * are any; and the accuracy of models trained with them, in Node. Fails if a codec is less
+ * accurate, or sends more, than allowed.
+ */
+import { Option } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { PeergradError } from '../src/util/errors.ts';
+import { median } from '../src/util/statistics.ts';
+import type { EncodedResult } from './codecs/encodedAllReduce.ts';
+import type { TrialOrder, TrialResult } from './codecs/trial.ts';
+import { defineBenchmark, option } from './defineBenchmark.ts';
+import { Child } from './signaling/child.ts';
+import { table } from './table.ts';
+import { withHosts } from './world/hosts.ts';
+import { type Hosts, World } from './world/world.ts';
+
+export interface CodecsBenchOptions {
+  tabs: number;
+  bytes: number;
+  rounds: number;
+  /** Command as in `world/hosts.ts`, and the cap of its hosts' lines. */
+  hosts?: string;
+  rate: string;
+  seeds: number;
+  epochs: number;
+  /** Folder with MNIST's files. */
+  data?: string;
+  json?: true;
+}
+
+/** Codecs of an all-reduce. */
+const CODECS = ['fp32', 'fp16', 'int8'] as const;
+/** The first layer is 784 x 256: its gradient has 0.8 MB. */
+const HIDDEN = 256;
+/** Simultaneous training processes: the number of cores that this project's tests assume. */
+const PROCESSES = 2;
+/** One exchange of statistics at the end: regular comparisons are not part of the measurement. */
+const HASH_EVERY = 1_000_000;
+
+/**
+ * @throws (rejects) PeergradError if ranks' sums differ, a tab fails, or a codec misses its target.
+ */
+export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
+  const { tabs, bytes, hosts, rate, seeds, json } = options;
+  io.err(`${tabs} tabs add up ${bytes} bytes, ${options.rounds} times by each codec ...`);
+  const local = await timed(options);
+  const capped =
+    hosts === undefined
+      ? null
+      : await withHosts({ tool: hosts, count: tabs }, (lines, limit) => timed(options, lines, () => limit(rate)));
+  const trained = await trainAll(options, io);
+  const result: CodecsResult = {
+    tabs,
+    bytes,
+    local,
+    rate,
+    capped,
+    seeds,
+    isMnist: options.data !== undefined,
+    trained,
+  };
+  io.out(json === undefined ? codecTables(result) : JSON.stringify(result));
+  const wrong = shortfalls(trained);
+  if (wrong.length > 0) throw new PeergradError(`Codecs fall short: ${wrong.join('; ')}.`);
+}
+
+/** @param limit caps the lines of `hosts` after pages have loaded. */
+async function timed(
+  { tabs, bytes, rounds }: CodecsBenchOptions,
+  hosts: Hosts | null = null,
+  limit?: () => Promise<void>,
+): Promise<TimedRow[]> {
+  const world = await World.open(tabs, { hosts });
+  try {
+    await limit?.();
+    const results = await world.run('encodedAllReduce', { bytes, rounds, codecs: CODECS });
+    return CODECS.map((codec, i) =>
+      rowOf(
+        codec,
+        results.map((own) => own[i]!),
+        results.map(([plain]) => plain!),
+      ),
+    );
+  } finally {
+    await world.close();
+  }
+}
+
+/** An all-reduce ends when it has ended on all ranks. */
+function slowest(of: readonly EncodedResult[]): number[] {
+  return of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
+}
+
+function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
+  const hashes = new Set(ranks.map(({ hash }) => hash));
+  if (hashes.size > 1) throw new PeergradError(`The ranks' sums by ${codec} differ: ${[...hashes].join(', ')}.`);
+  const [mine, theirs] = [slowest(ranks), slowest(plain)];
+  return {
+    ...{ codec, ms: median(mine), bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)) },
+    ...{ faster: median(mine.map((ms, round) => theirs[round]! / ms)), error: ranks[0]!.error },
+  };
+}
+
+async function trainAll({ tabs, seeds, epochs, data }: CodecsBenchOptions, io: Io): Promise<TrainedRow[]> {
+  const all = { hidden: HIDDEN, batchSize: 32, epochs, hashEvery: HASH_EVERY };
+  const orders = VARIANTS.flatMap(({ fields }, variant) =>
+    Array.from({ length: seeds }, (_, seed) => {
+      const order: TrialOrder = { tabs, folder: data ?? null, fields: { ...all, ...fields, seed: seed + 1 } };
+      return { variant, seed, order };
+    }),
+  );
+  const trials: TrialResult[][] = VARIANTS.map(() => []);
+  const work = async (): Promise<void> => {
+    const child = new Child(new URL('./codecs/trial.ts', import.meta.url).href);
+    try {
+      await child.next();
+      for (let next = orders.shift(); next; next = orders.shift()) {
+        io.err(`${VARIANTS[next.variant]!.name}, seed ${next.seed + 1} ...`);
+        trials[next.variant]![next.seed] = await child.ask<TrialResult>(next.order);
+      }
+    } finally {
+      await child.stop();
+    }
+  };
+  await Promise.all(Array.from({ length: PROCESSES }, work));
+  return rowsOf(trials);
+}
+
+interface Variant {
+  name: string;
+  /** Job fields that differ from the other variants. */
+  fields: Readonly<Record<string, unknown>>;
+  /**
+   * Percentage points by which the mean accuracy may lie below that of fp32; `null`: not checked.
+   */
+  points: number | null;
+  /** Minimal factor by which it sends fewer bytes than fp32. */
+  fewer: number;
+}
+
+export const VARIANTS: readonly Variant[] = [
+  { name: 'fp32', fields: {}, points: null, fewer: 1 },
+  { name: 'fp16', fields: { codec: 'fp16' }, points: 0.3, fewer: 1.9 },
+  { name: 'int8', fields: { codec: 'int8' }, points: 0.3, fewer: 3.7 },
+  { name: 'int8, no feedback', fields: { codec: 'int8', errorFeedback: false }, points: null, fewer: 3.7 },
+  { name: 'PowerSGD', fields: { codec: 'powersgd' }, points: 0.5, fewer: 30 },
+  { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' }, points: 1, fewer: 50 },
+];
+
+export interface TrainedRow {
+  name: string;
+  /** Bytes of one rank, framing included. */
+  bytesPerStep: number;
+  bytes: number;
+  /** Factor by which it sends fewer bytes than fp32. */
+  fewer: number;
+  /** Mean over the seeds, and of each. */
+  accuracy: number;
+  accuracies: number[];
+  /** Difference from fp32's accuracy in percentage points. */
+  points: number;
+  stepMs: number;
+}
+
+const accuracyOf = (of: readonly TrialResult[]): number => mean(of.map(({ accuracy }) => accuracy));
+const bytesOf = (of: readonly TrialResult[]): number => mean(of.map(({ bytes }) => bytes));
+
+/** @param trials results of each variant, one per seed. */
+export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[] {
+  const [plain] = trials;
+  return VARIANTS.map(({ name }, i) => {
+    const own = trials[i]!;
+    const bytes = bytesOf(own);
+    return {
+      ...{ name, bytes, bytesPerStep: bytes / own[0]!.steps, fewer: bytesOf(plain!) / bytes },
+      ...{ accuracy: accuracyOf(own), accuracies: own.map(({ accuracy }) => accuracy) },
+      points: 100 * (accuracyOf(own) - accuracyOf(plain!)),
+      stepMs: mean(own.map(({ stepMs }) => stepMs)),
+    };
+  });
+}
+
+/** Missed targets as sentences. */
+export function shortfalls(rows: readonly TrainedRow[]): string[] {
+  return VARIANTS.flatMap(({ points, fewer }, i) => {
+    const row = rows[i]!;
+    const said: string[] = [];
+    if (points !== null && !(row.points >= -points)) {
+      said.push(
+        `${row.name} is ${(-row.points).toFixed(2)} points less accurate than fp32, which is more than ${points}`,
+      );
+    }
+    if (!(row.fewer >= fewer)) said.push(`${row.name} sends ${row.fewer.toFixed(1)} times fewer bytes, not ${fewer}`);
+    return said;
+  });
+}
+
+export interface TimedRow {
+  codec: string;
+  /** Median milliseconds until the last rank has its sum. */
+  ms: number;
+  /** Median over the rounds of fp32's time divided by this codec's. */
+  faster: number;
+  /** Bytes of the busiest rank, framing included. */
+  bytesSent: number;
+  /** Relative error of the sum. */
+  error: number;
+}
+
+export interface CodecsResult {
+  tabs: number;
+  bytes: number;
+  /** In one browser on this machine. */
+  local: TimedRow[];
+  /** Cap of each host's line, and the results there; `null` if there were no hosts. */
+  rate: string;
+  capped: TimedRow[] | null;
+  seeds: number;
+  /** Whether it trained on MNIST; otherwise on generated digits. */
+  isMnist: boolean;
+  trained: TrainedRow[];
+}
+
+export function codecTables({ tabs, bytes, local, rate, capped, seeds, isMnist, trained }: CodecsResult): string {
+  const timeTable = (where: string, rows: readonly TimedRow[]): string =>
+    table(
+      [`${(bytes / 2 ** 20).toFixed(1)} MiB, ${tabs} tabs, ${where}`, 'ms', 'times as fast', 'sent, kB', 'error'],
+      rows.map(({ codec, ms, faster, bytesSent, error }) => [
+        ...[codec, ms.toFixed(0), faster.toFixed(2), (bytesSent / 1000).toFixed(0), error.toExponential(1)],
+      ]),
+    );
+  const learned = table(
+    [
+      `${isMnist ? 'MNIST' : 'digits'}, mean of ${seeds}`,
+      'bytes a step',
+      'MB in all',
+      'fewer',
+      'accuracy, %',
+      'points',
+    ],
+    trained.map(({ name, bytesPerStep, bytes: sent, fewer, accuracy, points }) => [
+      ...[name, bytesPerStep.toFixed(0), (sent / 1e6).toFixed(1), fewer.toFixed(1)],
+      ...[(100 * accuracy).toFixed(2), points.toFixed(2)],
+    ]),
+  );
+  const parts = [timeTable('one machine', local), ...(capped ? [timeTable(`lines of ${rate}`, capped)] : []), learned];
+  return parts.join('\n\n');
+}
+
+export function section(result: CodecsResult): string {
+  return `## Codecs
+
+\`npm run -s bench -- codecs --data DIR --hosts SCRIPT\`. Times: in real tabs over WebRTC, every codec in turn in every round, the median of
+the rounds' ratios; an all-reduce ends when the last rank has its sum, whose bits all ranks must share. *error* is the sum's root mean
+square distance from that of fp32. Learning: ${result.tabs} ranks of 32, mlp with 256 hidden units, five passes over ${result.isMnist ? "8000 of MNIST's test images, the other 2000 held out" : 'drawn digits'},
+Adam (DiLoCo: AdamW, an exchange every 20 steps). It runs in Node on WebAssembly, all ranks in one process over memory links: the
+same code encodes, adds up and applies the same gradients, and bytes are counted as in tabs, but its times would say nothing.
+
+${codecTables(result)}
+
+The wire limits it, not the CPU: to encode or decode a value takes 2 to 5 ns, of the 100 ns that its four bytes take at 40 MB/s. int8's
+scales, 4 bytes for every 128 values, keep it from 4 times; per-frame work and the ring's latency from what the bytes allow. PowerSGD takes
+two all-reduces, one after the other, and the first two steps are plain; of small models its round trips cost more than its bytes save.
+`;
+}
+
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+export const codecs = defineBenchmark({
+  name: 'codecs',
+  description:
+    'measure the speedup of encoded all-reduces, and the accuracy of models trained with them; fails below the targets',
+  options: [
+    option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4),
+    option('--bytes <n>', 'size of the tensor in bytes', wholeNumber(4), 4 * 2 ** 20),
+    option('--rounds <n>', 'all-reduces with each codec', wholeNumber(1), 5),
+    new Option('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
+    new Option('--rate <rate>', "cap of the hosts' lines").default('20mbit'),
+    option('--seeds <n>', 'training runs of each variant', wholeNumber(1), 3),
+    option('--epochs <n>', 'epochs of each training run', wholeNumber(1), 5),
+    new Option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)"),
+  ],
+  run: benchCodecs,
+  section,
+});

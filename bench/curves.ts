@@ -1,0 +1,205 @@
+/** `bench curves`: loss by step and held-out accuracy of each strategy, in real tabs. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { Io } from '../launcher/io.ts';
+import { checkDataFolder } from '../launcher/options/jobOptions.ts';
+import type { RunResult } from '../src/protocol/events.ts';
+import type { StrategyName } from '../src/spec/job.ts';
+import { PeergradError } from '../src/util/errors.ts';
+import { defineBenchmark, required } from './defineBenchmark.ts';
+import { drawPanels, type Panel } from './plot.ts';
+import { replaceSection, table } from './table.ts';
+import { trainInTabs } from './train.ts';
+
+export interface CurvesOptions {
+  data: string;
+  json?: true;
+}
+
+interface Curve {
+  strategy: StrategyName;
+  n: number;
+  batch: number;
+  losses: number[];
+  accuracy: number;
+  stepMs: number;
+}
+
+const RANKS = 4;
+const BATCH = 32;
+/** Batch of one tab with as many samples per step. */
+const WHOLE_BATCH = RANKS * BATCH;
+/** Long enough for differences beyond rounding to grow. */
+const SYNCHRONOUS_STEPS = 50;
+/**
+ * Relative. float32 sums in another order differ by some 1e-7 per step, and training amplifies it.
+ */
+const LOSS_TOLERANCE = 1e-4;
+const MNIST_EPOCHS = 5;
+/**
+ * Accuracy that asynchronous and local strategies may lose against ddp: 2000 test images resolve 1
+ * %.
+ */
+const ACCURACY_TOLERANCE = 0.02;
+/** Steps averaged in each plotted point: a single batch's loss is noisy. */
+const SMOOTHING = 15;
+
+const DOCS = new URL('../docs/', import.meta.url);
+const PAGE = new URL('STRATEGIES.md', DOCS);
+const PICTURE = new URL('strategies.png', DOCS);
+
+/** Colours that differ in lightness, too, for print. */
+const COLOURS: Record<StrategyName, string> = {
+  ddp: '#1f4e9c',
+  'parameter-server': '#d1495b',
+  'data-parallel': '#e3a018',
+  'async-parameter-server': '#d1495b',
+  'local-sgd': '#2f9e63',
+  diloco: '#8a4fbf',
+};
+const ONE_TAB_COLOUR = '#b9c2cf';
+
+/**
+ * @throws (rejects) UsageError for a folder without data; PeergradError if a strategy misses its
+ *   tolerance, after all is written.
+ */
+export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
+  await checkDataFolder(data);
+  const digits = { job: 'digits', steps: SYNCHRONOUS_STEPS };
+  const one = await curve('ddp', 1, { ...digits, batch: WHOLE_BATCH }, io);
+  const exact: (Curve & { difference: number })[] = [];
+  for (const strategy of ['ddp', 'parameter-server', 'data-parallel'] as const) {
+    const run = await curve(strategy, RANKS, { ...digits, batch: BATCH }, io);
+    exact.push({ ...run, difference: largestDifference(run.losses, one.losses) });
+  }
+  const mnist = { job: 'mnist', data, epochs: MNIST_EPOCHS, batch: BATCH };
+  const free: Curve[] = [];
+  for (const strategy of ['ddp', 'async-parameter-server', 'local-sgd', 'diloco'] as const) {
+    free.push(await curve(strategy, RANKS, mnist, io));
+  }
+
+  await drawPanels([exactPanel(one, exact), freePanel(free)], fileURLToPath(PICTURE));
+  const tables = `${exactTable(exact)}\n\n${freeTable(free)}`;
+  await writeFile(PAGE, replaceSection(await readFile(PAGE, 'utf8'), 'bench curves', `\n${tables}\n`));
+  io.out(json === undefined ? tables : JSON.stringify({ oneTab: one, synchronous: exact, others: free }));
+
+  const broken = [
+    ...exact
+      .filter(({ difference }) => !(difference <= LOSS_TOLERANCE))
+      .map(({ strategy, difference }) => `${strategy}'s loss differs from one tab's by ${difference.toExponential(1)}`),
+    ...free
+      .filter(({ accuracy }) => accuracy < free[0]!.accuracy - ACCURACY_TOLERANCE)
+      .map(
+        ({ strategy, accuracy }) =>
+          `${strategy} ends with ${percent(accuracy)}, the ring ${percent(free[0]!.accuracy)}`,
+      ),
+  ];
+  if (broken.length > 0) throw new PeergradError(`Tolerances were exceeded: ${broken.join('; ')}.`);
+}
+
+async function curve(
+  strategy: StrategyName,
+  n: number,
+  job: { job: string; batch: number; steps?: number; epochs?: number; data?: string },
+  io: Io,
+): Promise<Curve> {
+  io.err(`${strategy} with ${n === 1 ? '1 rank' : `${n} ranks`} on ${job.job}:`);
+  const isOneTab = strategy === 'data-parallel';
+  const result: RunResult = await (isOneTab
+    ? trainInTabs(1, { ...job, strategy, replicas: n }, io)
+    : trainInTabs(n, { ...job, strategy }, io));
+  const { losses, accuracy, stepMs } = result;
+  // Both jobs have held-out samples.
+  return { strategy, n, batch: job.batch, losses, accuracy: accuracy ?? 0, stepMs: stepMs.median };
+}
+
+function exactPanel(one: Curve, exact: readonly Curve[]): Panel {
+  return {
+    title: `Synchronous: ${RANKS} ranks × ${BATCH} learn what 1 × ${WHOLE_BATCH} learns (digits)`,
+    x: 'step',
+    y: 'loss',
+    curves: [
+      { label: `1 tab × ${WHOLE_BATCH}`, colour: ONE_TAB_COLOUR, width: 9, dash: [], values: one.losses },
+      ...exact.map(({ strategy, losses }, i) => ({
+        label: strategy,
+        colour: COLOURS[strategy],
+        // All curves coincide: dashes make each visible.
+        ...[
+          { width: 3, dash: [] },
+          { width: 3, dash: [12, 24] },
+          { width: 3, dash: [0, 12, 12, 12] },
+        ][i]!,
+        values: losses,
+      })),
+    ],
+  };
+}
+
+function freePanel(free: readonly Curve[]): Panel {
+  return {
+    title: `Asynchronous and local: ${RANKS} tabs × ${BATCH} on MNIST, ${MNIST_EPOCHS} passes`,
+    x: 'step',
+    y: `loss, mean of ${SMOOTHING} steps`,
+    curves: free.map(({ strategy, losses, accuracy }) => ({
+      label: `${strategy} (${percent(accuracy)})`,
+      colour: COLOURS[strategy],
+      width: 2,
+      dash: [],
+      values: movingAverage(losses, SMOOTHING),
+    })),
+    isLogarithmic: true,
+  };
+}
+
+function exactTable(exact: readonly (Curve & { difference: number })[]): string {
+  return table(
+    [`digits, ${SYNCHRONOUS_STEPS} steps`, 'ranks × batch', `largest difference from 1 × ${WHOLE_BATCH}`, 'step, ms'],
+    exact.map(({ strategy, n, batch, difference, stepMs }) => [
+      ...[strategy, `${n} × ${batch}`, difference.toExponential(1), stepMs.toFixed(0)],
+    ]),
+  );
+}
+
+function freeTable(free: readonly Curve[]): string {
+  return table(
+    [
+      `MNIST, ${MNIST_EPOCHS} passes`,
+      'ranks × batch',
+      'steps',
+      `loss, last ${SMOOTHING} steps`,
+      'held-out accuracy',
+      'step, ms',
+    ],
+    free.map(({ strategy, n, batch, losses, accuracy, stepMs }) => [
+      ...[strategy, `${n} × ${batch}`, String(losses.length), movingAverage(losses, SMOOTHING).at(-1)!.toFixed(3)],
+      ...[percent(accuracy), stepMs.toFixed(0)],
+    ]),
+  );
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(1)} %`;
+}
+
+/** Largest |a - b| / |b| over the steps; infinite if the lengths differ. */
+export function largestDifference(losses: readonly number[], reference: readonly number[]): number {
+  if (losses.length !== reference.length) return Infinity;
+  return Math.max(0, ...losses.map((loss, step) => Math.abs(loss - reference[step]!) / Math.abs(reference[step]!)));
+}
+
+/** Mean of the last `span` values at each step, of fewer at the beginning. */
+export function movingAverage(values: readonly number[], span: number): number[] {
+  return values.map((_, i) => {
+    const part = values.slice(Math.max(0, i + 1 - span), i + 1);
+    return part.reduce((sum, value) => sum + value, 0) / part.length;
+  });
+}
+
+export const curves = defineBenchmark({
+  name: 'curves',
+  description:
+    'write loss curves of all strategies to docs/STRATEGIES.md and docs/strategies.png; fails if a synchronous strategy differs ' +
+    'from one tab, or if another ends 2 points below ddp',
+  options: [required('--data <folder>', "folder with MNIST's IDX files")],
+  run: benchCurves,
+});

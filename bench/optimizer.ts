@@ -1,0 +1,132 @@
+/**
+ * `bench optimizer`: the CPU work of a step besides the network. It runs in Node, which has a
+ * browser's V8: all kinds alternate, compared with a copy of the same arrays, which is limited by
+ * memory only.
+ */
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { createOptimizer, type OptimizerName } from '../src/optim/index.ts';
+import { OPTIMIZER_NAMES } from '../src/spec/names.ts';
+import { divide } from '../src/util/divide.ts';
+import { hashState } from '../src/util/hash.ts';
+import { createRng } from '../src/util/rng.ts';
+import { median } from '../src/util/statistics.ts';
+import { defineBenchmark, listOf, option } from './defineBenchmark.ts';
+import { table } from './table.ts';
+
+export interface OptimizerBenchOptions {
+  parameters: number[];
+  json?: true;
+}
+
+/** Float32 arrays of the parameters' length that are read and written. */
+const TOUCHES: Record<OptimizerRow['work'], number> = {
+  ...{ sgd: 3, momentum: 5, nesterov: 5, adam: 7, adamw: 7 },
+  ...{ average: 2, hash: 1 },
+};
+/** Arrays that `copy` reads and writes. */
+const COPY_TOUCHES = 2;
+/** Measured rounds, and warm-up rounds in which V8 compiles. */
+const ROUNDS = 15;
+const WARM_UP_ROUNDS = 4;
+
+export async function benchOptimizer({ parameters, json }: OptimizerBenchOptions, io: Io): Promise<void> {
+  const result: OptimizerResult = { node: process.version, rows: parameters.flatMap(measure) };
+  io.out(json === undefined ? optimizerTable(result) : JSON.stringify(result));
+}
+
+function measure(parameters: number): OptimizerRow[] {
+  const rng = createRng(1);
+  const params = Float32Array.from({ length: parameters }, () => rng.next() - 0.5);
+  const gradient = params.map(() => (rng.next() - 0.5) / 100);
+  const sums = gradient.slice();
+  const copied = new Float32Array(parameters);
+  const tasks = {
+    ...Object.fromEntries(
+      OPTIMIZER_NAMES.map((name) => {
+        const optimizer = createOptimizer(name, { learningRate: 1e-4 }, parameters);
+        return [name, () => optimizer.apply(params, gradient)] as const;
+      }),
+    ),
+    // Slightly more than 1, so that values keep their magnitude.
+    average: () => divide(sums, 1.0000001),
+    hash: () => void hashState([params]),
+    copy: () => copied.set(params),
+  } as Record<OptimizerRow['work'] | 'copy', () => void>;
+  const names = Object.keys(tasks) as (keyof typeof tasks)[];
+  const times = new Map(names.map((name) => [name, [] as number[]]));
+  for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round++) {
+    for (const name of names) {
+      const startedAt = performance.now();
+      tasks[name]();
+      if (round >= WARM_UP_ROUNDS) times.get(name)!.push(performance.now() - startedAt);
+    }
+  }
+  const copyMs = median(times.get('copy')!);
+  return names.flatMap((work) => {
+    if (work === 'copy') return [];
+    const ms = median(times.get(work)!);
+    const floorMs = (copyMs * TOUCHES[work]) / COPY_TOUCHES;
+    return [{ parameters, work, ms, ns: (ms * 1e6) / parameters, ratio: ms / floorMs }];
+  });
+}
+
+export interface OptimizerRow {
+  parameters: number;
+  work: OptimizerName | 'average' | 'hash';
+  ms: number;
+  /** Nanoseconds per parameter. */
+  ns: number;
+  /** Time divided by that of a copy of as many bytes as it reads and writes. */
+  ratio: number;
+}
+
+export interface OptimizerResult {
+  node: string;
+  rows: OptimizerRow[];
+}
+
+export function optimizerTable({ rows }: OptimizerResult): string {
+  return table(
+    ['work', 'parameters', 'ms', 'ns each', 'times a copy'],
+    rows.map(({ work, parameters, ms, ns, ratio }) => [
+      ...[work, String(parameters), ms.toFixed(2), ns.toFixed(2), ratio.toFixed(2)],
+    ]),
+  );
+}
+
+export function section(result: OptimizerResult): string {
+  return `## What a step does on the CPU
+
+\`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work in turn, 15 times, medians, beside a copy of the same
+arrays. *Times a copy* compares with copying as many bytes as the work reads and writes. \`average\` divides the summed gradient by
+the samples, each step; \`hash\` digests one array, every \`hashEvery\` steps.
+
+${optimizerTable(result)}
+
+Division, square root and the way from float32 to float64 and back limit it, not memory. A WebAssembly kernel would have to give
+the same bits: with two float64 lanes, and blocks of the arrays copied in and out of its memory, one for Adam was 1.0 to 1.4 times
+as fast as this loop, which is too little to keep one. Four float32 lanes were 2 to 2.5 times as fast, but round after every
+operation, and the same arithmetic in JavaScript, where there is no SIMD, takes half as long again as now.
+`;
+}
+
+/**
+ * Most parameters: Adam's state of as many takes 2 GB, and the benchmark's arrays as much again.
+ */
+const MAX_PARAMETERS = 100_000_000;
+
+export const optimizer = defineBenchmark({
+  name: 'optimizer',
+  description: "measure a step's work on the CPU: optimizers, average and state hash, compared with copying the bytes",
+  options: [
+    option(
+      '--parameters <n,..>',
+      'sizes of the model',
+      listOf(wholeNumber(1, MAX_PARAMETERS)),
+      [1_000_000, 10_000_000],
+    ),
+  ],
+  run: benchOptimizer,
+  section,
+});

@@ -1,0 +1,189 @@
+/**
+ * `bench scale`: the time of an all-reduce by world size. The cost model is fitted to rings of 2 to
+ * 8 tabs and checked against sizes that it was not fitted to; with the fitted costs of a machine,
+ * larger worlds on other networks are simulated.
+ */
+import { Option } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import type { Costs } from '../src/collectives/plans/costModel.ts';
+import { defineBenchmark, option } from './defineBenchmark.ts';
+import { drawPanels, type Panel } from './plot.ts';
+import { crossValidate, fitCosts, type Prediction, type Sample, worstError } from './scale/fit.ts';
+import {
+  type AlgorithmName,
+  ALGORITHMS,
+  type Crossover,
+  crossovers,
+  type GrowthRow,
+  NETWORKS,
+  quickestOf,
+  simulateGrowth,
+  WORLDS,
+} from './scale/growth.ts';
+import { measure } from './scale/measure.ts';
+import { table } from './table.ts';
+
+export interface ScaleOptions {
+  ranks: number;
+  picture?: string;
+  json?: true;
+}
+
+const TABS = [2, 3, 4, 6, 8];
+const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
+const FIFTH = 0.2;
+
+/** @throws (rejects) PeergradError if a tab fails. */
+export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
+  const tell = (line: string): void => io.err(line);
+  const { samples, combineMsPerByte } = await measure(TABS, SIZES, tell);
+  const costs = fitCosts(samples, combineMsPerByte);
+  const predictions = crossValidate(samples, combineMsPerByte);
+  const within = predictions.filter(({ error }) => Math.abs(error) <= FIFTH);
+  const growth = simulateGrowth(
+    costs,
+    WORLDS.filter((n) => n <= ranks),
+    tell,
+  );
+  const result: ScaleResult = {
+    ...{
+      costs,
+      samples,
+      predictions,
+      worstError: worstError(predictions),
+      withinFifth: within.length / predictions.length,
+    },
+    ...{ growth, crossovers: crossovers(growth) },
+  };
+  if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
+  io.out(json === undefined ? section(result) : JSON.stringify(result));
+}
+
+const DRAWN_BYTES = 4_000_000;
+const COLOURS: Record<AlgorithmName, string> = {
+  ...{ ring: '#1f6feb', 'two-level': '#2da44e', 'halving-doubling': '#bf3989', doubling: '#9a6700' },
+};
+
+export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
+  return NETWORKS.map((network) => {
+    const rows = growth.filter((row) => row.network === network && row.bytes === DRAWN_BYTES);
+    return {
+      ...{ title: `All-reduce of 4 MB, ${network}`, x: 'ranks', y: 'seconds', isLogarithmic: true },
+      xs: rows.map(({ n }) => n),
+      curves: (Object.keys(ALGORITHMS) as AlgorithmName[]).map((label) => ({
+        ...{ label, colour: COLOURS[label], width: 2, dash: [] },
+        values: rows.map(({ ms }) => ms[label]! / 1000),
+      })),
+    };
+  });
+}
+
+export interface ScaleResult {
+  costs: Costs;
+  samples: Sample[];
+  /** For each size except the smallest and the largest, from a fit of the others. */
+  predictions: Prediction[];
+  worstError: number;
+  /** Fraction of predictions with an error of at most a fifth. */
+  withinFifth: number;
+  growth: GrowthRow[];
+  crossovers: Crossover[];
+}
+
+/** World sizes in the table of times, for an all-reduce of 4 MB. */
+const SHOWN = [8, 16, 24, 64, 256, 1024];
+const SHOWN_BYTES = 4_000_000;
+
+export function section(result: ScaleResult): string {
+  const { costs, worstError: worst, withinFifth, predictions } = result;
+  return [
+    '## Growth',
+    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
+      'medians of all-reduces round rings of tabs on this machine. Each size but the smallest and the largest is predicted by a fit of all others. Larger worlds, on ' +
+      'other lines, are simulated event by event with the plans that ranks run (`src/collectives/simulation`), each rank on a machine ' +
+      'like this one: LAN 1 Gbit/s and 0.3 ms; campus Wi-Fi 75 Mbit/s for the 16 ranks of an access point together, and 5 ms; home ' +
+      'uplinks 15 Mbit/s up, 100 down, and 30 ms. (`npm run -s bench -- scale`)',
+    table(
+      ['constant', 'fitted'],
+      [
+        ['a hop of an empty frame', `${costs.hopMs.toFixed(2)} ms`],
+        ["a lone frame's byte, beside the line", nanoseconds(costs.hopMsPerByte)],
+        ["of the cores, that all tabs share: a frame's", `${costs.sharedMsPerFrame.toFixed(2)} ms`],
+        ["a byte's", nanoseconds(costs.sharedMsPerByte)],
+        ["a byte's, for each tab there is", nanoseconds(costs.crowdMsPerByte)],
+        ['adding a byte', nanoseconds(costs.combineMsPerByte)],
+      ],
+    ),
+    `Predictions of sizes that were not fitted: ${percent(withinFifth)} are within 20 %, the worst is ${percent(worst)} off.`,
+    table(
+      ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
+      worldsOf(result).map((n) => {
+        const own = predictions.filter((one) => one.n === n);
+        const errors = own.map(({ error }) => Math.abs(error));
+        return [
+          String(n),
+          ...own.map(({ ms, predictedMs }) => `${ms.toFixed(1)} (${predictedMs.toFixed(1)})`),
+          percent(Math.max(...errors)),
+        ];
+      }),
+    ),
+    'Measured, and in brackets predicted.',
+    ...NETWORKS.map((network) => {
+      const rows = result.growth.filter(
+        (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
+      );
+      const names = Object.keys(ALGORITHMS) as AlgorithmName[];
+      return table(
+        [`${network}, 4 MB: ms`, ...names, 'quickest'],
+        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), quickestOf(row).algorithm]),
+      );
+    }),
+    table(
+      ['the ring is within a tenth of the quickest', 'gradient', 'up to', 'two-level is quickest from'],
+      result.crossovers.map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
+        ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
+        twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
+      ]),
+    ),
+    'What limits it: the constants are those of two cores that all tabs share, and other machines have others. Connections are taken to ' +
+      'be there and in full swing: no slow start, no loss, no frames that overtake. The server allows 64 ranks a room (docs/LIMITS.md); ' +
+      'its own limits are those of `bench signaling`.',
+  ].join('\n\n');
+}
+
+function cell({ ms }: GrowthRow, name: AlgorithmName): string {
+  const value = ms[name];
+  return value === null ? '-' : value.toFixed(0);
+}
+
+function nanoseconds(msPerByte: number): string {
+  return `${(1e6 * msPerByte).toFixed(1)} ns`;
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(0)} %`;
+}
+
+function sizesOf({ predictions }: ScaleResult): number[] {
+  return [...new Set(predictions.map(({ bytes }) => bytes))];
+}
+
+function worldsOf({ predictions }: ScaleResult): number[] {
+  return [...new Set(predictions.map(({ n }) => n))];
+}
+
+/** Ranks of the largest world that is simulated in reasonable time. */
+const MAX_SIMULATED = 1024;
+
+export const scale = defineBenchmark({
+  name: 'scale',
+  description:
+    'measure how all-reduce time grows with the world: fit the cost model to tabs, and simulate larger worlds',
+  options: [
+    option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED),
+    new Option('--picture <file>', 'PNG file to draw the result to'),
+  ],
+  run: benchScale,
+  section,
+});

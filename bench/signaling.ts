@@ -1,0 +1,147 @@
+/**
+ * `bench signaling`: the server's memory per connection, the time to relay a signal while thousands
+ * are connected, and many clients that join at once. Server and clients are separate processes that
+ * share this machine's cores.
+ */
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { PeergradError, UsageError } from '../src/util/errors.ts';
+import { defineBenchmark, option } from './defineBenchmark.ts';
+import { Child } from './signaling/child.ts';
+import type { ClientsIn, ClientsOrder } from './signaling/clients.ts';
+import { relayTimes } from './signaling/relay.ts';
+import type { ServerMemory, ServerOrder, ServerSays } from './signaling/serverProcess.ts';
+import { table } from './table.ts';
+
+export interface SignalingBenchOptions {
+  clients: number;
+  storm: number;
+  json?: true;
+}
+
+/**
+ * Bytes of a signal (an SDP offer for a data channel with some candidates), and the number of timed
+ * signals: 20 exceed p99.
+ */
+const SIGNAL_BYTES = 2048;
+const SIGNALS = 2000;
+/** Clients that join simultaneously before the measurement. */
+const ARRIVING = 100;
+/** Milliseconds for many clients to join: users wait that long without feedback. */
+const STORM_MS = 5_000;
+/** Open files of a process besides its clients' sockets. */
+const OTHER_FILES = 100;
+
+/**
+ * @throws (rejects) PeergradError if clients were not admitted, or not in time, after the result is
+ *   printed.
+ */
+export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
+  checkOpenFiles(clients + storm);
+  const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
+  const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
+  // All clients share this machine's address. No member is ready, so only the timed pair ever
+  // starts.
+  const many = Number.MAX_SAFE_INTEGER;
+  const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
+  const order: ServerOrder = {
+    limits: { ...perAddress, maxRooms: many, messagesPerSecond: many, messageBurst: many },
+    ...{ rooms: 1 + idleRooms + stormRooms, startAt: 2 },
+  };
+  const server = new Child('./serverProcess.ts', JSON.stringify(order));
+  const crowd = new Child('./clients.ts');
+  try {
+    const { url, rooms } = await server.next<ServerSays>();
+    const [pairs, idle, fresh] = [rooms.slice(0, 1), rooms.slice(1, 1 + idleRooms), rooms.slice(1 + idleRooms)];
+    // One-time allocations for the first members do not count for the cost of one more.
+    await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
+    const before = await server.ask<ServerMemory>({});
+    io.err(`${clients} clients join ${idleRooms} rooms ...`);
+    const idleOrder: ClientsOrder = { url, rooms: idle, clients, atOnce: ARRIVING };
+    const gathered = await crowd.ask<ClientsIn>(idleOrder);
+    const after = await server.ask<ServerMemory>({});
+    io.err('Signals pass between two others ...');
+    const times = await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
+    io.err(`${storm} more join at once ...`);
+    const stormed = await crowd.ask<ClientsIn>({ url, rooms: fresh, clients: storm, atOnce: storm });
+    const result: SignalingResult = {
+      clients: clients - gathered.failures,
+      bytesPerConnection: Math.round((after.rss - before.rss) / clients),
+      relayMs: { median: quantile(times, 0.5), p99: quantile(times, 0.99) },
+      joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
+    };
+    io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
+    const failures = gathered.failures + stormed.failures;
+    if (failures > 0) throw new PeergradError(`${failures} clients were not admitted.`);
+    if (stormed.ms > STORM_MS) throw new PeergradError(`${storm} clients took more than ${STORM_MS / 1000} s to join.`);
+  } finally {
+    await Promise.all([crowd.stop(), server.stop()]);
+  }
+}
+
+/** Node raises its own limit as far as allowed. */
+function checkOpenFiles(sockets: number): void {
+  const report = process.report.getReport() as { userLimits?: { open_files?: { hard: number | 'unlimited' } } };
+  const most = report.userLimits?.open_files?.hard ?? 'unlimited';
+  if (most === 'unlimited' || sockets + OTHER_FILES <= most) return;
+  throw new UsageError(
+    `This machine lets a process open ${most} files, and ${sockets} clients need more: raise it (ulimit -Hn), or ask for fewer.`,
+  );
+}
+
+function quantile(sorted: readonly number[], q: number): number {
+  return Number(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!.toFixed(3));
+}
+
+export interface SignalingResult {
+  /** Clients connected during the measurement. */
+  clients: number;
+  bytesPerConnection: number;
+  /** Milliseconds from one tab to another over the server. */
+  relayMs: { median: number; p99: number };
+  /** Clients that join at once, and milliseconds until the last is admitted. */
+  joinStorm: { clients: number; ms: number; failures: number };
+}
+
+export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
+  return table(
+    ['signaling', 'value'],
+    [
+      ['clients connected', String(clients)],
+      ['bytes a connection', String(bytesPerConnection)],
+      ['relay, median, ms', relayMs.median.toFixed(3)],
+      ['relay, p99, ms', relayMs.p99.toFixed(3)],
+      [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
+      ['of them failed', String(joinStorm.failures)],
+    ],
+  );
+}
+
+export function section(result: SignalingResult): string {
+  return `## The signaling server
+
+\`npm run -s bench -- signaling\`: a process with the server, one with all clients, on the same cores. A signal is as large as an SDP
+offer with its candidates, 2 KiB. The server passes none of a training's data.
+
+${signalingTable(result)}
+
+A process has one core: beyond, several servers share their rooms (docs/DEPLOY.md).
+`;
+}
+
+/** Clients from one address to one port: each needs its own port, and Linux has 28 000 of them. */
+const MAX_CLIENTS = 20_000;
+
+export const signaling = defineBenchmark({
+  name: 'signaling',
+  description:
+    "measure the signaling server's memory per connection, relay time, and many joins at once; fails if a client is not " +
+    'admitted, or if the joins take more than 5 s',
+  options: [
+    option('--clients <n>', 'members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
+    option('--storm <n>', 'members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
+  ],
+  run: benchSignaling,
+  section,
+});

@@ -1,0 +1,311 @@
+/**
+ * `bench step`: where the time of a step goes. One rank compared with a plain TensorFlow.js loop,
+ * and several ranks, over capped lines if there are any, with buckets of several sizes.
+ */
+import { Option } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import type { StepTimes } from '../src/protocol/stepTrace.ts';
+import { median } from '../src/util/statistics.ts';
+import { theoryBytes } from './allreduce.ts';
+import { defineBenchmark, option } from './defineBenchmark.ts';
+import { drawPanels } from './plot.ts';
+import type { BucketTimes, StepKind, StepModel, StepResult, TakenStep } from './step/args.ts';
+import { table } from './table.ts';
+import { withHosts } from './world/hosts.ts';
+import { type Hosts, World } from './world/world.ts';
+
+export interface StepBenchOptions {
+  tabs: number;
+  hosts?: string;
+  /**
+   * Rate of the hosts' lines in megabits per second; by default communication takes as long as
+   * computation.
+   */
+  rate?: number;
+  picture?: string;
+  json?: true;
+}
+
+/** Batch of a rank: a step takes a second at most without a GPU. */
+const BATCHES: Record<StepModel, number> = { mlp: 32, cnn: 8, deep: 64 };
+/** Enough steps for medians, in a minute or two without a GPU. */
+const ALONE = { turns: 5, steps: 4 };
+const TOGETHER = { turns: 3, steps: 2 };
+/** Steps that measure computation. */
+const UNCAPPED = { turns: 2, steps: 2 };
+/**
+ * Overhead of a line per byte of frames: headers of SCTP, DTLS, UDP and IP on packets of 1191
+ * bytes.
+ */
+const PACKET_OVERHEAD = 1.08;
+const KIB = 1024;
+/** Larger than every model here. */
+const WHOLE_BYTES = 1024 * KIB * KIB;
+/** A layer's weights have 256 KiB. */
+const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
+
+const DEFAULT_KIND = { firstBucketBytes: FIRST_BUCKET_BYTES, bucketCapBytes: BUCKET_CAP_BYTES };
+
+export async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchOptions, io: Io): Promise<void> {
+  const together =
+    hosts === undefined
+      ? await measureTogether(tabs, null, io)
+      : await withHosts({ tool: hosts, count: tabs }, (on, limit) =>
+          measureTogether(tabs, { on, limit, ...(rate !== undefined && { rate }) }, io),
+        );
+  const { adapter, alone } = await measureAlone(io);
+  const result: StepBenchResult = { adapter, alone, together };
+  if (picture !== undefined) await draw(result, picture);
+  io.out(json === undefined ? `${aloneTable(result)}\n\n${cutsTable(result)}` : JSON.stringify(result));
+}
+
+async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }> {
+  const world = await World.open(1);
+  try {
+    let adapter = '';
+    const alone: Alone[] = [];
+    for (const model of ['mlp', 'cnn'] as const) {
+      io.err(`${model}, a plain loop and a world of one ...`);
+      const batch = BATCHES[model];
+      const args = { ...ALONE, model, batch, kinds: ['plain', DEFAULT_KIND] satisfies StepKind[] };
+      const [taken] = await world.run('takeSteps', args);
+      adapter = taken!.adapter;
+      alone.push(aloneOf(model, batch, taken!));
+    }
+    return { adapter, alone };
+  } finally {
+    await world.close();
+  }
+}
+
+interface Lines {
+  on: Hosts;
+  limit: (rate: string) => Promise<void>;
+  rate?: number;
+}
+
+async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promise<Together> {
+  const world = await World.open(tabs, { hosts: lines?.on ?? null });
+  try {
+    const model = 'deep';
+    const batch = BATCHES[model];
+    const line = lines && (await capped(world, model, lines));
+    io.err(
+      `${model}, ${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s, ` : ''}${CAPS.length} sizes of buckets ...`,
+    );
+    const [taken] = await world.run('takeSteps', { ...TOGETHER, model, batch, kinds: CAPS.map(kindOf) });
+    const cuts = cutsOf(CAPS, taken!, line?.ms ?? null);
+    return { tabs, model, batch, parameters: taken!.parameters, line, cuts };
+  } finally {
+    await world.close();
+  }
+}
+
+/**
+ * Caps lines at a rate; by default at the rate at which a step's gradient takes as long as its
+ * computation.
+ */
+async function capped(world: World, model: StepModel, { limit, rate }: Lines): Promise<Together['line']> {
+  const [taken] = await world.run('takeSteps', { ...UNCAPPED, model, batch: BATCHES[model], kinds: [kindOf(null)] });
+  const { bucketBytes, ms } = cutsOf([null], taken!, null)[0]!;
+  const kilobits = (theoryBytes(world.size, bucketBytes[0]!) * PACKET_OVERHEAD * 8) / 1000;
+  const rateMbit = rate ?? Number((kilobits / ms.compute).toFixed(1));
+  await limit(`${rateMbit}mbit`);
+  return { rateMbit, ms: kilobits / rateMbit };
+}
+
+function kindOf(cap: number | null): StepKind {
+  const bucketCapBytes = cap ?? WHOLE_BYTES;
+  return { firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES, bucketCapBytes };
+}
+
+function curve(label: string, colour: string, values: number[]) {
+  return { label, colour, width: 2.5, dash: [], values };
+}
+
+/** Chart of step time and its parts by bucket size. */
+async function draw({ together: { tabs, line, cuts } }: StepBenchResult, file: string): Promise<void> {
+  const title = `${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s` : 'uncapped'}`;
+  const curves = [
+    curve(
+      'step',
+      '#2563eb',
+      cuts.map(({ ms }) => ms.total),
+    ),
+    curve(
+      'communication',
+      '#ea580c',
+      cuts.map(({ ms }) => ms.communicate),
+    ),
+    curve(
+      'exposed',
+      '#dc2626',
+      cuts.map(({ ms }) => ms.exposed),
+    ),
+  ];
+  const names = cuts.map(({ capBytes }) => (capBytes === null ? 'whole' : `${capBytes / KIB} KiB`));
+  await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
+}
+
+export interface Alone {
+  model: StepModel;
+  parameters: number;
+  batch: number;
+  /** Median milliseconds of a step: of a plain TensorFlow.js loop, and of one rank. */
+  plainMs: number;
+  ms: StepTimes;
+  /** Time of one rank divided by that of the plain loop. */
+  ratio: number;
+}
+
+export interface Cut {
+  /** Capacity of a bucket in bytes; `null`: one bucket for everything. */
+  capBytes: number | null;
+  bucketBytes: number[];
+  ms: StepTimes;
+  /** Medians by bucket. */
+  buckets: BucketTimes[];
+  /** Communication that is not overlapped. */
+  exposedShare: number;
+  /** Lower bound of the exposed time for the buckets' ready times: {@link leastExposed}. */
+  leastShare: number;
+}
+
+export interface Together {
+  tabs: number;
+  model: StepModel;
+  parameters: number;
+  batch: number;
+  /**
+   * Rate of the lines in megabits per second, and the milliseconds that they need for a step's
+   * bytes; `null` if they were not capped.
+   */
+  line: { rateMbit: number; ms: number } | null;
+  cuts: Cut[];
+}
+
+export interface StepBenchResult {
+  adapter: string;
+  alone: Alone[];
+  together: Together;
+}
+
+/**
+ * Fraction of communication that would stay exposed if a line carried the buckets without gaps,
+ * each from its ready time on, and all in `lineMs`.
+ */
+export function leastExposed(readyMs: readonly number[], bytes: readonly number[], lineMs: number): number {
+  const total = bytes.reduce((sum, one) => sum + one, 0);
+  const end = readyMs.reduce((free, ready, i) => Math.max(free, ready) + (lineMs * bytes[i]!) / total, 0);
+  return (end - readyMs.at(-1)!) / (end - readyMs[0]!);
+}
+
+export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: StepResult): Alone {
+  const [plain, ours] = kinds.map(({ steps }) => mediansOf(steps)) as [StepTimes, StepTimes];
+  return { model, parameters, batch, plainMs: plain.total, ms: ours, ratio: ours.total / plain.total };
+}
+
+/**
+ * @param caps bucket capacity by kind; the last one has everything in one bucket.
+ * @param lineMs milliseconds that lines need for all bytes; `null`: as measured with one bucket.
+ */
+export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult, lineMs: number | null): Cut[] {
+  const wholeMs = mediansOf(kinds.at(-1)!.steps).communicate;
+  return kinds.map(({ steps, bucketBytes }, i) => {
+    const ms = mediansOf(steps);
+    const buckets = bucketBytes.map((_, bucket) => ({
+      readyMs: median(steps.map((step) => step.buckets[bucket]!.readyMs)),
+      doneMs: median(steps.map((step) => step.buckets[bucket]!.doneMs)),
+    }));
+    const ready = buckets.map(({ readyMs }) => readyMs);
+    const leastShare = leastExposed(ready, bucketBytes, lineMs ?? wholeMs);
+    return { capBytes: caps[i]!, bucketBytes, ms, buckets, exposedShare: ms.exposed / ms.communicate, leastShare };
+  });
+}
+
+function mediansOf(steps: readonly TakenStep[]): StepTimes {
+  const of = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
+  return {
+    ...{ total: of('total'), compute: of('compute'), readback: of('readback') },
+    ...{ communicate: of('communicate'), exposed: of('exposed'), update: of('update') },
+  };
+}
+
+const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];
+
+export function aloneTable({ alone }: StepBenchResult): string {
+  return table(
+    ['model', 'parameters', 'plain ms', 'world of one ms', 'ratio', 'compute', 'readback', 'update'],
+    alone.map(({ model, parameters, plainMs, ms, ratio }) => [
+      ...[model, String(parameters), plainMs.toFixed(1), ms.total.toFixed(1), ratio.toFixed(3)],
+      ...[ms.compute, ms.readback, ms.update].map((part) => part.toFixed(1)),
+    ]),
+  );
+}
+
+export function cutsTable({ together }: StepBenchResult): string {
+  return table(
+    ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
+    together.cuts.map(({ capBytes, bucketBytes, ms, exposedShare, leastShare }) => [
+      ...[nameOf(capBytes), String(bucketBytes.length), ms.total.toFixed(0)],
+      ...PARTS.map((part) => ms[part].toFixed(0)),
+      ...[exposedShare, leastShare].map((share) => (100 * share).toFixed(0)),
+    ]),
+  );
+}
+
+export function section(result: StepBenchResult): string {
+  const { adapter, together } = result;
+  const { tabs, line, parameters, batch } = together;
+  const whole = together.cuts.at(-1)!.ms;
+  return `## What a step costs
+
+\`npm run -s bench -- step\`, on ${adapter}: in the worker of one tab, stretches of a plain TensorFlow.js loop (\`variableGrads\`,
+\`tf.train.adam\`, the loss read each step) take turns with stretches of \`DistributedDataParallel\` in a world of one, by the same
+model, batch and optimizer; medians. \`compute\` is until the first bucket is here, \`readback\` from there to the last.
+
+${aloneTable(result)}
+
+Adam runs on the CPU here, and as several shaders for every variable there.
+
+Then ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'}, an mlp of equal layers with ${parameters} parameters, ${batch} samples a
+rank, with buckets of several sizes in turn. \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` what
+is left of it once the last bucket is read. \`least\` is what would be exposed if the line carried one bucket after the other without
+a gap, each from when it was read on: the rest is overhead.
+
+${cutsTable(result)}
+
+In one piece, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute${line ? `, and the line needs ${(line.ms / whole.compute).toFixed(2)} times as long` : ''}.
+
+![Step time over the size of buckets](buckets.png)
+
+Nothing can be sent before the forward pass is over and the first bucket's gradients are computed; where communication takes as
+long as compute, that share of compute is what stays exposed, however finely gradients are cut. Where the cores that compute also
+move packets, compute takes longer beside communication than without, which counts as compute here.
+`;
+}
+
+function nameOf(capBytes: number | null): string {
+  return capBytes === null ? 'whole' : `${capBytes / 1024} KiB`;
+}
+
+export const step = defineBenchmark({
+  name: 'step',
+  description:
+    'measure where the time of a step goes: one rank beside plain TensorFlow.js, and several ranks by bucket size',
+  options: [
+    option('--tabs <n>', 'world size of the runs with several ranks', wholeNumber(2, MAX_WORLD_SIZE), 2),
+    new Option('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
+    option(
+      '--rate <mbit>',
+      "rate of the hosts' lines in Mbit/s (default: communication takes as long as computation)",
+      wholeNumber(1, 1000),
+    ),
+    new Option('--picture <file>', 'PNG file to draw step time by bucket size to'),
+  ],
+  run: benchStep,
+  section,
+});

@@ -1,0 +1,165 @@
+/**
+ * Writes the files of a run: checkpoints while it trains, and its model at the end. A file is
+ * always complete: the new version or the previous one.
+ */
+import { open, rename, rm } from 'node:fs/promises';
+import type { EngineEvent } from '../src/protocol/events.ts';
+import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
+import { deferred, type Deferred } from '../src/util/deferred.ts';
+import type { Clock } from '../src/util/clock.ts';
+import { messageOf, PeergradError, TimeoutError } from '../src/util/errors.ts';
+
+/**
+ * Milliseconds for a tab to export its model: a large one is read from a GPU that other tabs also
+ * use.
+ */
+const ANSWER_MS = 60_000;
+/** Milliseconds for the last checkpoint after Ctrl-C: the process has five seconds to end. */
+const HURRIED_MS = 3_000;
+
+/** Files to write during a run. */
+export interface ModelOutputs {
+  /** Path of the checkpoint, which each one overwrites; `null`: no checkpoints. */
+  checkpoint: string | null;
+  /** Path and format of the final model. */
+  out: { path: string; format: WeightsFormat } | null;
+  /** Called after each checkpoint. */
+  onwritten: () => void;
+}
+
+interface ModelWriterOptions extends ModelOutputs {
+  clock: Clock;
+  /**
+   * Continues the runs that wait for the checkpoint after `step`, whether it was written or not.
+   */
+  release: (step: number) => Promise<void>;
+  /** Asks a tab to export its model. */
+  ask: (tab: string, format: ModelFormat) => Promise<void>;
+  note: (line: string) => void;
+}
+
+type Exported = Extract<EngineEvent, { type: 'exported' }>;
+
+export class ModelWriter {
+  readonly #options: ModelWriterOptions;
+  /** The pending export request: one at a time. */
+  #asked: { tab: string; answer: Deferred<Exported> } | null = null;
+  /** Settles when pending files are written. Never rejects. */
+  #work: Promise<void> = Promise.resolve();
+  /** The tab that last reported a state that all ranks agreed on. */
+  #source: string | null = null;
+  #comparedStep = -1;
+  /** Whether a checkpoint is due and not requested yet: it will have the latest state. */
+  #isQueued = false;
+  #isOver = false;
+  #hasFailed = false;
+
+  constructor(options: ModelWriterOptions) {
+    this.#options = options;
+  }
+
+  on(tab: string, event: EngineEvent): void {
+    if (event.type === 'exported' && this.#asked?.tab === tab) this.#asked.answer.resolve(event);
+    if (event.type === 'finished') this.#isOver = true;
+    // Once per comparison, for the first tab that reports it.
+    if (event.type !== 'hashes' || !event.agree || event.step <= this.#comparedStep) return;
+    this.#comparedStep = event.step;
+    this.#source = tab;
+    this.#saveCheckpoint();
+  }
+
+  /** Rejects a pending request to a tab that is gone. */
+  tabLost(tab: string): void {
+    if (this.#asked?.tab === tab)
+      this.#asked.answer.reject(new PeergradError(`${tab} was lost before it exported its model.`));
+  }
+
+  /** Resolves when no file is being written. Never rejects. */
+  get idle(): Promise<void> {
+    return this.#work;
+  }
+
+  /** Writes the last checkpoint of an interrupted run. Never rejects. */
+  async saveLast(): Promise<void> {
+    this.#saveCheckpoint();
+    const late = deferred();
+    const cancel = this.#options.clock.after(HURRIED_MS, () => late.resolve());
+    await Promise.race([this.#work, late.promise]);
+    cancel();
+  }
+
+  /**
+   * Writes the final model, exported by a tab that finished.
+   *
+   * @throws (rejects) PeergradError if it cannot be saved.
+   */
+  async saveModel(tab: string): Promise<void> {
+    await this.#work;
+    const { out, note } = this.#options;
+    if (out === null) return;
+    const { file, problem } = await this.#ask(tab, out.format);
+    if (file === null) throw new PeergradError(`The model was not saved to ${out.path}: ${problem}`);
+    await writeWhole(out.path, file.bytes);
+    note(`The model after step ${file.step} was saved to ${out.path}.`);
+  }
+
+  #saveCheckpoint(): void {
+    const { checkpoint, note, onwritten, release } = this.#options;
+    const tab = this.#source;
+    if (checkpoint === null || tab === null || this.#isQueued) return;
+    this.#isQueued = true;
+    this.#work = this.#work.then(async () => {
+      this.#isQueued = false;
+      const step = this.#comparedStep;
+      // The run has finished: no checkpoint is needed.
+      if (this.#isOver) return;
+      try {
+        const { file, problem } = await this.#ask(tab, 'checkpoint');
+        if (file === null) throw new PeergradError(problem!);
+        await writeWhole(checkpoint, file.bytes);
+        onwritten();
+      } catch (error) {
+        if (this.#isOver || this.#hasFailed) return;
+        this.#hasFailed = true;
+        note(`No checkpoint was written to ${checkpoint}: ${messageOf(error).split('\n', 1)[0]}`);
+      } finally {
+        // A tab that is gone does not need to continue.
+        release(step).catch(() => {});
+      }
+    });
+  }
+
+  async #ask(tab: string, format: ModelFormat): Promise<Exported> {
+    const { ask, clock } = this.#options;
+    const answer = deferred<Exported>();
+    this.#asked = { tab, answer };
+    const cancel = clock.after(ANSWER_MS, () =>
+      answer.reject(new TimeoutError(`${tab} did not export its model within ${ANSWER_MS / 1000} s.`)),
+    );
+    ask(tab, format).catch((error: unknown) => answer.reject(error));
+    try {
+      return await answer.promise;
+    } finally {
+      cancel();
+      this.#asked = null;
+    }
+  }
+}
+
+/** Writes to a temporary file and renames it after all bytes are on the disk. */
+async function writeWhole(path: string, bytes: Uint8Array): Promise<void> {
+  const partial = `${path}.${process.pid}.part`;
+  try {
+    const file = await open(partial, 'w');
+    try {
+      await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw new PeergradError(`${path} could not be written: ${messageOf(error)}.`);
+  }
+}

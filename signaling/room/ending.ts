@@ -1,0 +1,24 @@
+/** How a run ends. */
+import { everyone, noEffects, withEffects, type Ended, type RoomEffect, type RoomState, type Step } from './state.ts';
+import { NO_TIMERS } from './timers.ts';
+
+export function over(state: RoomState, outcome: Ended['outcome'], message: string): Step {
+  const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200) };
+  const to = everyone(state);
+  const news: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];
+  return withEffects(noEffects(backToForming({ ...state, ended })), ...NO_TIMERS, ...news);
+}
+
+/**
+ * Returns to FORMING. When all members that ran have left, the present and future members form a
+ * new world, which starts by itself again: for groups that reuse a room, and for runs that are
+ * restarted.
+ */
+export function backToForming(state: RoomState): RoomState {
+  const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);
+  const startAt = isFresh ? state.worldSize : state.startAt;
+  return {
+    ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map(), complaints: new Map(), begun: new Set() },
+    ...{ holders: new Set(), isAbandoned: false, isCooling: false, isHeld: false, retries: 0 },
+  };
+}

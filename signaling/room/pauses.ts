@@ -1,0 +1,44 @@
+/** Pauses of a run: too few members are ready, the state is missing, or the host paused it. */
+import type { ServerMessage } from '../../src/protocol/control.ts';
+import { roomMessage, noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
+import { ABANDONED_MS, GENERATION_OVER, NO_TIMERS } from './timers.ts';
+
+/** Highest generation that any member is known to have seen. */
+export function latestGeneration({ generation, highestReported }: RoomState): number {
+  return Math.max(generation, highestReported);
+}
+
+export function pause(state: RoomState, hasState: boolean): Step {
+  const isAbandoned = !hasState;
+  const paused: RoomState = {
+    ...state,
+    phase: 'PAUSED',
+    ring: [],
+    reports: new Map(),
+    complaints: new Map(),
+    retries: 0,
+    isAbandoned,
+    isRestoring: false,
+  };
+  const effects: RoomEffect[] = [...(isAbandoned ? GENERATION_OVER : NO_TIMERS), roomMessage(paused)];
+  // Members that come and go do not postpone it.
+  if (isAbandoned && !state.isAbandoned) {
+    effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
+  }
+  if (state.phase !== 'PAUSED') {
+    // Also to former ranks that do not know that they are none.
+    effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
+  }
+  return { state: paused, effects };
+}
+
+export function pauseOf(state: RoomState): ServerMessage {
+  return { type: 'pause', run: state.run, generation: latestGeneration(state), waitingFor: waitingFor(state) };
+}
+
+/** Sends `pause` to the members of a paused room. */
+export function sendPause(state: RoomState): Step {
+  if (state.phase !== 'PAUSED' || state.isRestoring) return noEffects(state);
+  const to = state.members.map((m) => m.member);
+  return { state, effects: [{ type: 'send', to, message: pauseOf(state) }] };
+}

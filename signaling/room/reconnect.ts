@@ -1,0 +1,287 @@
+/**
+ * Members that reconnect: after a lost connection, or to a restarted server that learns the room's
+ * state from them. Until all have returned, the room is restoring, and begins nothing that could be
+ * going on elsewhere.
+ */
+import type { Refusal, RosterEntry, ServerMessage, ReconnectState } from '../../src/protocol/control.ts';
+import { backToForming, over } from './ending.ts';
+import { end, needAnother, prepareOf, reform, settle } from './generations.ts';
+import { pauseOf, sendPause } from './pauses.ts';
+import { enter, removeMember } from './members.ts';
+import { admitSpectator } from './spectators.ts';
+import {
+  andThen,
+  change,
+  createRoom,
+  isAway,
+  isRunOn,
+  isSpectator,
+  nodesOf,
+  rankOf,
+  refuse,
+  noEffects,
+  broadcastRoom,
+  withEffects,
+  withRemoved,
+  type LeaveReason,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomOptions,
+  type RoomState,
+  type Step,
+} from './state.ts';
+
+/** Milliseconds in which members return after a restart: they spread their attempts over time. */
+export const RESTORE_MS = 15_000;
+
+const RESTORE_TIMER: RoomEffect = {
+  type: 'setTimer',
+  key: 'restore-timeout',
+  ms: RESTORE_MS,
+  event: { type: 'restore-timeout' },
+};
+/**
+ * Most by which a member's run or generation may exceed the room's `numbersFrom`, which are
+ * seconds: clocks of servers differ. A number far above it would leave no numbers for the future.
+ */
+const CLOCK_SKEW_S = 24 * 60 * 60;
+/** Outcome of a run of which nothing else is known. */
+const OVER = { outcome: 'stopped', message: 'This run had ended when this tab reconnected to the server.' } as const;
+const IMPOSSIBLE = 'The state of this tab does not fit this room. Join it again.';
+const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
+const INTERRUPTED = 'The server restarted while the run began, so it has ended. Start it again.';
+
+/**
+ * A room restored from a returning member's state after a restart of the server. Members report
+ * what went on in it.
+ *
+ * @param numbersFrom greater than any number of a previous run or generation: some members that saw
+ *   one may not return.
+ */
+export function restore(
+  { removed, ...settings }: ReconnectState['settings'],
+  options: Omit<RoomOptions, keyof ReconnectState['settings']>,
+  numbersFrom: number,
+): RoomState {
+  return {
+    ...createRoom({ ...options, ...settings }),
+    ...settings,
+    ...{ removed: new Set(removed?.members), isRestoring: true, numbersFrom },
+  };
+}
+
+/**
+ * A member returns: after a lost connection, to a restarted server, or to a room that had removed
+ * it as gone.
+ */
+export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
+  // The connection accepts only lists that a server signed.
+  const members = event.reconnectState.settings.removed?.members ?? [];
+  const known = { ...state, removed: members.reduce(withRemoved, state.removed) };
+  let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : readmit(known, event);
+  // Removed members may have returned before a member that knows of the removal.
+  for (const member of members.filter((one) => step.state.hidden.has(one))) {
+    step = andThen(step, (next) => expel(next, member, 'removed', 'removed', REMOVED));
+  }
+  return step;
+}
+
+function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
+  const { member, browser, holdsKey } = event;
+  const reconnectState = ownReconnectState(event);
+  // Spectators report nothing about the run.
+  if (isSpectator(state, member) || (event.isSpectator && !state.hidden.has(member))) {
+    const timers = state.isRestoring && state.members.length === 0 ? [RESTORE_TIMER] : [];
+    return withEffects(admitSpectator(state, member, event), ...timers);
+  }
+  if (state.isRestoring && latestOf(reconnectState) > state.numbersFrom + CLOCK_SKEW_S) {
+    return expel(state, member, 'dropped', 'not-member', IMPOSSIBLE);
+  }
+  const past = endedRun(state, reconnectState);
+  if (past !== null) {
+    // Others may have missed the end of that run and still wait.
+    return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
+  }
+  const known = applyReconnectState(state, member, reconnectState);
+  const timers = state.isRestoring ? absenceTimers(state, known) : [];
+  if (!known.hidden.has(member)) {
+    const entered = enter(known, member, event);
+    // The reports of a refused member are ignored: the members that it named might never return.
+    if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
+    const [admit, ...news] = entered.effects;
+    // A member that received the next run first and then lost its connection would not know that
+    // its own run has ended.
+    return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...news, ...timers] };
+  }
+  const trains = reconnectState.active?.isSteady ? { holds: reconnectState.run } : {};
+  const next = change(known, member, { isAway: false, browser, holdsKey, ...trains });
+  return withEffects(
+    andThen(noEffects(next), finishRestore),
+    ...timers,
+    { type: 'clearTimer', key: `away ${member}` },
+    { type: 'admit', member },
+    ...missedMessages(next, event),
+  );
+}
+
+/**
+ * The member's state, without a generation in which it was not a rank: only ranks know each other.
+ */
+function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
+  const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
+  return isRank ? reconnectState : { ...reconnectState, active: null };
+}
+
+/** Highest number of a run or generation that a returning member knows. */
+function latestOf({ run, generation, active }: ReconnectState): number {
+  return Math.max(run, generation, active?.generation ?? 0);
+}
+
+/** Removes a member that may not be here, if it is. */
+function expel(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
+  const gone = state.hidden.has(member) ? removeMember(state, member, reason) : noEffects(state);
+  return withEffects(
+    andThen(gone, (next) => (next.isRestoring ? finishRestore(next) : noEffects(next))),
+    { type: 'expel', member, code, message },
+  );
+}
+
+/**
+ * The run that has ended according to a returning member, and is not known to have ended; `null`:
+ * none.
+ */
+function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
+  if (!isRestoring || reconnectState.run < run) return null;
+  if (reconnectState.run > run && run > 0 && ended?.run !== run) return run;
+  return !reconnectState.isRunOn && reconnectState.run > 0 && ended?.run !== reconnectState.run
+    ? reconnectState.run
+    : null;
+}
+
+/**
+ * Applies what a returning member reports of the time before a restart: the later run or generation
+ * wins.
+ */
+function applyReconnectState(
+  state: RoomState,
+  member: string,
+  { run, isRunOn: isOn, generation, active }: ReconnectState,
+): RoomState {
+  // A room that is not restoring knows its own generations, and that there may have been others
+  // before `numbersFrom`.
+  const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
+  const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
+  const { phase, holders } = state;
+  if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
+    // It is late, and nothing has begun without it: it may have the state like those that were in
+    // time.
+    return { ...known, holders: new Set(holders).add(member) };
+  }
+  if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
+  if (!isOn) return known;
+  const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };
+  if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
+  // It is a rank and in another generation than the others.
+  if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
+  // No known generation trains; each member reports whether it has the state.
+  if (room.ring.length > 0 || nodesOf(room) === null) return room;
+  return { ...room, phase: 'PAUSED', holders: new Set(room.holders).add(member) };
+}
+
+/**
+ * Restores a generation that continues without a server; each of its members has time to return.
+ */
+function restoreGeneration(
+  room: RoomState,
+  { generation, ring, isSteady }: NonNullable<ReconnectState['active']>,
+): RoomState {
+  const hidden = new Map(room.hidden);
+  const members: RosterEntry[] = room.members.map((m) => ring.find((rank) => rank.member === m.member) ?? m);
+  for (const entry of ring) {
+    if (hidden.has(entry.member)) continue;
+    members.push(entry);
+    const known = {
+      ...{
+        browser: undefined,
+        worldSize: undefined,
+        hasRun: true,
+        hasEntered: true,
+        holdsKey: false,
+        isSuspended: false,
+      },
+    };
+    // In a generation that has not begun, some members may have no state yet.
+    hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : undefined });
+  }
+  const recalled: RoomState = {
+    ...{ ...room, phase: 'RUNNING', generation, ring, relayed: [], reports: new Map() },
+    ...{ members, hidden, holders: new Set(ring.map((m) => m.member)) },
+  };
+  // Ranks that returned earlier did not report it: they are not in this generation, or no longer.
+  const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
+  return isSteady && isWhole ? recalled : needAnother(recalled);
+}
+
+/** Messages that a returning member may have missed; receiving one twice does no harm. */
+function missedMessages(
+  state: RoomState,
+  { member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>,
+): RoomEffect[] {
+  const { generation, phase, run, ended, isRestoring, highestReported } = state;
+  const told: ServerMessage[] = [];
+  const isItsRunOn = isRunOn(state) && run === reconnectState.run;
+  const mayBeOn = isItsRunOn || (isRestoring && reconnectState.run >= run && reconnectState.run > (ended?.run ?? 0));
+  if (reconnectState.isRunOn && !mayBeOn) {
+    told.push({ type: 'ended', ...(ended?.run === reconnectState.run ? ended : { run: reconnectState.run, ...OVER }) });
+  }
+  if (phase === 'PAUSED' && !isRestoring) {
+    told.push(pauseOf(state));
+  }
+  if (rankOf(state, member) >= 0) {
+    if (reconnectState.active?.generation !== generation) {
+      told.push(prepareOf(state));
+      if (phase !== 'LINKING') told.push({ type: 'sync', generation });
+    }
+    // A generation that only its members report may not have begun on all of them.
+    if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) told.push({ type: 'go', generation });
+  }
+  return told.map((message) => ({ type: 'send', to: [member], message }));
+}
+
+/**
+ * A member is back. When all have returned it is known whether they train in the same generation.
+ */
+export function finishRestore(state: RoomState): Step {
+  if (!state.isRestoring) return settle(state);
+  if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return broadcastRoom(state);
+  const known = { ...state, isRestoring: false };
+  if (known.highestReported <= known.generation) return settle(known);
+  // The server stopped while it began another generation.
+  return nodesOf(known) === null ? end(known, 'failed', INTERRUPTED) : reform(known);
+}
+
+/** All members of a generation that continues would have returned by now. */
+export function onRestoreTimeout(state: RoomState): Step {
+  if (!state.isRestoring) return noEffects(state);
+  // Members that have not returned have their own timers.
+  if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
+  const known = { ...state, isRestoring: false, isHeld: state.isHeld && isRunOn(state) };
+  const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
+  if (isLost) return end(known, 'failed', INTERRUPTED);
+  // Some may be in a generation that no other member reports.
+  return andThen(settle(known), sendPause);
+}
+
+/** Timers for members that `after` knows and `before` did not, as they have not returned. */
+function absenceTimers(before: RoomState, after: RoomState): RoomEffect[] {
+  const timers: RoomEffect[] = [];
+  if (before.members.length === 0) {
+    timers.push(RESTORE_TIMER);
+  }
+  for (const { member } of after.members) {
+    if (before.hidden.has(member)) continue;
+    const event = { type: 'missed', member } as const;
+    timers.push({ type: 'setTimer', key: `away ${member}`, ms: RESTORE_MS, event });
+  }
+  return timers;
+}

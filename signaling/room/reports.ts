@@ -1,0 +1,97 @@
+/** Reports of a generation's members: linked, synced, finished. */
+import type { RoomPhase } from '../../src/protocol/control.ts';
+import { dissenters, majority } from '../../src/util/majority.ts';
+import { cleared } from './faults.ts';
+import { end, retry } from './generations.ts';
+import { nameRanks } from './sentences.ts';
+import {
+  change,
+  nodesOf,
+  rankOf,
+  roomMessage,
+  noEffects,
+  toRing,
+  type RoomEffect,
+  type RoomState,
+  type Step,
+} from './state.ts';
+import { COOLING_MS, deadlineOf, enteringOf, SYNCING_MS } from './timers.ts';
+
+export function report(state: RoomState, member: string, generation: number, phase: RoomPhase, said: string): Step {
+  const isDue = state.phase === phase && state.generation === generation && rankOf(state, member) >= 0;
+  if (!isDue || state.reports.has(member)) return noEffects(state);
+  const begun = phase === 'SYNCING' ? enter(state, member) : state;
+  const next = { ...begun, reports: new Map(state.reports).set(member, said) };
+  return next.reports.size < next.ring.length ? noEffects(next) : advance(next);
+}
+
+/** A rank has begun to compare states, or makes progress: extends the deadline. */
+export function extendSyncing(state: RoomState, member: string, generation: number): Step {
+  const isDue = state.phase === 'SYNCING' && state.generation === generation && rankOf(state, member) >= 0;
+  return isDue ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : noEffects(state);
+}
+
+function enter(state: RoomState, member: string): RoomState {
+  return change({ ...state, begun: new Set(state.begun).add(member) }, member, { hasEntered: true });
+}
+
+/** All ranks have reported: begins the next phase. */
+function advance(state: RoomState): Step {
+  const differing = disagreement(state);
+  if (differing !== null) {
+    const isOpen = state.phase === 'SYNCING' && nodesOf(state) !== null;
+    return isOpen ? retry(state, differing) : end(state, 'failed', differing);
+  }
+  const { generation } = state;
+  const reports = new Map<string, string>();
+  if (state.phase === 'LINKING') {
+    // A link over a relay proves nothing about the network.
+    const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
+    const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
+    const next: RoomState = { ...state, phase: 'SYNCING', reports, complaints: new Map(), faults };
+    return {
+      state: next,
+      effects: [
+        { type: 'clearTimer', key: 'gathered' },
+        toRing(next, { type: 'sync', generation }),
+        deadlineOf(next, SYNCING_MS),
+        ...enteringOf(next, 0),
+        roomMessage(next),
+      ],
+    };
+  }
+  if (state.phase === 'SYNCING') {
+    const holders = new Set(state.ring.map(({ member }) => member));
+    let next: RoomState = { ...state, phase: 'RUNNING', reports, complaints: new Map(), holders, retries: 0 };
+    const isOpen = nodesOf(next) !== null;
+    next = { ...next, isCooling: isOpen };
+    for (const { member } of next.ring) next = change(next, member, { holds: next.run });
+    // No deadline from here on: ranks watch each other, and the ring needs no server.
+    return {
+      state: next,
+      effects: [
+        toRing(next, { type: 'go', generation }),
+        ...(['deadline', 'gathered', 'entering'] as const).map((key): RoomEffect => ({ type: 'clearTimer', key })),
+        ...(isOpen ? [{ type: 'setTimer', key: 'grow', ms: COOLING_MS, event: { type: 'grow' } } as const] : []),
+        roomMessage(next),
+      ],
+    };
+  }
+  const ranks = state.ring.length === 1 ? 'Its one rank has' : `All ${state.ring.length} ranks have`;
+  return end(state, 'finished', `The run has finished. ${ranks} the same state.`);
+}
+
+/**
+ * A sentence with the ranks whose report differs from most (rank 0 decides a draw); `null`: all
+ * agree.
+ */
+function disagreement({ ring, reports, phase }: RoomState): string | null {
+  const said = ring.map((m) => reports.get(m.member) ?? '');
+  const odds = dissenters(said);
+  if (odds.length === 0) return null;
+  const when = phase === 'SYNCING' ? 'began' : 'ended';
+  return (
+    `${nameRanks(ring, odds)} ${when} with another state than the others (${said[odds[0]!]}; the others: ${majority(said)}), ` +
+    'so the run is invalid. Reload those pages and start again.'
+  );
+}

@@ -1,0 +1,37 @@
+/** The order of a generation's members in the ring, after what is known of their links. */
+import type { RosterEntry } from '../../src/protocol/control.ts';
+import { isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
+import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
+import type { RoomState } from './state.ts';
+
+/**
+ * An order for these members that respects the known faults of their links. Only members with
+ * enough evidence against them are left out; if no order avoids all broken links, the ring tries
+ * them again.
+ */
+export function orderOf(state: RoomState, members: readonly RosterEntry[], parted = state.parted): Order {
+  const { faults, hasRelay, unlinked } = state;
+  const suspects = suspectsOf(faults);
+  const doubtful = members.filter(({ member }) => suspects.has(member));
+  // Next to a rank that others can reach it shows whose fault it was.
+  const apart = doubtful.flatMap((a, i) =>
+    doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
+  );
+  // With a relay they can stay neighbours. Untried pairs may not link either.
+  const better = [...parted, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
+  const breaks = breaksOf(faults);
+  const order = orderAround(members, breaks, hasRelay, better);
+  const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
+  // Otherwise the broken links are tried again.
+  const bearable = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
+  const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, bearable, hasRelay, better);
+  const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
+  for (const [a, b] of hasRelay ? neighbours(ring) : []) {
+    const pair: [string, string] = [a.member, b.member];
+    // Tabs of one browser need no network.
+    const isNeeded =
+      a.browser !== b.browser && pair.some((member) => suspects.has(member) || needsRelay(unlinked, member));
+    if (isNeeded || isPair(unlinked, a, b)) all.set(pair.join(' '), pair);
+  }
+  return { ring, relayed: [...all.values()], culprits };
+}

@@ -1,0 +1,141 @@
+/** What a launcher writes of a run. */
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { ModelWriter, type ModelOutputs } from '../../launcher/modelWriter.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { ModelFormat } from '../../src/spec/modelFile.ts';
+import { ManualClock } from '../manualClock.ts';
+
+/** A writer whose tabs answer when they are told to. */
+function writerIn(outputs: Partial<ModelOutputs>) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'peergrad-writer-'));
+  const inFolder = (name: string) => path.join(folder, name);
+  const asked: { tab: string; format: ModelFormat }[] = [];
+  const notes: string[] = [];
+  const released: number[] = [];
+  let written = 0;
+  const clock = new ManualClock();
+  const writer = new ModelWriter({
+    ...{ checkpoint: null, out: null, onwritten: () => (written += 1), ...outputs },
+    ...(typeof outputs.checkpoint === 'string' && { checkpoint: inFolder(outputs.checkpoint) }),
+    ...(outputs.out && { out: { ...outputs.out, path: inFolder(outputs.out.path) } }),
+    clock,
+    release: (step) => Promise.resolve(void released.push(step)),
+    ask: (tab, format) => Promise.resolve(void asked.push({ tab, format })),
+    note: (line) => notes.push(line),
+  });
+  const answer = (tab: string, step: number, problem: string | null = null): void => {
+    const file = problem === null ? { name: 'a', step, bytes: Uint8Array.of(step) } : null;
+    writer.on(tab, { type: 'exported', id: 0, file, problem });
+  };
+  return { writer, asked, notes, released, clock, answer, inFolder, folder, written: () => written };
+}
+
+const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', step, hashes: [], agree });
+const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
+const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
+
+test('a checkpoint is asked for at every comparison, once, and takes the place of the one before as a whole', async () => {
+  const { writer, asked, answer, inFolder, folder, written, released } = writerIn({ checkpoint: 'run.peergrad' });
+  writer.on('a', hashes(3));
+  writer.on('b', hashes(3));
+  await turns();
+  expect(asked).toEqual([{ tab: 'a', format: 'checkpoint' }]);
+  expect(released).toEqual([]);
+  answer('a', 4);
+  await expect.poll(written).toBe(1);
+  expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([4]);
+  writer.on('b', hashes(7, false));
+  writer.on('b', hashes(11));
+  await turns();
+  expect(asked.at(-1)).toEqual({ tab: 'b', format: 'checkpoint' });
+  answer('b', 12);
+  await expect.poll(written).toBe(2);
+  expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([12]);
+  expect(readdirSync(folder)).toEqual(['run.peergrad']);
+  // Each once it is on the disk.
+  expect(released).toEqual([3, 11]);
+});
+
+test('comparisons that come while one is written are answered by one more', async () => {
+  const { writer, asked, answer, written } = writerIn({ checkpoint: 'run.peergrad' });
+  for (const step of [1, 2, 3, 4]) {
+    writer.on('a', hashes(step));
+    await turns();
+  }
+  expect(asked).toHaveLength(1);
+  answer('a', 2);
+  await expect.poll(() => asked.length).toBe(2);
+  answer('a', 5);
+  await expect.poll(written).toBe(2);
+  expect(asked).toHaveLength(2);
+});
+
+test('a tab that is lost is not waited for: the next comparison asks another', async () => {
+  const { writer, asked, answer, notes, written, released } = writerIn({ checkpoint: 'run.peergrad' });
+  writer.on('a', hashes(3));
+  await turns();
+  writer.tabLost('b');
+  writer.tabLost('a');
+  await writer.idle;
+  expect(notes).toEqual([expect.stringMatching(/a was lost before it exported its model\./)]);
+  expect(released).toEqual([3]);
+  writer.on('b', hashes(7));
+  await turns();
+  expect(asked.map(({ tab }) => tab)).toEqual(['a', 'b']);
+  answer('b', 8);
+  await expect.poll(written).toBe(1);
+});
+
+test('Ctrl-C asks for one more, and waits three seconds for it at most', async () => {
+  const { writer, asked, answer, inFolder, clock } = writerIn({ checkpoint: 'run.peergrad' });
+  writer.on('a', hashes(1));
+  await turns();
+  answer('a', 2);
+  const last = writer.saveLast();
+  await expect.poll(() => asked.length).toBe(2);
+  answer('a', 9);
+  await last;
+  expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([9]);
+  const unanswered = writer.saveLast();
+  await turns();
+  clock.advance(3_000);
+  await unanswered;
+});
+
+test('the model is written when the run has ended, by whoever saw it', async () => {
+  const { writer, asked, answer, inFolder, notes } = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
+  writer.on('a', hashes(1));
+  writer.on('a', finished);
+  const saved = writer.saveModel('b');
+  await turns();
+  expect(asked).toEqual([{ tab: 'b', format: 'tfjs' }]);
+  answer('b', 5);
+  await saved;
+  expect([...readFileSync(inFolder('m.zip'))]).toEqual([5]);
+  expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
+});
+
+test('it says why a file is not written: a model that is missing ends the command, a checkpoint is a note', async () => {
+  const out = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
+  const saved = out.writer.saveModel('a');
+  await turns();
+  out.answer('a', 0, 'This tab has no model yet.');
+  await expect(saved).rejects.toThrow(/^The model was not saved to .*m\.zip: This tab has no model yet\./);
+  const late = out.writer.saveModel('a');
+  await turns();
+  out.clock.advance(60_000);
+  await expect(late).rejects.toThrow('a did not export its model within 60 s.');
+
+  const { writer, answer, notes } = writerIn({ checkpoint: 'missing/run.peergrad' });
+  for (const step of [1, 2]) {
+    writer.on('a', hashes(step));
+    await turns();
+    answer('a', step);
+    await turns();
+  }
+  expect(notes).toHaveLength(1);
+  expect(notes[0]).toMatch(/^No checkpoint was written to .*: .*run\.peergrad could not be written: ENOENT/);
+});
