@@ -4,7 +4,7 @@ import { benchAuto, type AutoBenchOptions } from './auto/bench.ts';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/options/program.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_SHARED_BYTES } from '../src/spec/fileManifest.ts';
 import { STRATEGY_NAMES, TRANSPORT_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { benchAll, type AllOptions } from './all/bench.ts';

@@ -2,7 +2,7 @@
  * Where rooms live, as a connection sees it: in this process, or, where several serve the same
  * rooms, each in one of them. Finding one may take time, all else is answered through the peer.
  */
-import type { ReconnectState } from '../src/protocol/control.ts';
+import type { ReconnectState } from '../src/protocol/room.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
 import type { LeaveReason } from './room/index.ts';
 

@@ -71,7 +71,7 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/jobs': ['src/jobs/digits/pen.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
   'src/parallel -> src/optim': ['src/optim/optimizer.ts'],
-  'src/optim -> src/protocol': ['src/protocol/events.ts'],
+  'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };

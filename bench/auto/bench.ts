@@ -5,7 +5,7 @@
  */
 import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
-import type { CodecChoice } from '../../src/protocol/events.ts';
+import type { CodecChoice } from '../../src/protocol/runResult.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import type { PlannedCodec } from '../../src/spec/job.ts';
 import { median } from '../../src/util/statistics.ts';

@@ -1,5 +1,5 @@
 /** What `bench auto` tells of its runs, and what follows from them. Pure. */
-import type { CodecChoice } from '../../src/protocol/events.ts';
+import type { CodecChoice } from '../../src/protocol/runResult.ts';
 
 export interface Learned {
   codec: string;

@@ -4,7 +4,7 @@
  * processes of their own, and share this machine's cores.
  */
 import type { Io } from '../../launcher/io.ts';
-import { MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { PeergradError, UsageError } from '../../src/util/errors.ts';
 import { Child } from './child.ts';
 import type { ClientsIn, ClientsOrder } from './clients.ts';

@@ -3,7 +3,7 @@
  * is to do comes as JSON in the first argument; it says where it is, and answers each message by
  * its memory after a garbage collection.
  */
-import type { Nodes } from '../../src/protocol/control.ts';
+import type { Nodes } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling, type SignalingOptions } from '../../signaling/index.ts';
 

@@ -1,5 +1,5 @@
 /** What a strategy's exchange must cost, and what a run's did. */
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { StrategyName } from '../../src/spec/job.ts';
 
 /**

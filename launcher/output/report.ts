@@ -1,5 +1,5 @@
 /** What a finished run is told as, and whether its ranks agree. */
-import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/events.ts';
+import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, metricsTold } from '../../src/spec/measures.ts';
 
 /** `null` when every rank ended with the same state, by every tab's account; else a sentence. */

@@ -2,7 +2,7 @@
  * What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop,
  * lock and clear it.
  */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
 import { demandsOf } from '../../src/spec/preview.ts';
 import { beginRun, choicesOf, end, reform, seated, settle, tellPause } from './generations.ts';

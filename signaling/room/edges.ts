@@ -4,7 +4,7 @@
  * a relay; where that cannot be, one of them has to go. Two with a slow link are no longer
  * neighbours where that can be.
  */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 
 export type Breaks = ReadonlyMap<string, number>;
 

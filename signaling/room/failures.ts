@@ -2,7 +2,8 @@
  * Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them
  * goes, and what follows.
  */
-import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
+import type { ClientMessage } from '../../src/protocol/control.ts';
+import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import {
   end,

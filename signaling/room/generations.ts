@@ -2,7 +2,8 @@
  * A run's generations: how one begins, what its members report, and what follows when somebody is
  * missing.
  */
-import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
+import type { RoomPhase, RosterEntry } from '../../src/protocol/room.ts';
+import type { ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/seating.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { isPair, keptApart, needsRelay, neighbours, orderAround, TO_PART, type Order } from './edges.ts';

@@ -3,7 +3,8 @@
  * from them what went on. Until all have returned such a room is in doubt, and begins nothing that
  * could be going on elsewhere.
  */
-import type { Refusal, RosterEntry, ServerMessage, ReconnectState } from '../../src/protocol/control.ts';
+import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
+import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
 import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './generations.ts';
 import { enter, left } from './members.ts';
 import { watch } from './spectators.ts';

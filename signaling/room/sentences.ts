@@ -1,5 +1,5 @@
 /** How a room speaks of its ranks. */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 
 /**
  * Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters.

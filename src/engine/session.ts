@@ -3,14 +3,11 @@
  * all of it in events. Knows no thread: it runs in a worker, or on the page itself.
  */
 import { inspectFiles } from '../jobs/index.ts';
-import {
-  MAX_WORLD_SIZE,
-  PROTOCOL_VERSION,
-  type ClientMessage,
-  type Device,
-  type ServerMessage,
-} from '../protocol/control.ts';
-import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
+import { PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
+import type { Device } from '../protocol/room.ts';
+import type { EngineCommand } from '../protocol/commands.ts';
+import type { EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isChosenByTabs, isElastic, keepsModel, type JobSpec } from '../spec/job.ts';
 import { demandsOf, hasPreview } from '../spec/preview.ts';

@@ -4,7 +4,7 @@
  * PyTorch Lightning have it: the rate rises exponentially until the loss explodes. Pure: ranks that
  * know the same losses come to the same end.
  */
-import type { RateTest } from '../protocol/events.ts';
+import type { RateTest } from '../protocol/runResult.ts';
 import { rangeRate } from './schedule.ts';
 
 /**

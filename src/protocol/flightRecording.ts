@@ -1,6 +1,6 @@
 /** What a flight recorder gives: plain data, JSON-able. */
 import * as v from 'valibot';
-import { count } from './control.ts';
+import { count } from './scalars.ts';
 import { RecordedTrace, StepLane } from './stepTrace.ts';
 
 const time = v.nullable(v.number());

@@ -4,7 +4,7 @@
  * step, and that pages show. Both cross links as objects, so they are schemas.
  */
 import * as v from 'valibot';
-import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './control.ts';
+import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './scalars.ts';
 
 export const LESSON_MODES = ['ring', 'parameter-server'] as const;
 export type LessonMode = (typeof LESSON_MODES)[number];

@@ -2,7 +2,7 @@
  * Who has which rank: the order of a generation's ring, and which tab of its browser a rank is.
  * Pure; server and page agree by it.
  */
-import type { RosterEntry } from './control.ts';
+import type { RosterEntry } from './room.ts';
 
 /**
  * A place for everybody: who asked for a rank has it, the others fill the gaps in the order given.

@@ -16,14 +16,12 @@ import {
   LinkEvent,
   ModelEvent,
   RanksEvent,
-  RateTest,
-  RunResultSchema,
   SampleEvent,
   StepEvent,
   TraceEvent,
-  type EngineEvent,
-  type RunResult,
-} from './events.ts';
+} from './runEvents.ts';
+import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
+import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
 /** Of numbers of which there are too many to tell. */

@@ -1,7 +1,7 @@
 /** How a step was spent: its times, the hops of its all-reduces, and the segments of its lane. */
 import * as v from 'valibot';
 import { SEGMENT_KINDS } from '../spec/names.ts';
-import { count, MAX_WORLD_SIZE } from './control.ts';
+import { count, MAX_WORLD_SIZE } from './scalars.ts';
 
 const number = v.pipe(v.number(), v.finite());
 

@@ -2,7 +2,8 @@
  * Who slows the ring, and why. In a ring all wait for the slowest, so that every rank's step takes
  * as long; what tells them apart is their **own time**, the step without waiting for others. Pure.
  */
-import type { LinkRoute, RankStatistics, RankTelemetry } from '../protocol/events.ts';
+import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
+import type { RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**

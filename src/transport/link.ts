@@ -3,7 +3,7 @@
  * collectives) works the same over every implementation; `test/transport/linkCompliance.ts` is the
  * contract as code.
  */
-import type { LinkRoute } from '../protocol/events.ts';
+import type { LinkRoute } from '../protocol/runEvents.ts';
 import { MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 

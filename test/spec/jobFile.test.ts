@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { codecsOf } from '../../src/spec/plan.ts';
 import {
-  codecsOf,
   JOB_NAMES,
   OPTIMIZER_NAMES,
   parseJob,

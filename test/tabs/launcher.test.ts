@@ -14,7 +14,7 @@ import { startSignaling } from '../../signaling/index.ts';
 import { DIST } from '../../launcher/build.ts';
 import { readSafetensors } from '../../src/jobs/weights/safetensors.ts';
 import { parseJob } from '../../src/spec/job.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { relative, train } from '../engine/train.ts';
 import { OWN_JOB } from '../jobs/ownJob.ts';
 

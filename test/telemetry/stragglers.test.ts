@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { RankStatistics, RankTelemetry } from '../../src/protocol/events.ts';
+import type { RankStatistics } from '../../src/protocol/runEvents.ts';
+import type { RankTelemetry } from '../../src/protocol/events.ts';
 import { findStragglers } from '../../src/telemetry/stragglers.ts';
 
 interface Rank {

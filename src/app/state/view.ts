@@ -3,19 +3,10 @@
  * recorded list of events is a recorded screen, and bounded, so that a run may last for days.
  */
 import type { Confusion } from '../../protocol/confusion.ts';
-import type { Device, RosterEntry } from '../../protocol/control.ts';
-import type {
-  BucketChoice,
-  CodecChoice,
-  EngineEvent,
-  LinkRoute,
-  RankState,
-  RankStatistics,
-  RankStatus,
-  RankTelemetry,
-  RunResult,
-  WarmupStage,
-} from '../../protocol/events.ts';
+import type { Device, RosterEntry } from '../../protocol/room.ts';
+import type { BucketChoice, CodecChoice, RunResult } from '../../protocol/runResult.ts';
+import type { EngineEvent, RankState, RankStatus, RankTelemetry, WarmupStage } from '../../protocol/events.ts';
+import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
 import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';

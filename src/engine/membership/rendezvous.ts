@@ -14,9 +14,9 @@ import {
   type ClientMessage,
   type IceServer,
   type Refusal,
-  type RosterEntry,
   type ServerMessage,
 } from '../../protocol/control.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import { isElastic, type JobSpec, type TransportName } from '../../spec/job.ts';
 import type { Mesh } from '../../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../../protocol/seating.ts';

@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Confusion } from '../../protocol/confusion.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Metrics } from '../../spec/measures.ts';
 import type { Task } from '../tasks/task.ts';
 

@@ -31,11 +31,14 @@ import {
   type RingState,
   type StepReport,
 } from '../../parallel/strategies/index.ts';
-import type { Device } from '../../protocol/control.ts';
-import type { BucketChoice, CodecChoice, EngineEvent, RankStatistics, RunResult } from '../../protocol/events.ts';
+import type { Device } from '../../protocol/room.ts';
+import type { BucketChoice, CodecChoice, RunResult } from '../../protocol/runResult.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { RankStatistics } from '../../protocol/runEvents.ts';
 import type { StepTimes } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { isElastic, type JobCodec, type TrainingPlan } from '../../spec/job.ts';
+import { isElastic, type JobCodec } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { ShardFacts } from '../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import type { Clock } from '../../util/clock.ts';

@@ -6,7 +6,7 @@
  * of all cuts; here the cap is chosen, of a few. A pure function of numbers that all ranks have, so
  * all choose the same.
  */
-import type { BucketChoice } from '../../protocol/events.ts';
+import type { BucketChoice } from '../../protocol/runResult.ts';
 import { BUCKET_CAP_BYTES, cutSizes, FIRST_BUCKET_BYTES } from '../ddp/buckets.ts';
 
 /** A bucket as it went; bytes of its gradients, whatever carries them. Times in milliseconds. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { initialView, LANE_STEPS, RECENT_STEPS, reduce, withoutRun, type View } from '../../../src/app/state/view.ts';
-import type { RosterEntry } from '../../../src/protocol/control.ts';
-import type { CodecChoice, EngineEvent } from '../../../src/protocol/events.ts';
+import type { RosterEntry } from '../../../src/protocol/room.ts';
+import type { CodecChoice } from '../../../src/protocol/runResult.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
