@@ -6,8 +6,8 @@ import { loadText } from './gpt/loadText.ts';
 import { stretchOf } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
-import { modelProblem } from './models/ownLayers.ts';
-import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './source.ts';
+import { modelProblem } from './models/customLayers.ts';
+import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './fileSource.ts';
 import { oneTable, Table, type TableJob } from './table/table.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../spec/job.ts';
 import type { Preview, TextPreview } from '../spec/preview.ts';
@@ -18,11 +18,18 @@ export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
 export { dropoutPlaces, Network, rowsFor } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
-export { Writer } from './gpt/writer.ts';
-export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './models/loss.ts';
-export { agreeOn, openShard, type SampleShard, type TextShard } from './shard.ts';
+export { TokenSampler } from './gpt/tokenSampler.ts';
+export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';
+export { lossSum, lossSumOf } from './models/loss.ts';
+export { agreeOn, openShard, type SampleShard, type TextShard } from './federated.ts';
 export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
-export { amountScore, amountSums, classScore, FIRST_CLASSES, type Score } from './models/score.ts';
+export {
+  amountMetrics,
+  amountSums,
+  classMetrics,
+  FIRST_CLASSES,
+  type HeldOutMetrics,
+} from './models/heldOutMetrics.ts';
 
 /** Characters of a text that are shown. */
 const BEGINNING = 300;

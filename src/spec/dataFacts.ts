@@ -17,13 +17,13 @@ export const LEAST_OWN_SAMPLES = 10;
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
-const Sums = v.strictObject({
+const Moments = v.strictObject({
   count,
   mean: v.number(),
   /** Squared distances from the mean, summed. */
   squares: v.number(),
 });
-export type Sums = v.InferOutput<typeof Sums>;
+export type Moments = v.InferOutput<typeof Moments>;
 
 const ColumnFacts = v.strictObject({
   name: v.string(),
@@ -38,7 +38,7 @@ const ColumnFacts = v.strictObject({
   /** Whether a training row has none. */
   isMissing: v.boolean(),
   /** Of numbers: of the training rows. */
-  sums: Sums,
+  moments: Moments,
 });
 export type ColumnFacts = v.InferOutput<typeof ColumnFacts>;
 
@@ -64,7 +64,7 @@ const ImagesFacts = v.strictObject({
   /** Classes that only held-out samples have, where files say which these are. */
   untrained: v.array(v.string()),
   /** Of samples that are no bytes: of training samples, by feature or over whole images. */
-  sums: v.nullable(v.array(Sums)),
+  moments: v.nullable(v.array(Moments)),
 });
 export type ImagesFacts = v.InferOutput<typeof ImagesFacts>;
 

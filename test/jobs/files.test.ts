@@ -121,7 +121,7 @@ test('an amount is learned by squared error, and told in its own unit', async ()
   const { lossSum, correct, sums } = await task.evaluate(Uint32Array.of(0, 1, 2));
   expect(correct).toBe(0);
   expect(sums![0]).toBeCloseTo(lossSum, 4);
-  expect(task.score!.told(sums!, 3)).toEqual({ rmse: Math.sqrt(sums![0]! / 3) * data.test.labelUnit! });
+  expect(task.score!.toMetrics(sums!, 3)).toEqual({ rmse: Math.sqrt(sums![0]! / 3) * data.test.labelUnit! });
   const inputs = new Float32Array(3);
   const amounts = new Float32Array(3);
   await data.test.read([0, 1, 2], inputs, amounts);

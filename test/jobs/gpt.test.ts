@@ -9,7 +9,7 @@ import { loadText } from '../../src/jobs/gpt/loadText.ts';
 import { plainText, textOf, type Text } from '../../src/jobs/gpt/text.ts';
 import { Network, type NetworkSize } from '../../src/jobs/gpt/network.ts';
 import { Characters } from '../../src/jobs/gpt/characters.ts';
-import { Writer } from '../../src/jobs/gpt/writer.ts';
+import { TokenSampler } from '../../src/jobs/gpt/tokenSampler.ts';
 import { PRESETS } from '../../src/spec/gpt.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -308,7 +308,7 @@ describe('writing', () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
-    const tokens = new Writer(SIZE, SIZE.vocabulary, weights).write([3, 1], { temperature: 0, seed: 1 });
+    const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([3, 1], { temperature: 0, seed: 1 });
     // What is in view when the next token is drawn: half of it is forgotten when it is full.
     let view = [3, 1];
     while (written.length < 12) {
@@ -328,7 +328,7 @@ describe('writing', () => {
   test('draws the same with the same seed, and bolder when it is hotter', () => {
     const { network, weights } = loudNetwork();
     const write = (temperature: number, seed: number): number[] => {
-      const tokens = new Writer(SIZE, SIZE.vocabulary, weights).write([0], { temperature, seed });
+      const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([0], { temperature, seed });
       return Array.from({ length: 200 }, () => tokens.next().value);
     };
     expect(write(1, 5)).toEqual(write(1, 5));

@@ -8,12 +8,12 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, lossSum, type JobModel } from '../../src/jobs/index.ts';
-import { decodeWeights, fitWeights } from '../../src/jobs/weights/index.ts';
+import { decodeWeights, fitWeights } from '../../src/jobs/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 import { rowsOf, Topology } from '../../src/spec/topology.ts';
-import { OWN_JOB } from './ownJob.ts';
-import { loadedOf } from './loadedOf.ts';
+import { CUSTOM_MODEL_JOB } from './customModelJob.ts';
+import { loadLayersModel } from './loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 
@@ -72,7 +72,7 @@ test('what is taken from a description is taken from what was taken, too, by way
   for (const model of [
     branching().toJSON(null, false),
     JSON.parse(fixture('functional.json').toString()),
-    OWN_JOB.model,
+    CUSTOM_MODEL_JOB.model,
   ]) {
     const once = topologyOf(model);
     expect(JSON.stringify(topologyOf(structuredClone(once)))).toBe(JSON.stringify(once));
@@ -102,8 +102,8 @@ test("Keras 3's is computed as Keras does, with the weights that Keras saved", a
 });
 
 test('a saved model answers in TensorFlow.js as here', async () => {
-  const model = buildModel(jobOf(OWN_JOB.model), SHAPE);
-  const loaded = await loadedOf(model);
+  const model = buildModel(jobOf(CUSTOM_MODEL_JOB.model), SHAPE);
+  const loaded = await loadLayersModel(model);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
   const off = tf.max(tf.abs(tf.sub(loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))))).dataSync()[0];
   expect(off).toBeLessThan(1e-6);
@@ -250,7 +250,7 @@ describe('a model is refused by the path to what is wrong:', () => {
       'layers[5].class_name: "Lambda" is no layer of jobs: a job is data',
     ],
   ])('%s', (_, spoil, sentence) => {
-    const model = structuredClone(OWN_JOB.model) as unknown as Described;
+    const model = structuredClone(CUSTOM_MODEL_JOB.model) as unknown as Described;
     spoil(model.config);
     expect(() => jobOf(model)).toThrow(`model.config.${sentence}`);
   });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
-import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
+import type { DecodePicture } from '../../src/jobs/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images/images.ts';
-import { splitOf } from '../../src/jobs/split.ts';
+import { trainTestSplit } from '../../src/jobs/trainTestSplit.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { npyFile } from './formats/npyFiles.ts';
 import { zipFile } from './formats/zipFiles.ts';
@@ -260,7 +260,7 @@ describe('arrays', () => {
     expect(await all(loaded.test)).toEqual(await all(loaded.train));
   });
 
-  const heldRow = splitOf(40, JOB.seed).test[0]!;
+  const heldRow = trainTestSplit(40, JOB.seed).test[0]!;
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([

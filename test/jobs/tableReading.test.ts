@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../src/jobs/dataset.ts';
 import { agreeOn, openShard } from '../../src/jobs/index.ts';
-import { splitOf } from '../../src/jobs/split.ts';
+import { trainTestSplit } from '../../src/jobs/trainTestSplit.ts';
 import { Table, type TableJob } from '../../src/jobs/table/table.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 
@@ -127,7 +127,7 @@ describe('a field that is missing', () => {
 /** The numbers that columns are read as, each of which has one number only. */
 async function meansOf(text: string): Promise<number[]> {
   const { columns } = (await open(text)).facts();
-  return columns.map(({ sums }) => sums.mean);
+  return columns.map(({ moments }) => moments.mean);
 }
 
 describe('numbers', () => {
@@ -300,7 +300,7 @@ describe('a line of names', () => {
 
 describe('held-out rows', () => {
   /** The rows that the seed holds out. */
-  const heldOut = splitOf(20, JOB.seed).test;
+  const heldOut = trainTestSplit(20, JOB.seed).test;
 
   test('add no category, and no input for gaps: what only they have is zero', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));

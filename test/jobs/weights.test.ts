@@ -15,7 +15,7 @@ import {
   fitWeights,
   type NamedTensor,
   type Topology,
-} from '../../src/jobs/weights/index.ts';
+} from '../../src/jobs/weights/weightsFile.ts';
 import { readSafetensors, writeSafetensors } from '../../src/jobs/weights/safetensors.ts';
 import { WEIGHTS_FORMATS } from '../../src/spec/modelFile.ts';
 import { DataError } from '../../src/util/errors.ts';

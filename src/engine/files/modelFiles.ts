@@ -10,7 +10,7 @@ import {
   VOCABULARY,
   type NamedTensor,
   type WeightsFile,
-} from '../../jobs/weights/index.ts';
+} from '../../jobs/weights/weightsFile.ts';
 import { createLayout } from '../../parallel/ddp/buckets.ts';
 import { readVariables } from '../../parallel/ddp/flatten.ts';
 import {

@@ -109,7 +109,7 @@ export async function testHeldOut(
   const all = Array.from(await group.allReduce(own));
   const [tested, lossSum, correct, ...sums] = all.slice(0, first);
   const counts = all.slice(first);
-  const metrics = score?.told(sums, tested!) ?? {};
+  const metrics = score?.toMetrics(sums, tested!) ?? {};
   return {
     ...{ samples: tested!, loss: lossSum! / tested!, accuracy: task.classifies ? correct! / tested! : null },
     ...(Object.keys(metrics).length > 0 && { metrics }),

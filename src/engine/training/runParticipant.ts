@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
 import type { KeptModel } from '../../jobs/index.ts';
-import { checkFacts, fitWeights, type WeightsFile } from '../../jobs/weights/index.ts';
+import { checkFacts, fitWeights, type WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult, WrittenSample } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

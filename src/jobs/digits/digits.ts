@@ -7,8 +7,8 @@
  */
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import { Raster, smoothLine } from './pen.ts';
-import type { Split } from '../split.ts';
-import { STYLES, type Style } from './strokes.ts';
+import type { Split } from '../trainTestSplit.ts';
+import { STYLES, type Style } from './handwriting.ts';
 import { createRng, mixSeed, type Rng } from '../../util/rng.ts';
 
 const DIGITS_TRAIN_SIZE = 20_000;

@@ -9,7 +9,7 @@
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
-import { isHeader } from './header.ts';
+import { isHeader } from './csvHeader.ts';
 import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 

@@ -8,7 +8,7 @@
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { bytesOf, StoredArray, type ArrayLayout, type ElementType } from './array.ts';
+import { bytesOf, StoredArray, type ArrayLayout, type ElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** By IDX's codes. */

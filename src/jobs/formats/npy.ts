@@ -6,7 +6,7 @@
  */
 import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './array.ts';
+import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** \x93NUMPY */

@@ -2,7 +2,7 @@
  * Reader for npz, NumPy's arrays by name in a zip file. Of what `numpy.savez` writes, uncompressed,
  * only rows asked for are read.
  */
-import type { StoredArray } from './array.ts';
+import type { StoredArray } from './storedArray.ts';
 import { openNpy } from './npy.ts';
 import { openZip } from './zip.ts';
 

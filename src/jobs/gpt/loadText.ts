@@ -4,7 +4,7 @@
  */
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { fetchFiles, type LoadDataOptions } from '../source.ts';
+import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
 import { plainText, textOf, type Text } from './text.ts';
 

@@ -6,14 +6,14 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { ArrayDataset, checkNumbers, readLabels, sampleShape, sumsOf, type LabelledArrays } from '../arrays.ts';
+import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
 import type { Dataset } from '../dataset.ts';
-import type { StoredArray } from '../formats/array.ts';
+import type { StoredArray } from '../formats/storedArray.ts';
 import { openIdx } from '../formats/idx.ts';
 import { openNpz } from '../formats/npz.ts';
-import { decodePicture, type DecodePicture } from '../formats/picture.ts';
+import { decodePicture, type DecodePicture } from '../formats/decodePicture.ts';
 import { openZip } from '../formats/zip.ts';
-import { checkImages, inOrder } from './imagesFacts.ts';
+import { checkImages, inOrder } from './imagesAgreement.ts';
 import {
   classFolders,
   countsOf,
@@ -21,8 +21,8 @@ import {
   PictureDataset,
   type ClassFolders,
   type PathFile,
-} from './pictures.ts';
-import { splitOf } from '../split.ts';
+} from './pictureFolders.ts';
+import { trainTestSplit } from '../trainTestSplit.ts';
 
 /** Pictures that a preview shows. */
 const SHOWN = 12;
@@ -161,7 +161,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   }
   const all = await arraysOf(given);
   checkEnough(given.x.name, all.rows.length, isShard);
-  const split = splitOf(all.rows.length, seed);
+  const split = trainTestSplit(all.rows.length, seed);
   const train = held === null ? { ...all, rows: split.train } : all;
   const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
   if (test.rows.length === 0)
@@ -179,7 +179,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
     isNumbered: true,
     classes,
     untrained,
-    sums: await sumsOf(train),
+    moments: await momentsOf(train),
   };
   const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
@@ -267,7 +267,7 @@ async function ofPictures(
     isNumbered: false,
     classes,
     untrained: [...folders.untrained],
-    sums: null,
+    moments: null,
   };
   return {
     facts,

@@ -4,7 +4,7 @@
  */
 import { ImageDataset, type Dataset } from '../dataset.ts';
 import { openIdx } from '../formats/idx.ts';
-import type { FileSource, FoundFile } from '../source.ts';
+import type { FileSource, FoundFile } from '../fileSource.ts';
 import { DataError } from '../../util/errors.ts';
 
 const SIDE = 28;

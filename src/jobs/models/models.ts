@@ -9,8 +9,8 @@ import { endsOf } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { ownLayers, type ModelSamples, type Plan } from './ownLayers.ts';
-import type { Topology } from '../weights/index.ts';
+import { buildCustomLayers, type ModelSamples, type Plan } from './customLayers.ts';
+import type { Topology } from '../weights/weightsFile.ts';
 
 /** Filters of the cnn's two convolutions. */
 const CNN_FILTERS = [8, 16] as const;
@@ -71,7 +71,7 @@ export interface JobModel extends KeptModel {
 export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
   const { layers, sources } =
-    typeof job.model === 'string' ? chainOf(layersOf(job.model, job.hidden, data)) : ownLayers(job.model, data);
+    typeof job.model === 'string' ? chainOf(layersOf(job.model, job.hidden, data)) : buildCustomLayers(job.model, data);
   const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
   const variables: tf.Variable[] = [];
   const names: string[] = [];

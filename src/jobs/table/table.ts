@@ -6,18 +6,18 @@
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
 import type { DecimalMark, TablePreview } from '../../spec/preview.ts';
-import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../../spec/dataFacts.ts';
+import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Column, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import { CsvFile } from '../formats/csv.ts';
 import { isMarker, nameOfNumber, numberOf } from '../formats/numbers.ts';
-import type { ModelSamples } from '../models/ownLayers.ts';
-import { splitOf, type Split } from '../split.ts';
-import { addTo, noSums } from '../sums.ts';
-import { checkTable, taskOf } from './tableFacts.ts';
-import { Encoding, TableDataset } from './tableRows.ts';
+import type { ModelSamples } from '../models/customLayers.ts';
+import { trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { addValue, emptyMoments } from '../moments.ts';
+import { checkTable, taskOf } from './tableAgreement.ts';
+import { Encoding, TableDataset } from './tableDataset.ts';
 
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
@@ -148,8 +148,8 @@ export class Table {
     const facts = this.facts();
     const columns = facts.columns.map((column, i): ColumnFacts => {
       if (column.name === facts.target) return column;
-      const sums = column.sums.count < LEAST_TOLD ? noSums() : column.sums;
-      if (column.kind !== 'category') return { ...column, sums };
+      const moments = column.moments.count < LEAST_TOLD ? emptyMoments() : column.moments;
+      if (column.kind !== 'category') return { ...column, moments };
       const { rows } = this.#learned[i]!;
       const told = column.values!.filter((value) => rows.get(value)! >= LEAST_TOLD && value.length <= LONGEST_TOLD);
       return told.length === 0 ? { ...column, kind: 'text', values: null } : { ...column, values: told };
@@ -180,11 +180,11 @@ export class Table {
     const classes = this.#task === 'regression' ? null : this.#classes;
     const columns = this.#columns.map((column, i): ColumnFacts => {
       const { name, kind, mark } = column;
-      const { rows, hasGaps, sums } = this.#learned[i]!;
+      const { rows, hasGaps, moments } = this.#learned[i]!;
       const words = kind === 'category' ? [...rows.keys()].sort() : null;
       // A class that only held-out rows have is told right or wrong, too.
       const values = column === this.#target ? classes && [...classes.keys()] : words;
-      return { name, kind, mark, values, isMissing: hasGaps, sums };
+      return { name, kind, mark, values, isMissing: hasGaps, moments };
     });
     return { kind: 'table', columns, target: this.#target.name, task: this.#task };
   }
@@ -245,20 +245,20 @@ export class Table {
 /** Facts of a column's training rows. */
 interface Learned {
   /** Mean and deviation of its numbers. */
-  sums: Sums;
+  moments: Moments;
   /** Rows by word, in a category. */
   rows: Map<string, number>;
   hasGaps: boolean;
 }
 
 async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint32Array): Promise<Learned[]> {
-  const learned = columns.map((): Learned => ({ sums: noSums(), rows: new Map(), hasGaps: false }));
+  const learned = columns.map((): Learned => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
     const one = learned[i]!;
     return (field) => {
       const word = field.trim();
       const number = kind === 'number' ? numberOf(word, mark ?? 'point') : null;
-      if (number !== null) addTo(one.sums, number);
+      if (number !== null) addValue(one.moments, number);
       else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
       else if (kind === 'category') one.rows.set(word, (one.rows.get(word) ?? 0) + 1);
     };
@@ -273,7 +273,7 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
 }
 
 function rowsOf(part: keyof Split, labelled: Uint32Array, { seed }: TableJob): Uint32Array {
-  return splitOf(labelled.length, seed)[part].map((i) => labelled[i]!);
+  return trainTestSplit(labelled.length, seed)[part].map((i) => labelled[i]!);
 }
 
 /** @throws DataError unless there is one. */

@@ -12,7 +12,7 @@
 import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
 import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor, Topology } from './weights.ts';
+import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 /**
  * In the library's own file system, in memory. One file at a time: nothing waits while there is

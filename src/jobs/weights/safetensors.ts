@@ -13,7 +13,7 @@ import * as v from 'valibot';
 import { DataError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor } from './weights.ts';
+import type { About, NamedTensor } from './namedTensor.ts';
 
 const LENGTH_BYTES = 8;
 /** The library's own limit. */

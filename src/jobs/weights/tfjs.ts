@@ -10,7 +10,7 @@ import { MAX_MODEL_FILE_BYTES } from '../../spec/modelFile.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor, Topology } from './weights.ts';
+import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 const MODEL_JSON = 'model.json';
 const WEIGHTS_BIN = 'weights.bin';

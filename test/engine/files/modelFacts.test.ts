@@ -8,7 +8,7 @@ import { exportModel, readOrigin } from '../../../src/engine/files/modelFiles.ts
 import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
-import type { WeightsFile } from '../../../src/jobs/weights/index.ts';
+import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type WeightsFormat } from '../../../src/spec/modelFile.ts';
 import { DataError } from '../../../src/util/errors.ts';
@@ -90,7 +90,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
       columns: [
         {
           ...{ name: 'age', kind: 'number', mark: null, values: null, isMissing: false },
-          sums: { count: 32, mean: expect.closeTo(19.5, -1) as unknown, squares: expect.any(Number) as unknown },
+          moments: { count: 32, mean: expect.closeTo(19.5, -1) as unknown, squares: expect.any(Number) as unknown },
         },
         expect.objectContaining({ name: 'colour', kind: 'category', values: ['blue', 'red'] }),
         expect.objectContaining({ name: 'buys', values: ['no', 'yes'] }),
@@ -111,7 +111,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     if (facts?.kind !== 'table') throw new Error('This is no table.');
     expect(facts.task).toBe('regression');
     const { train } = await loadData(TABLE, { files: [flats], baseUrl: 'http://localhost/' });
-    const { count, mean, squares } = facts.columns[1]!.sums;
+    const { count, mean, squares } = facts.columns[1]!.moments;
     const [inputs, labels] = [new Float32Array(count), new Float32Array(count)];
     await train.read(upTo(count), inputs, labels);
     expect(Math.sqrt(squares / count)).toBe(train.labelUnit);
@@ -121,9 +121,9 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
 
   test('of images says their shape, classes and scale', async () => {
     expect((await modelOf(IMAGES, images([3, 7]), format)).facts).toEqual({
-      ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], sums: null },
+      ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], moments: null },
     });
-    expect((await modelOf(IMAGES, images([3, 7], 'f4'), format)).facts).toMatchObject({ sums: [{ count: 192 }] });
+    expect((await modelOf(IMAGES, images([3, 7], 'f4'), format)).facts).toMatchObject({ moments: [{ count: 192 }] });
   });
 });
 
@@ -135,7 +135,7 @@ test('of data that stay in their tabs, a model has the facts of all of them', as
   await inGeneration(trainings, 1, job, (one) => one.train());
   for (const training of trainings) {
     const { facts } = await weightsOf(await exported(training, 'safetensors'));
-    expect(facts).toMatchObject({ columns: [{ sums: { count: 64 } }, { name: 'animal', values: ['cat', 'dog'] }] });
+    expect(facts).toMatchObject({ columns: [{ moments: { count: 64 } }, { name: 'animal', values: ['cat', 'dog'] }] });
     training.dispose();
   }
 });

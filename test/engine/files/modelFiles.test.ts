@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/files/modelFiles.ts';
 import { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/index.ts';
+import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.ts';

@@ -116,7 +116,7 @@ test('what follows is counted among the three likeliest as it is by hand, paddin
   const among = countAmongFirst(3, logits, next, rowsFor(corpus.tokenizer.size)) / context;
   const { sums } = await task.evaluate(indices);
   expect(sums![0]).toBeCloseTo(among, 5);
-  expect(task.score!.told(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
+  expect(task.score!.toMetrics(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
   network.dispose();
   task.dispose();
 });

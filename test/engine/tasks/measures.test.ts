@@ -7,8 +7,9 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { testHeldOut } from '../../../src/engine/training/evaluation.ts';
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
-import { countAmongFirst, countCorrect, lossSumOf } from '../../../src/jobs/models/loss.ts';
-import { amountScore, amountSums } from '../../../src/jobs/models/score.ts';
+import { countAmongFirst, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';
+import { lossSumOf } from '../../../src/jobs/models/loss.ts';
+import { amountMetrics, amountSums } from '../../../src/jobs/models/heldOutMetrics.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss } from '../../../src/spec/measures.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -139,11 +140,11 @@ test('errors and R² of amounts are exact over all ranks, whatever the loss', as
 
 test('R² of amounts that are all the same is 0, or 1 where each is predicted exactly, and no infinity', () => {
   const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
-  const score = amountScore({ metrics: ['r2'] }, 1);
-  expect(score.told(sums, 3)).toEqual({ r2: 0 });
+  const score = amountMetrics({ metrics: ['r2'] }, 1);
+  expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
   for (const amount of [0.3, 0]) {
     const all = [amount, amount, amount];
-    expect(score.told(amountSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
+    expect(score.toMetrics(amountSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
   }
 });
 

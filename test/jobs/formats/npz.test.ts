@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ELEMENT_TYPES, type ElementType, type StoredArray } from '../../../src/jobs/formats/array.ts';
+import { ELEMENT_TYPES, type ElementType, type StoredArray } from '../../../src/jobs/formats/storedArray.ts';
 import { openNpy } from '../../../src/jobs/formats/npy.ts';
 import { openNpz } from '../../../src/jobs/formats/npz.ts';
 import { DataError } from '../../../src/util/errors.ts';

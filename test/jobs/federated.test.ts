@@ -85,10 +85,10 @@ describe('tables of which every tab has its own', () => {
         const one = agreeOn(facts, null, jobOf({ task: 'regression' })).facts;
         const other = agreeOn([...facts].reverse(), null, jobOf({ task: 'regression' })).facts;
         expect(other).toEqual(one);
-        const sums = facts.map((each) => (each.kind === 'table' ? each.columns[0]!.sums : null)!);
-        const count = sums.reduce((sum, each) => sum + each.count, 0);
-        const mean = sums.reduce((sum, each) => sum + each.count * each.mean, 0) / count;
-        const joined = one.kind === 'table' ? one.columns[0]!.sums : null;
+        const moments = facts.map((each) => (each.kind === 'table' ? each.columns[0]!.moments : null)!);
+        const count = moments.reduce((sum, each) => sum + each.count, 0);
+        const mean = moments.reduce((sum, each) => sum + each.count * each.mean, 0) / count;
+        const joined = one.kind === 'table' ? one.columns[0]!.moments : null;
         expect(joined!.count).toBe(count);
         expect(Math.abs(joined!.mean - mean)).toBeLessThan(1e-6);
       }),

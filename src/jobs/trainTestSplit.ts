@@ -13,7 +13,7 @@ export interface Split {
  * The last fifth of a seeded permutation of 0 .. n-1 is held out, at least one; each part is in
  * order. The same on all ranks.
  */
-export function splitOf(n: number, seed: number): Split {
+export function trainTestSplit(n: number, seed: number): Split {
   const order = permutation(n, mixSeed(seed, SPLIT_WORD));
   const cut = Math.min(n - 1, Math.ceil((n * 4) / 5));
   return { train: order.slice(0, cut).sort(), test: order.slice(cut).sort() };

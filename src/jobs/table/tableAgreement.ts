@@ -10,7 +10,7 @@ import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { MAX_CATEGORIES } from './columns.ts';
-import { deviationOf, joinSums } from '../sums.ts';
+import { standardDeviation, mergeMoments } from '../moments.ts';
 
 /** With more different numbers than this, a target is an amount and no class. */
 const MAX_NUMBERED_CLASSES = 10;
@@ -71,7 +71,7 @@ export function checkTable(
   }
   const unfit = unfitMeasure(job, task!);
   if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
-  if (!isShard && task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
+  if (!isShard && task === 'regression' && target.moments.count > 0 && standardDeviation(target.moments) === 0) {
     return fail(`: ${column} says the same in every row that is learned from. Choose another column to predict.`);
   }
   const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);
@@ -118,7 +118,7 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
     mark: markOfMost(alike),
     values: isFew ? values : null,
     isMissing: columns.some(({ isMissing }) => isMissing),
-    sums: joinSums(alike.map(({ sums }) => sums)),
+    moments: mergeMoments(alike.map(({ moments }) => moments)),
   };
 }
 
@@ -154,7 +154,7 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
 }
 
 /** Of tables that suggest different tasks, who says which; `null`: all the same. */
-export function tasksApart(tables: readonly TableFacts[]): string | null {
+export function taskConflict(tables: readonly TableFacts[]): string | null {
   const ranksOf = (task: TaskName): string =>
     tables.flatMap((one, rank) => (one.task === task ? [rank] : [])).join(', ');
   const [classes, amounts] = [ranksOf('classification'), ranksOf('regression')];

@@ -37,7 +37,7 @@ export interface Plan {
  *
  * @throws UsageError where they take or give other than the data have.
  */
-export function ownLayers(topology: Topology, samples: ModelSamples): Plan {
+export function buildCustomLayers(topology: Topology, samples: ModelSamples): Plan {
   const problem = modelProblem(topology, samples);
   if (problem !== null) throw new UsageError(problem);
   const sources = sourcesOf(topology);

@@ -20,7 +20,7 @@ interface Seen {
   values: Float32Array;
 }
 
-export class Writer {
+export class TokenSampler {
   readonly #size: NetworkSize;
   readonly #choices: number;
   readonly #embedding: Float32Array;
@@ -67,7 +67,7 @@ export class Writer {
    * @param temperature above 1 unlikely tokens become likelier, below less likely; at 0 the
    *   likeliest is taken.
    */
-  *write(
+  *sample(
     prompt: ArrayLike<number>,
     { temperature, seed }: { temperature: number; seed: number },
   ): Generator<number, never> {

@@ -4,8 +4,8 @@ import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { isPicture, type DecodePicture, type PictureSize } from '../formats/picture.ts';
-import { splitOf, type Split } from '../split.ts';
+import { isPicture, type DecodePicture, type PictureSize } from '../formats/decodePicture.ts';
+import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**
  * Decoded pictures that stay in memory: 80 000 of 32 x 32 in colour. Others are decoded whenever
@@ -118,7 +118,7 @@ export function classFolders(
     classes,
     untrained,
     pictures: found.map(({ path, size, blob, of }) => ({ path, size, blob, label: classes.indexOf(of) })),
-    split: isSaid ? said : splitOf(found.length, seed),
+    split: isSaid ? said : trainTestSplit(found.length, seed),
     ignored: visible.length - placed.length,
     leftOut: countByFolder(placed.filter(({ path }) => !kept.has(path))),
   };

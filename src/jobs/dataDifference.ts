@@ -3,7 +3,7 @@
  * mean the same, scales may differ.
  */
 import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../spec/dataFacts.ts';
-import { keyOfTable, namesOf } from './table/tableFacts.ts';
+import { keyOfTable, namesOf } from './table/tableAgreement.ts';
 
 /** Classes and words that a message names. */
 const MOST_NAMED = 8;
@@ -12,7 +12,7 @@ const MOST_NAMED = 8;
  * The difference between the samples that a model learned from and `own`; `null`: they mean the
  * same.
  */
-export function otherMeaning(learned: SampleFacts, own: SampleFacts): string | null {
+export function dataDifference(learned: SampleFacts, own: SampleFacts): string | null {
   if (learned.kind === 'table' && own.kind === 'table') return otherTable(learned, own);
   if (learned.kind === 'images' && own.kind === 'images') return otherImages(learned, own);
   return learned.kind === 'table'
@@ -51,7 +51,7 @@ function roleOf({ kind, isMissing }: ColumnFacts): string {
 
 function otherImages(learned: ImagesFacts, own: ImagesFacts): string | null {
   const [there, here] = [learned, own].map(
-    ({ shape, sums }) => `${shape.join(' x ')} ${sums === null ? 'bytes' : 'numbers that are not bytes'}`,
+    ({ shape, moments }) => `${shape.join(' x ')} ${moments === null ? 'bytes' : 'numbers that are not bytes'}`,
   );
   if (there !== here) return `its samples are ${there}, and here they are ${here}`;
   const others = otherValues(learned.classes, own.classes);

@@ -9,11 +9,11 @@ import { majority } from '../util/majority.ts';
 import type { Dataset } from './dataset.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textFacts.ts';
+import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textAgreement.ts';
 import { openImages } from './images/images.ts';
-import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesFacts.ts';
+import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesAgreement.ts';
 import { oneTable, Table } from './table/table.ts';
-import { checkTable, joinTables, keyOfTable, tableMisfit, tasksApart } from './table/tableFacts.ts';
+import { checkTable, joinTables, keyOfTable, tableMisfit, taskConflict } from './table/tableAgreement.ts';
 
 /** Samples that only this tab has. */
 export interface SampleShard {
@@ -85,7 +85,7 @@ export function agreeOn(
   tokens: string | null = null,
 ): Agreement {
   if (agreed === null) {
-    const apart = tasksApart(all.filter((one) => one.kind === 'table'));
+    const apart = taskConflict(all.filter((one) => one.kind === 'table'));
     if (apart !== null) throw new DataError(`The tables of all tabs: ${apart}`);
   }
   const facts = agreed ?? joined(all, tokens);

@@ -7,7 +7,7 @@ const layer = (className: string, name: string, from: readonly string[], config:
   inbound_nodes: from.length === 0 ? [] : [from.map((one) => [one, 0, 0, {}])],
 });
 
-export const OWN_JOB = {
+export const CUSTOM_MODEL_JOB = {
   job: 'digits',
   model: {
     class_name: 'Functional',

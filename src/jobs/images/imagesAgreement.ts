@@ -5,7 +5,7 @@
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { joinSums } from '../sums.ts';
+import { mergeMoments } from '../moments.ts';
 
 const MAX_CLASSES = 1000;
 
@@ -37,8 +37,8 @@ export function checkImages(
 }
 
 /** What images must have in common to be put together. */
-export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
-  return JSON.stringify([shape, isNumbered, sums?.length ?? null]);
+export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string {
+  return JSON.stringify([shape, isNumbered, moments?.length ?? null]);
 }
 
 /**
@@ -55,7 +55,7 @@ export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
       isNumbered,
     ),
     untrained: [],
-    sums: parts[0]!.sums?.map((_, k) => joinSums(parts.map(({ sums }) => sums![k]!))) ?? null,
+    moments: parts[0]!.moments?.map((_, k) => mergeMoments(parts.map(({ moments }) => moments![k]!))) ?? null,
   };
 }
 
@@ -68,7 +68,7 @@ export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | nu
   return `${what} ${JSON.stringify(stranger)}, which the run does not know`;
 }
 
-function said({ shape, isNumbered, sums }: ImagesFacts): string {
-  const type = sums === null ? 'bytes' : 'numbers';
+function said({ shape, isNumbered, moments }: ImagesFacts): string {
+  const type = moments === null ? 'bytes' : 'numbers';
   return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} for classes`;
 }

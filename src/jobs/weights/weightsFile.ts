@@ -3,7 +3,7 @@ import type { SampleFacts, ShardFacts } from '../../spec/dataFacts.ts';
 import type { WeightsFormat } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { otherMeaning } from '../sampleFacts.ts';
+import { dataDifference } from '../dataDifference.ts';
 import { kerasPaths, readKeras, writeKeras } from './keras.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
@@ -16,9 +16,9 @@ import {
   type About,
   type NamedTensor,
   type Topology,
-} from './weights.ts';
+} from './namedTensor.ts';
 
-export { FACTS, VOCABULARY, type NamedTensor, type Topology } from './weights.ts';
+export { FACTS, VOCABULARY, type NamedTensor, type Topology } from './namedTensor.ts';
 
 export interface WeightsFile {
   /** The file's, for errors. */
@@ -89,7 +89,7 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
  */
 export function checkFacts(file: string, learned: ShardFacts, own: SampleFacts | null): void {
   if (learned.kind === 'text' || own === null) return;
-  const why = otherMeaning(learned, own);
+  const why = dataDifference(learned, own);
   if (why === null) return;
   throw new DataError(
     `${file} holds a model of other data: ${why}. Choose a model of such data, choose its data, or begin without it.`,

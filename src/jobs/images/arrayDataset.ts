@@ -1,10 +1,10 @@
 /** Arrays of numbers as samples: images, or rows of features, with a label each. */
-import type { PreviewPicture } from '../spec/preview.ts';
-import type { ImagesFacts, Sums } from '../spec/dataFacts.ts';
-import { DataError } from '../util/errors.ts';
-import { checkRead, type Dataset, type Labels } from './dataset.ts';
-import type { StoredArray } from './formats/array.ts';
-import { addTo, deviationOf, noSums } from './sums.ts';
+import type { PreviewPicture } from '../../spec/preview.ts';
+import type { ImagesFacts, Moments } from '../../spec/dataFacts.ts';
+import { DataError } from '../../util/errors.ts';
+import { checkRead, type Dataset, type Labels } from '../dataset.ts';
+import type { StoredArray } from '../formats/storedArray.ts';
+import { addValue, standardDeviation, emptyMoments } from '../moments.ts';
 
 /** Numbers in a sample: a picture of 256 x 256 in colour. */
 const MAX_INPUTS = 256 * 256 * 3;
@@ -73,20 +73,20 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
  * Of numbers that are no bytes: of the training samples, by feature or over whole images. `null`:
  * of bytes it is known what they are.
  */
-export async function sumsOf({ x, rows }: LabelledArrays): Promise<Sums[] | null> {
+export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
-  const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, noSums);
+  const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, emptyMoments);
   const values = new Float64Array(x.rowLength);
   for (const row of rows) {
     await x.readRow(row, values);
-    for (const [k, value] of values.entries()) addTo(all[k % all.length]!, value);
+    for (const [k, value] of values.entries()) addValue(all[k % all.length]!, value);
   }
   return all;
 }
 
 /**
  * @throws (rejects) DataError, with the row and the byte, where a number is NaN or infinite. {@link
- *   sumsOf} checks training rows.
+ *   momentsOf} checks training rows.
  */
 export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
   if (!x.type.startsWith('f')) return;
@@ -95,11 +95,11 @@ export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
 }
 
 /** Bytes go from 0 to 1; other numbers get mean 0 and deviation 1. */
-function scalingOf(sums: readonly Sums[] | null): Scaling {
-  if (sums === null) return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
+function scalingOf(moments: readonly Moments[] | null): Scaling {
+  if (moments === null) return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
   return {
-    shift: Float64Array.from(sums, ({ mean }) => mean),
-    factor: Float64Array.from(sums, (one) => (one.squares === 0 ? 0 : 1 / deviationOf(one))),
+    shift: Float64Array.from(moments, ({ mean }) => mean),
+    factor: Float64Array.from(moments, (one) => (one.squares === 0 ? 0 : 1 / standardDeviation(one))),
   };
 }
 
@@ -114,14 +114,14 @@ export class ArrayDataset implements Dataset {
   readonly #labels: ReadonlyMap<number, number>;
 
   constructor(arrays: LabelledArrays, facts: ImagesFacts) {
-    const { classes, sums } = facts;
+    const { classes, moments } = facts;
     this.size = arrays.rows.length;
     this.inputShape = sampleShape(arrays.x);
     this.classes = classes.length;
     this.classNames = classes;
     this.facts = facts;
     this.#arrays = arrays;
-    this.#scaling = scalingOf(sums);
+    this.#scaling = scalingOf(moments);
     this.#labels = new Map(classes.map((label, i) => [Number(label), i]));
   }
 

@@ -12,25 +12,25 @@ export const FIRST_CLASSES = 3;
  */
 const ROUNDING = 1e-12;
 
-export interface Score {
+export interface HeldOutMetrics {
   /** How many sums there are. */
   readonly sums: number;
   /** What they say, all held-out samples' together. */
-  told(sums: readonly number[], samples: number): Metrics;
+  toMetrics(sums: readonly number[], samples: number): Metrics;
 }
 
 /**
  * Of classes, beside their accuracy: how many are {@link FIRST_CLASSES among the first}, where that
  * is asked for.
  */
-export function classScore(job: Pick<Measures, 'metrics'>): Score {
-  if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, told: () => ({}) };
-  return { sums: 1, told: ([among], samples) => ({ 'top-3': among! / samples }) };
+export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
+  if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
+  return { sums: 1, toMetrics: ([among], samples) => ({ 'top-3': among! / samples }) };
 }
 
 /** Of amounts: {@link amountSums}. @param unit how much of the amount one stands for. */
-export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score {
-  const tell = (name: MetricName, sums: readonly number[], samples: number): number => {
+export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): HeldOutMetrics {
+  const metric = (name: MetricName, sums: readonly number[], samples: number): number => {
     const [squares, distances, amounts, amountSquares] = sums as [number, number, number, number];
     switch (name) {
       case 'rmse':
@@ -52,7 +52,7 @@ export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score
   const names = metricsOf(job, 'regression');
   return {
     sums: 4,
-    told: (sums, samples) => Object.fromEntries(names.map((name) => [name, tell(name, sums, samples)])),
+    toMetrics: (sums, samples) => Object.fromEntries(names.map((name) => [name, metric(name, sums, samples)])),
   };
 }
 
