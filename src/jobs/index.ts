@@ -109,7 +109,11 @@ async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPr
   let beginning = '';
   for await (const piece of stretchOf(text, 0, BEGINNING)) beginning += piece;
   return {
-    ...{ kind: 'gpt', characters, vocabulary: tokenizer.size },
-    ...{ samples: train.size + test.size, heldOut: test.size, beginning },
+    kind: 'gpt',
+    characters,
+    vocabulary: tokenizer.size,
+    samples: train.size + test.size,
+    heldOut: test.size,
+    beginning,
   };
 }

@@ -34,7 +34,11 @@ const characters = { tokens: 'characters', vocabulary: 512 } as const;
  */
 const TINY = {
   ...characters,
-  ...{ layers: 1, heads: 2, width: 64, context: 32, dropout: 0 },
+  layers: 1,
+  heads: 2,
+  width: 64,
+  context: 32,
+  dropout: 0,
 };
 
 export const GPT_FIELDS = {

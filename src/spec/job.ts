@@ -221,10 +221,16 @@ export const DEFAULT_JOB: JobSpec = defaultValuesOf(FIELDS);
 
 /** What the job `gpt` has in place of {@link DEFAULT_JOB}'s: as language models are trained. */
 const GPT_PLAN = {
-  ...{ data: { kind: 'built-in' }, optimizer: 'adamw', schedule: 'cosine', warmupSteps: 20, clipNorm: 1 },
-  ...{ batchSize: PRESETS.tiny.batchSize, learningRate: PRESETS.tiny.learningRate },
+  data: { kind: 'built-in' },
+  optimizer: 'adamw',
+  schedule: 'cosine',
+  warmupSteps: 20,
+  clipNorm: 1,
+  batchSize: PRESETS.tiny.batchSize,
+  learningRate: PRESETS.tiny.learningRate,
   // A short text has short passes.
-  ...{ epochs: 1000, maxSteps: 1000 },
+  epochs: 1000,
+  maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
 
 /** What a job has where nothing else is said. */

@@ -21,7 +21,9 @@ export const MAX_MINUTES = 7 * 24 * 60;
 export const PLAN_FIELDS = {
   optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'which optimizer' }),
   learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
-    ...{ name: 'lr', value: 'rate', help: 'learning rate' },
+    name: 'lr',
+    value: 'rate',
+    help: 'learning rate',
   }),
   /** Samples per rank and step. */
   batchSize: field(positiveInteger(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
@@ -29,7 +31,9 @@ export const PLAN_FIELDS = {
   epochs: field(positiveInteger(1000), 1, { value: 'n', help: 'passes over the training data' }),
   /** Stop after this many steps, if the passes are not over before. */
   maxSteps: field(v.nullable(positiveInteger(10_000_000)), null, {
-    ...{ name: 'steps', value: 'n', help: 'stop after so many steps' },
+    name: 'steps',
+    value: 'n',
+    help: 'stop after so many steps',
   }),
   /** Stop after the step in which so many minutes of training are over, by rank 0's clock. */
   maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {

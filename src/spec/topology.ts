@@ -26,7 +26,12 @@ const MAX_LAYER_VALUES = 4_000_000;
 const any = v.optional(v.unknown());
 /** What Keras and TensorFlow.js say of any model, and a job need not know. */
 const UNUSED = {
-  ...{ module: any, registered_name: any, build_config: any, compile_config: any, keras_version: any, backend: any },
+  module: any,
+  registered_name: any,
+  build_config: any,
+  compile_config: any,
+  keras_version: any,
+  backend: any,
 };
 
 /** One layer, for people. */
@@ -66,8 +71,11 @@ const SequentialFields = v.pipe(
       'a model is a Sequential here, of layers one behind the other, or a Functional, which may branch',
     ),
     config: fieldsOf({
-      ...{ name: nameOr('sequential'), layers: layersOf(Layer) },
-      ...{ trainable: any, dtype: any, build_input_shape: any },
+      name: nameOr('sequential'),
+      layers: layersOf(Layer),
+      trainable: any,
+      dtype: any,
+      build_input_shape: any,
     }),
     ...UNUSED,
   }),
@@ -84,8 +92,11 @@ const FunctionalFields = v.pipe(
     config: fieldsOf({
       name: nameOr('model'),
       layers: layersOf(v.intersect([Layer, v.object({ name: LayerName, inbound_nodes: Inbounds })])),
-      ...{ input_layers: oneEnd('input'), output_layers: oneEnd('output') },
-      ...{ trainable: any, dtype: any, build_input_shape: any },
+      input_layers: oneEnd('input'),
+      output_layers: oneEnd('output'),
+      trainable: any,
+      dtype: any,
+      build_input_shape: any,
     }),
     ...UNUSED,
   }),
@@ -95,7 +106,8 @@ const FunctionalFields = v.pipe(
       layer.name === undefined ? layer : ({ ...layer, config: { name: layer.name, ...layer.config } } as Layer),
     );
     const layers = named(withNames).map((layer, i): GraphLayer => ({
-      ...{ name: layer.config.name, ...layer },
+      name: layer.config.name,
+      ...layer,
       inbound_nodes: config.layers[i]!.inbound_nodes,
     }));
     const { input_layers: inputs, output_layers: outputs } = config;

@@ -32,7 +32,11 @@ export class FlightRecorder {
   add(what: FlightSubject, now: number): FlightRecord {
     const record: FlightRecord = {
       ...what,
-      ...{ state: 'scheduled', scheduledAt: now, startedAt: null, endedAt: null, bytesSent: 0 },
+      state: 'scheduled',
+      scheduledAt: now,
+      startedAt: null,
+      endedAt: null,
+      bytesSent: 0,
     };
     this.#records[this.#next] = record;
     this.#next = (this.#next + 1) % FLIGHT_RECORDS;
@@ -53,7 +57,9 @@ export class FlightRecorder {
       worldSize: this.#worldSize,
       generation: this.#generation,
       records: this.records.map((record) => ({ ...record })),
-      ...{ traces: [], lanes: [], clocks: [] },
+      traces: [],
+      lanes: [],
+      clocks: [],
     };
   }
 }

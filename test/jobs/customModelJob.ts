@@ -3,7 +3,9 @@
  * dropout, activations, a softmax. Small.
  */
 const layer = (className: string, name: string, from: readonly string[], config: Record<string, unknown> = {}) => ({
-  ...{ class_name: className, name, config },
+  class_name: className,
+  name,
+  config,
   inbound_nodes: from.length === 0 ? [] : [from.map((one) => [one, 0, 0, {}])],
 });
 

@@ -142,7 +142,11 @@ test('what a picked text holds is told as it will be learned, and what is wrong 
   const text = '0123456789'.repeat(2 * context);
   expect(await inspectFiles(job, [new File([text], 'a.txt')])).toEqual({
     preview: {
-      ...{ kind: 'gpt', characters: 20 * context, vocabulary: 10, samples: 18, heldOut: 1 },
+      kind: 'gpt',
+      characters: 20 * context,
+      vocabulary: 10,
+      samples: 18,
+      heldOut: 1,
       beginning: text.slice(0, 300),
     },
     problem: null,

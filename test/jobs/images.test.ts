@@ -76,7 +76,10 @@ describe('pictures in folders', () => {
     for (const { first, label } of samples) expect(label).toBe(first > 0.5 ? 1 : 0);
     expect(new Set(samples.map(({ first }) => first)).size).toBe(10);
     expect(preview).toMatchObject({
-      ...{ samples: 10, heldOut: 2, shape: [8, 8, 1], ignored: 0 },
+      samples: 10,
+      heldOut: 2,
+      shape: [8, 8, 1],
+      ignored: 0,
       classes: [
         { name: 'cats', count: 5 },
         { name: 'dogs', count: 5 },
@@ -239,8 +242,10 @@ describe('arrays', () => {
     );
     const held = npyFile([2, 2], [1000, 0, 1009, 1], { type: 'f8' });
     const npz = zipFile({
-      ...{ 'X_train.npy': flat, 'y_train.npy': y },
-      ...{ 'X_test.npy': held, 'y_test.npy': npyFile([2, 1], [7, 7], { type: 'u1' }) },
+      'X_train.npy': flat,
+      'y_train.npy': y,
+      'X_test.npy': held,
+      'y_test.npy': npyFile([2, 1], [7, 7], { type: 'u1' }),
     });
     const loaded = await load({ 'set.npz': npz });
     expect([loaded.train.size, loaded.test.size, loaded.train.inputShape]).toEqual([10, 2, [1, 1, 2]]);
@@ -253,8 +258,10 @@ describe('arrays', () => {
 
   test('of floats may differ in how exact they are', async () => {
     const arrays = {
-      ...{ 'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }), 'y_train.npy': y },
-      ...{ 'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }), 'y_test.npy': y },
+      'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
+      'y_train.npy': y,
+      'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }),
+      'y_test.npy': y,
     };
     const loaded = await load(npz(arrays));
     expect(await all(loaded.test)).toEqual(await all(loaded.train));
@@ -302,8 +309,10 @@ describe('arrays', () => {
     [
       'an infinite number in a row to test on',
       npz({
-        ...{ 'x_train.npy': npyFile([10, 2], upTo(20)), 'y_train.npy': y },
-        ...{ 'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]), 'y_test.npy': npyFile([2], [7, 7]) },
+        'x_train.npy': npyFile([10, 2], upTo(20)),
+        'y_train.npy': y,
+        'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]),
+        'y_test.npy': npyFile([2], [7, 7]),
       }),
       'x_test.npy: row 1 has Infinity at byte ',
     ],

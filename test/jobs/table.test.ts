@@ -49,7 +49,8 @@ describe('a table', () => {
         ['NA', 'blue', 'c', '', 'rose'],
         ['3.5', 'red', 'd', '', ''],
       ],
-      ...{ target: 'kind', task: 'classification' },
+      target: 'kind',
+      task: 'classification',
       classes: [
         { name: 'lily', count: 1 },
         { name: 'rose', count: 2 },

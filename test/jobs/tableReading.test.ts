@@ -379,7 +379,9 @@ describe('files that people have', () => {
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
     expect(opened.preview).toMatchObject({
-      ...{ rows: 60, hasHeader: false, unlabelled: [] },
+      rows: 60,
+      hasHeader: false,
+      unlabelled: [],
       columns: [
         { kind: 'category', missing: 0, distinct: 3 },
         { kind: 'number', missing: 6 },

@@ -31,7 +31,9 @@ const fixture = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(path.join(import.meta.dirname, 'weights', name)));
 
 const tensor = (name: string, shape: number[], values: number[]): NamedTensor => ({
-  ...{ name, shape, values: Float32Array.from(values) },
+  name,
+  shape,
+  values: Float32Array.from(values),
 });
 
 /** What Python wrote. */
@@ -54,7 +56,9 @@ function build(model: 'mlp' | 'cnn', seed: number): JobModel {
 
 const tensorsOf = ({ names, variables }: JobModel): NamedTensor[] =>
   variables.map((variable, i) => ({
-    ...{ name: names[i]!, shape: variable.shape, values: variable.dataSync<'float32'>() as Float32Array<ArrayBuffer> },
+    name: names[i]!,
+    shape: variable.shape,
+    values: variable.dataSync<'float32'>() as Float32Array<ArrayBuffer>,
   }));
 
 const shapesOf = ({ variables }: JobModel) => variables.map(({ shape }) => shape);
@@ -72,7 +76,9 @@ const safetensors = (header: unknown, data = new Uint8Array(8)): Uint8Array<Arra
   return Uint8Array.from([...length, ...text, ...data]);
 };
 const F32 = (begin: number, end: number, shape: number[]) => ({
-  ...{ dtype: 'F32', shape, data_offsets: [begin, end] },
+  dtype: 'F32',
+  shape,
+  data_offsets: [begin, end],
 });
 
 /** By name, as a file's tensors need not be in the model's order. */

@@ -19,7 +19,11 @@ describe('control messages', () => {
     [
       'a world that is to be smaller than it may be',
       JSON.stringify({
-        ...{ type: 'create', version: 8, name: 'a', job: DEFAULT_JOB, startAt: null },
+        type: 'create',
+        version: 8,
+        name: 'a',
+        job: DEFAULT_JOB,
+        startAt: null,
         nodes: { min: 3, max: 2 },
       }),
       /nodes: min must not be above max/,

@@ -31,7 +31,9 @@ function writtenOf(fields: Record<string, unknown>): unknown {
 const sources: Record<JobSpec['job'], fc.Arbitrary<JobSpec['data']>> = {
   digits: fc.constant({ kind: 'synthetic' }),
   lesson: fc.constant({ kind: 'none' }),
-  ...{ mnist: elsewhere(), images: elsewhere(), table: elsewhere() },
+  mnist: elsewhere(),
+  images: elsewhere(),
+  table: elsewhere(),
   gpt: fc.oneof(fc.constant({ kind: 'built-in' } as const), elsewhere()),
 };
 

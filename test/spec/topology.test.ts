@@ -25,13 +25,25 @@ const KERAS_3 = {
         module: 'keras.layers',
         class_name: 'Conv2D',
         config: {
-          ...{ name: 'conv2d', trainable: true, filters: 4, kernel_size: [3, 3], strides: [1, 1], padding: 'valid' },
+          name: 'conv2d',
+          trainable: true,
+          filters: 4,
+          kernel_size: [3, 3],
+          strides: [1, 1],
+          padding: 'valid',
           dtype: { module: 'keras', class_name: 'DTypePolicy', config: { name: 'float32' }, registered_name: null },
-          ...{ data_format: 'channels_last', dilation_rate: [1, 1], groups: 1, activation: 'relu', use_bias: true },
+          data_format: 'channels_last',
+          dilation_rate: [1, 1],
+          groups: 1,
+          activation: 'relu',
+          use_bias: true,
           kernel_initializer: { module: 'keras.initializers', class_name: 'GlorotUniform', config: { seed: null } },
           bias_initializer: { module: 'keras.initializers', class_name: 'Zeros', config: {}, registered_name: null },
-          ...{ kernel_regularizer: null, bias_regularizer: null, activity_regularizer: null },
-          ...{ kernel_constraint: null, bias_constraint: null },
+          kernel_regularizer: null,
+          bias_regularizer: null,
+          activity_regularizer: null,
+          kernel_constraint: null,
+          bias_constraint: null,
         },
         registered_name: null,
         build_config: { input_shape: [null, 28, 28, 1] },
@@ -39,7 +51,7 @@ const KERAS_3 = {
       { class_name: 'Flatten', config: { name: 'flatten', trainable: true, data_format: 'channels_last' } },
       {
         class_name: 'Dense',
-        config: { ...{ name: 'dense', units: 10, activation: 'linear', use_bias: true, quantization_config: null } },
+        config: { name: 'dense', units: 10, activation: 'linear', use_bias: true, quantization_config: null },
       },
     ],
     build_input_shape: [null, 28, 28, 1],
@@ -77,8 +89,13 @@ test("a description of Keras's is taken, but for what a job need not know", () =
         {
           class_name: 'Conv2D',
           config: {
-            ...{ name: 'conv2d', filters: 4, kernel_size: [3, 3], strides: [1, 1], padding: 'valid' },
-            ...{ activation: 'relu', use_bias: true },
+            name: 'conv2d',
+            filters: 4,
+            kernel_size: [3, 3],
+            strides: [1, 1],
+            padding: 'valid',
+            activation: 'relu',
+            use_bias: true,
           },
         },
         { class_name: 'Flatten', config: { name: 'flatten' } },
@@ -246,7 +263,7 @@ test.each(['gpt', 'lesson'])('the job %s has no layers of its own', (job) => {
 
 /** A job with a ReLU as Keras writes it. */
 const withRelu = (slope: number) => {
-  const config = { ...{ name: 're_lu', trainable: true, dtype: 'float32', max_value: 6 }, negative_slope: slope };
+  const config = { name: 're_lu', trainable: true, dtype: 'float32', max_value: 6, negative_slope: slope };
   return {
     ...DEFAULT_JOB,
     model: modelOf(['Flatten', {}], ['ReLU', { ...config, threshold: 0 }], [...DENSE]),

@@ -167,7 +167,7 @@ function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
   const into = 1 / Math.sqrt(width);
   const added = into / Math.sqrt(2 * layers);
   const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
-  return [...[EMBEDDING_DEVIATION, EMBEDDING_DEVIATION], ...Array.from({ length: layers }, () => layer).flat(), null];
+  return [EMBEDDING_DEVIATION, EMBEDDING_DEVIATION, ...Array.from({ length: layers }, () => layer).flat(), null];
 }
 
 function createVariable(shape: number[], deviation: number | null, seed: number): tf.Variable {

@@ -49,8 +49,12 @@ export class TokenSampler {
     this.#layers = Array.from({ length: layers }, (_, layer) => {
       const [norm1, attend, project, norm2, expand, contract] = parts.slice(2 + 6 * layer);
       return {
-        ...{ norm1: norm1!, attend: attend!, project: project! },
-        ...{ norm2: norm2!, expand: expand!, contract: contract! },
+        norm1: norm1!,
+        attend: attend!,
+        project: project!,
+        norm2: norm2!,
+        expand: expand!,
+        contract: contract!,
       };
     });
     this.#norm = parts.at(-1)!;

@@ -193,7 +193,10 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
     facts,
     load: (agreed = facts) => ({ train: new ArrayDataset(train, agreed), test: new ArrayDataset(test, agreed) }),
     preview: {
-      ...{ kind: 'images', samples: train.rows.length + test.rows.length, heldOut: test.rows.length, shape },
+      kind: 'images',
+      samples: train.rows.length + test.rows.length,
+      heldOut: test.rows.length,
+      shape,
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
       ignored: 0,
@@ -276,7 +279,10 @@ async function ofPictures(
       test: new PictureDataset(decoded, test, agreed, digest),
     }),
     preview: {
-      ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },
+      kind: 'images',
+      samples: folders.pictures.length,
+      heldOut: test.length,
+      shape: [side, side, channels],
       classes: countsOf(folders),
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
       ignored: folders.ignored,

@@ -49,7 +49,9 @@ export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
   return {
-    ...{ kind: 'images', shape, isNumbered },
+    kind: 'images',
+    shape,
+    isNumbered,
     classes: inOrder(
       parts.flatMap(({ classes, untrained }) => classes.filter((one) => !untrained.includes(one))),
       isNumbered,
