@@ -1,4 +1,4 @@
-/** The built-in jobs: data, models, loss. */
+/** The built-in jobs: data, models and losses. */
 import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus } from './gpt/corpus.ts';
@@ -31,19 +31,18 @@ export {
   type HeldOutMetrics,
 } from './models/heldOutMetrics.ts';
 
-/** Characters of a text that are shown. */
+/** Characters of a text that the preview shows. */
 const BEGINNING = 300;
 
-/** What loading data needs to know of a job; what only files are read by may be left out. */
+/** The fields of a job that loading data needs; those that only file formats use are optional. */
 type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
 
 /**
- * The images of a job that classifies some: drawn on demand, fetched, or read from the picked
- * files.
+ * Loads the samples of a job: generated on demand, fetched, or read from the picked files.
  *
- * @throws DataError if files are missing, cannot be fetched or are of another format (the message
- *   says what to do); UsageError if the job's data is of a kind that the job does not have;
- *   whatever `signal` was aborted with.
+ * @throws DataError if files are missing, cannot be fetched or have another format (the message
+ *   says what to do); UsageError if the job does not support its kind of data; the reason of
+ *   `signal` if it was aborted.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;
@@ -63,13 +62,13 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return loadFiles(job, options.files ?? []);
     case 'built-in':
     case 'none':
-    // Loaded when ranks have agreed: `openShard`.
+    // `openShard` loads it after the ranks have agreed.
     case 'federated':
       break;
     default:
-      throw new UsageError(`There is no data of kind "${String(data satisfies never)}".`);
+      throw new UsageError(`Unknown kind of data: "${String(data satisfies never)}".`);
   }
-  throw new UsageError(`The job ${job.job} has no data of kind "${data.kind}".`);
+  throw new UsageError(`The job ${job.job} does not support data of kind "${data.kind}".`);
 }
 
 async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train: Dataset; test: Dataset }> {
@@ -80,9 +79,8 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 }
 
 /**
- * What picked files hold, before anything is trained; and what is wrong with them, or with what the
- * job asks of them, and whether its model fits. A table whose target is wrong can be looked at all
- * the same.
+ * Previews picked files before a run. `problem` reports what is wrong with them, with the job's
+ * fields or with its model. A table with a wrong target still has a preview.
  */
 export async function inspectFiles(
   job: JobSpec,

@@ -1,11 +1,16 @@
-/** Mean and deviation of numbers as they come, and of parts of them put together. */
+/**
+ * Count, mean and squared deviations of numbers: computed number by number, and merged from parts.
+ */
 import type { Moments } from '../spec/dataFacts.ts';
 
 export function emptyMoments(): Moments {
   return { count: 0, mean: 0, squares: 0 };
 }
 
-/** Welford, Note on a method for calculating corrected moments of squares and products, 1962. */
+/**
+ * Adds one number. Source: Welford, "Note on a method for calculating corrected sums of squares and
+ * products", 1962.
+ */
 export function addValue(moments: Moments, value: number): void {
   moments.count++;
   const distance = value - moments.mean;
@@ -14,8 +19,8 @@ export function addValue(moments: Moments, value: number): void {
 }
 
 /**
- * Of all parts' numbers, to the bit the same in whatever order they are (Chan, Golub and LeVeque,
- * Algorithms for Computing the Sample Variance, 1983).
+ * The moments of all parts together, bit for bit the same for any order of the parts. Source: Chan,
+ * Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
  */
 export function mergeMoments(parts: readonly Moments[]): Moments {
   const filled = parts
@@ -32,7 +37,7 @@ export function mergeMoments(parts: readonly Moments[]): Moments {
   }, filled[0] ?? emptyMoments());
 }
 
-/** Of the numbers themselves, not of a sample of more; 0 where there are none. */
+/** The population standard deviation; 0 without numbers. */
 export function standardDeviation({ count, squares }: Moments): number {
   return count === 0 ? 0 : Math.sqrt(squares / count);
 }

@@ -1,7 +1,7 @@
-/** Which samples are held out, where files do not say. */
+/** The split into training and held-out samples, for files that do not define one. */
 import { mixSeed, permutation } from '../util/rng.ts';
 
-/** Keeps the choice apart from the job's other random numbers. */
+/** Separates the split's random numbers from the job's other random numbers. */
 const SPLIT_WORD = 0x5e1d;
 
 export interface Split {
@@ -10,8 +10,8 @@ export interface Split {
 }
 
 /**
- * The last fifth of a seeded permutation of 0 .. n-1 is held out, at least one; each part is in
- * order. The same on all ranks.
+ * Holds out the last fifth of a seeded permutation of 0 .. n-1, at least one sample. Both parts are
+ * sorted. All ranks compute the same split.
  */
 export function trainTestSplit(n: number, seed: number): Split {
   const order = permutation(n, mixSeed(seed, SPLIT_WORD));

@@ -142,7 +142,7 @@ describe('tables of which every tab has its own', () => {
     const all = [classes, amounts, classes];
     const facts = await factsOf(all);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
-      'column "kind" looks like a class in the table of rank 0, 2, and like an amount in that of rank 1. Say in the job which it is.',
+      'column "kind" looks like a class in the table of rank 0, 2, but like an amount in the table of rank 1. Set the job\'s task to classification or regression.',
     );
     const said = jobOf({ task: 'regression' });
     expect(agreeOn(await factsOf(all, { task: 'regression' }), null, said).facts).toMatchObject({ task: 'regression' });
@@ -156,8 +156,8 @@ describe('tables of which every tab has its own', () => {
     ]);
     const { divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([
-      { rank: 3, why: "its columns are size, kind, and the others' size, colour, kind" },
-      { rank: 4, why: 'its column "size" is of words, and the others\' of numbers' },
+      { rank: 3, why: "its columns are size, kind, but the others' are size, colour, kind" },
+      { rank: 4, why: 'its column "size" contains words, but the others\' contains numbers' },
     ]);
   });
 
@@ -180,11 +180,11 @@ describe('tables of which every tab has its own', () => {
   test('nothing can be learned where all have the same class, or where a table is damaged', async () => {
     const facts = await factsOf([FRUIT[0]!, FRUIT[0]!]);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
-      'The tables of all tabs: column "kind" says the same in every row',
+      'The tables of all tabs: column "kind" has the same value in every row',
     );
     await expect(shardOf('size,kind\n1,apple\n2\n')).rejects.toThrow(DataError);
     await expect(shardOf('size,kind\n1,apple\n')).rejects.toThrow(
-      '1 row is too few to train and to test on, where 10 are asked of each tab',
+      '1 row is too few for training and testing: each tab needs 10',
     );
     await expect(shardOf(fruits('1,red,', '2,red,'))).rejects.toThrow('0 rows are too few');
     await expect(shardOf(FRUIT[0]!, { target: 'weight' })).rejects.toThrow('there is no column "weight"');

@@ -41,7 +41,7 @@ test('a table is read from a picked file, or from an address', async () => {
   const fetched = await loadData(job, { baseUrl: origin });
   expect(fetched.train.digest).toBe(picked.train.digest);
   const gone = parseJob({ job: 'table', data: { kind: 'url', url: '/gone.csv' } });
-  await expect(loadData(gone, { baseUrl: origin })).rejects.toThrow(`${origin}/gone.csv is not there`);
+  await expect(loadData(gone, { baseUrl: origin })).rejects.toThrow(`${origin}/gone.csv does not exist`);
   await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
 });
 
@@ -102,7 +102,7 @@ test("a job's own layers that do not fit the files are told before anything is t
   expect(await problemOf({ job: 'table', model: model(4, 3) }, table)).toContain('the samples have 2 classes: [2].');
   const amounts = new File([houses], 'houses.csv');
   expect(await problemOf({ job: 'table', model: model(1, 1) }, amounts)).toBeNull();
-  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/leave the softmax out/);
+  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/remove the softmax/);
   expect(await problemOf({ job: 'table', model: model(1, 2) }, amounts)).toContain('the samples have an amount: [1].');
   const x = npyFile([4, 2], [1, 2, 3, 4, 5, 6, 7, 8]);
   const y = npyFile([4], [0, 1, 0, 1], { type: 'i8' });

@@ -142,10 +142,10 @@ describe('the text', () => {
     // In pieces of any size.
     for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
       const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
-      await expect(reading).rejects.toThrow(/notes.txt is not a text in UTF-8: byte 7 \(255\)/);
+      await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
     }
     const cut = read(textOf([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
-    await expect(cut).rejects.toThrow(/cut.txt is not a text in UTF-8: byte 1 \(195\)/);
+    await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
   });
 
   test('is asked for where there is none', async () => {
@@ -201,7 +201,7 @@ describe('the text', () => {
       expect(await load('100%25.txt')).toBe('all of it');
       expect(await load('50%.txt')).toBe('half of it');
       expect(await load('books/')).toBe('first\nsecond');
-      await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt is not there');
+      await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt does not exist');
       await expect(load('other/')).rejects.toThrow('has no index.json');
     } finally {
       vi.unstubAllGlobals();

@@ -124,7 +124,7 @@ test('a file that is cut off is refused, and so are weights of another model, an
   await cut.page.getByText('Checkpoint half.peergrad is damaged (it is cut off').waitFor();
   const text = await begin({ name: 'notes.txt', bytes: Buffer.from('nothing of the kind') });
   await button(text, 'Open the room').click();
-  await text.page.getByText('notes.txt holds no weights that can be read here').waitFor();
+  await text.page.getByText('notes.txt is not a supported file of weights').waitFor();
 });
 
 const OWN = {

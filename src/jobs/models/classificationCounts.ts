@@ -2,14 +2,14 @@
 import { UsageError } from '../../util/errors.ts';
 
 /**
- * How many rows have their largest logit at their label. Of equal logits the first is the largest,
- * as for argmax; a row with a NaN is not right. Rows of weight 0 do not count.
+ * Number of rows whose largest logit is at their label. Of equal logits the first counts as the
+ * largest, as for argmax; rows with a NaN count as wrong. Rows of weight 0 are skipped.
  *
- * @param logits [rows * classes] read back from the device, row by row; more rows than labels are
- *   left alone
+ * @param logits [rows * classes] read back from the device, row by row; rows beyond the labels are
+ *   ignored.
  * @param labels [rows]
- * @param weights [rows], or nothing if all rows count
- * @throws UsageError if there are fewer logits or weights than the labels need.
+ * @param weights [rows]; if missing, all rows count.
+ * @throws UsageError if there are fewer logits or weights than labels.
  */
 export function countCorrect(
   logits: ArrayLike<number>,
@@ -23,10 +23,10 @@ export function countCorrect(
 }
 
 /**
- * How many rows have their label among their `k` largest logits: with 1, what {@link countCorrect}
- * counts.
+ * Number of rows whose label is among their `k` largest logits; for k = 1 the same as {@link
+ * countCorrect}.
  *
- * @throws as it.
+ * @throws like {@link countCorrect}.
  */
 export function countAmongFirst(
   k: number,
@@ -49,10 +49,10 @@ export function countAmongFirst(
 }
 
 /**
- * How many rows of each label have their largest logit where, [classes * classes], a row for each
- * label; what {@link countCorrect} counts is its diagonal. Rows with a NaN are in none.
+ * Confusion matrix, [classes * classes]: one row per label, one column per predicted class. Its
+ * diagonal sums to {@link countCorrect}. Rows with a NaN are not counted.
  *
- * @throws as it.
+ * @throws like {@link countCorrect}.
  */
 export function countConfusion(
   logits: ArrayLike<number>,
@@ -67,7 +67,10 @@ export function countConfusion(
   return counts;
 }
 
-/** Rows' labels and answers, `null` for a row with a NaN, and where their logits begin. */
+/**
+ * Label and predicted class of each row (`null` for a row with a NaN), and the offset of its
+ * logits.
+ */
 function* answered(
   logits: ArrayLike<number>,
   labels: ArrayLike<number>,

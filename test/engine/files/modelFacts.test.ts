@@ -146,14 +146,14 @@ test.each<[string, JobSpec, File, File, string]>([
     TABLE,
     buyers,
     table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
-    'its columns are age, colour, buys, and here they are height, colour, buys',
+    'its columns are age, colour, buys, but here they are height, colour, buys',
   ],
   [
     'target',
     TABLE,
     buyers,
     table('height,shape,animal', (i) => [i, ['round', 'square'][i % 2]!, ['cat', 'dog'][(i >> 1) % 2]!]),
-    'it predicts "buys", and here "animal" is predicted',
+    'it predicts "buys", but this job predicts "animal"',
   ],
   [
     'words',
@@ -174,14 +174,14 @@ test.each<[string, JobSpec, File, File, string]>([
     TABLE,
     buyers,
     table('age,colour,buys', (i) => [i % 5 ? i : '', COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
-    'its column "age" is numbers without gaps, and here it is numbers, of which some are missing',
+    'its column "age" is numbers without missing values, but here it is numbers with missing values',
   ],
   [
     'task',
     TABLE,
     flats,
     table('rooms,price', (i) => [i % 7, i % 2]),
-    'it predicts "price" by regression, and here it is by classification',
+    'it predicts "price" by regression, but this job by classification',
   ],
   ['classes', IMAGES, images([3, 7]), images([3, 8]), 'it has other classes (missing here: 7; new: 8)'],
   [
@@ -189,7 +189,7 @@ test.each<[string, JobSpec, File, File, string]>([
     IMAGES,
     images([3, 7]),
     images([3, 7], 'f4'),
-    'its samples are 2 x 3 x 1 bytes, and here they are 2 x 3 x 1 numbers that are not bytes',
+    'its samples are 2 x 3 x 1 bytes, but here they are 2 x 3 x 1 numbers that are not bytes',
   ],
 ])('a model of other %s does not begin a run', async (_, job, learned, own, sentence) => {
   const weights = await modelOf(job, learned);
@@ -219,7 +219,7 @@ test('a checkpoint goes on with its own data, and not with others', async () => 
   await expect(
     goOn(table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!])),
   ).rejects.toThrow(
-    'The checkpoint holds a model of other data: its columns are age, colour, buys, and here they are height, colour, buys.',
+    'The checkpoint holds a model of other data: its columns are age, colour, buys, but here they are height, colour, buys.',
   );
 });
 
@@ -235,6 +235,6 @@ test('a file that does not say is taken as before, and one that says something e
   (await prepare(TABLE, buyers, silent)).dispose();
   const spoilt = writeSafetensors(tensors, { ...others, 'peergrad.facts': '{"kind": "table"}' });
   await expect(readOrigin(new File([spoilt], 'spoilt.safetensors'))).rejects.toThrow(
-    /^spoilt\.safetensors is damaged: its peergrad\.facts is none \(columns: /,
+    /^spoilt\.safetensors is damaged: its peergrad\.facts is invalid \(columns: /,
   );
 });
