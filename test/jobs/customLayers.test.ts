@@ -126,10 +126,10 @@ test('samples in one row are taken, too, as a table has them', () => {
 
 test('a model that does not fit the data says what both have', () => {
   expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 5], classes: 3 })).toThrow(
-    'model.config.layers[0].config.batch_input_shape: the model takes samples of [6], and the samples are [1, 1, 5], or [5] in one row.',
+    'model.config.layers[0].config.batch_input_shape: the model needs samples of [6], but the samples are [1, 1, 5], or [5] in one row.',
   );
   expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 6], classes: 4 })).toThrow(
-    'model.config.layers[0]: the model answers [3], and the samples have 4 classes: [4].',
+    'model.config.layers[0]: the model outputs [3], but the samples have 4 classes: [4].',
   );
   expect(() =>
     buildModel(rowJob(1, { activation: 'softmax' }), { inputShape: [1, 1, 6], classes: 1, labelUnit: 2 }),

@@ -263,6 +263,6 @@ describe('texts of which every tab has its own', () => {
     expect(agreeOn([later!.facts], first!.facts, job).divergent).toEqual([
       { rank: 0, why: 'its text has characters that the run does not know ("x", "y", "z")' },
     ]);
-    expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('take characters as tokens');
+    expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('choose characters as tokens');
   });
 });

@@ -97,7 +97,7 @@ test("a job's own layers that do not fit the files are told before anything is t
   // Rooms and whether they are missing, new, old.
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
   expect(await problemOf({ job: 'table', model: model(3, 2) }, table)).toBe(
-    'model.config.layers[0].config.batch_input_shape: the model takes samples of [3], and the samples are [1, 1, 4], or [4] in one row.',
+    'model.config.layers[0].config.batch_input_shape: the model needs samples of [3], but the samples are [1, 1, 4], or [4] in one row.',
   );
   expect(await problemOf({ job: 'table', model: model(4, 3) }, table)).toContain('the samples have 2 classes: [2].');
   const amounts = new File([houses], 'houses.csv');
@@ -108,7 +108,7 @@ test("a job's own layers that do not fit the files are told before anything is t
   const y = npyFile([4], [0, 1, 0, 1], { type: 'i8' });
   const arrays = new File([zipFile({ 'x.npy': x, 'y.npy': y })], 'set.npz');
   expect(await problemOf({ job: 'images', model: model(2, 2) }, arrays)).toBeNull();
-  expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model answers [5]');
+  expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model outputs [5]');
 });
 
 test('an amount is learned by squared error, and told in its own unit', async () => {

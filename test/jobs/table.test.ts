@@ -147,13 +147,13 @@ describe('a table', () => {
       'a loss of classes for amounts',
       'x,y\n1,2\n3,4',
       { task: 'regression', loss: 'cross-entropy' },
-      'a.csv, column "y": the job has loss: cross-entropy is for classes, and an amount is learned here: take mean-squared-error',
+      'a.csv, column "y": the job has loss: cross-entropy is for classes, but this job predicts an amount: choose mean-squared-error',
     ],
     [
       'a metric of amounts for classes',
       'x,y\n1,a\n3,b',
       { metrics: ['accuracy', 'r2'] },
-      'a.csv, column "y": the job has metrics[1]: r2 is for amounts, and classes are learned here: take accuracy or top-3.',
+      'a.csv, column "y": the job has metrics[1]: r2 is for amounts, but this job predicts classes: choose accuracy or top-3.',
     ],
   ])('wrong: %s', async (_, text, job, sentence) => {
     const table = await open(text, job);

@@ -154,7 +154,9 @@ test('a job file brings a model of its own, which all see before it trains in tw
   await open(json.replace('"Flatten"', '"Lambda"'));
   const line = json.slice(0, json.indexOf('"Flatten"')).split('\n').length;
   await ann.page
-    .getByText(`job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is no layer of jobs: a job is data`)
+    .getByText(
+      `job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is not a supported layer: a job is data`,
+    )
     .waitFor();
   // What is half typed is told at once, and goes with what a file says instead.
   await ann.page.getByText('Advanced', { exact: true }).click();

@@ -216,7 +216,7 @@ describe('from one generation to the next', () => {
     const kept = a.view(1);
     const outcomes = await Promise.allSettled([greet(a.view(2), 2, 0), greet(b.view(2), 2, 0)]);
     for (const outcome of outcomes) {
-      expect(String(outcome.status === 'rejected' && outcome.reason)).toContain('led to someone else');
+      expect(String(outcome.status === 'rejected' && outcome.reason)).toContain('reached another peer');
     }
     expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
   });

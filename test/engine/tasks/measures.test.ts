@@ -177,14 +177,14 @@ test('of equal logits the first come first, and a row of NaN is not among them',
 });
 
 test.each([
-  [{ loss: 'huber' }, 'loss: huber is for amounts, and classes are learned here: take cross-entropy'],
-  [{ job: 'gpt', metrics: ['accuracy', 'mae'] }, 'metrics[1]: mae is for amounts, and classes are learned here'],
+  [{ loss: 'huber' }, 'loss: huber is for amounts, but this job predicts classes: choose cross-entropy'],
+  [{ job: 'gpt', metrics: ['accuracy', 'mae'] }, 'metrics[1]: mae is for amounts, but this job predicts classes'],
   [
     { job: 'table', data: { kind: 'files' }, task: 'regression', metrics: ['top-3'] },
-    'metrics[0]: top-3 is for classes, and an amount is learned here: take rmse or mae or r2',
+    'metrics[0]: top-3 is for classes, but this job predicts an amount: choose rmse or mae or r2',
   ],
-  [{ metrics: [] }, 'metrics: name one at least, or take null for the usual'],
-  [{ metrics: ['accuracy', 'accuracy'] }, 'metrics[1]: this is there twice: leave one out'],
+  [{ metrics: [] }, 'metrics: name at least one metric, or use null for the default'],
+  [{ metrics: ['accuracy', 'accuracy'] }, 'metrics[1]: this name occurs twice: remove one'],
 ])('what does not go with the data is told by its path: %o', (fields, sentence) => {
   expect(() => parseJob(fields)).toThrow(sentence);
 });

@@ -89,8 +89,8 @@ test('a text with characters that the model has no tokens for is refused, and ot
 });
 
 test.each([
-  ['{"tokens": "characters", "characters": "ba"}', /characters stand in the order of their codes/],
-  ['{"tokens": "byte-pairs", "pairs": [[1, 2], [3, 257]]}', /pairs: a pair is made of tokens before it/],
+  ['{"tokens": "characters", "characters": "ba"}', /characters must be distinct and sorted by code point/],
+  ['{"tokens": "byte-pairs", "pairs": [[1, 2], [3, 257]]}', /pairs: a pair must consist of earlier tokens/],
   ['{"tokens": "words"}', /tokens/],
   ['{', /peergrad\.vocabulary is invalid/],
 ])('an invalid vocabulary is rejected: %s', async (vocabulary, sentence) => {
