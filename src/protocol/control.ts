@@ -1,7 +1,7 @@
 /**
  * Control messages between a tab and the signaling server: JSON text over one WebSocket. Both ends
- * check every message against these schemas; what does not fit is refused, never guessed at.
- * docs/PROTOCOL.md has the same as a table.
+ * check every message against these schemas; invalid messages are rejected. docs/PROTOCOL.md has
+ * the same as a table.
  */
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
@@ -25,16 +25,13 @@ export const PROTOCOL_VERSION = 8;
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
 export const MAX_CONTROL_BYTES = 64 * 1024;
-/** Most who may watch in a room: two classes. */
+/** Most spectators in a room: two classes. */
 export const MAX_SPECTATORS = 64;
-/**
- * Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of
- * a message.
- */
+/** Longest update for spectators, characters: with escaped quotes about 32 KiB of a message. */
 export const MAX_UPDATE_LENGTH = 24 * 1024;
 /**
- * What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the
- * peer: not allowed.
+ * Signals for simple-peer. Its other signals (`renegotiate`, `transceiverRequest`) would act on the
+ * peer and are not allowed.
  */
 export const PeerSignal = v.variant('type', [
   v.strictObject({ type: v.literal('offer'), sdp: text(48 * 1024) }),
@@ -50,10 +47,10 @@ export const PeerSignal = v.variant('type', [
 ]);
 export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 
-/** What two ranks tell each other to connect. */
+/** Signals by which two ranks connect. */
 export const LinkSignal = v.variant('type', [
   ...PeerSignal.options,
-  /** In place of an offer, to a tab of the same browser: let us meet there by this key. */
+  /** In place of an offer, to a tab of the same browser: connect over a port with this key. */
   v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
 ]);
 export type LinkSignal = v.InferOutput<typeof LinkSignal>;
@@ -76,17 +73,17 @@ export const ClientMessage = v.variant('type', [
     room: roomCode,
     /** The world size it counts on: a room of another one refuses it. */
     worldSize: v.optional(worldSize),
-    /** Whoever has it is a host. */
+    /** A member with this key is a host. */
     hostKey: v.optional(secret),
   }),
-  /** A member whose connection was lost is back, be it to a server that has restarted. */
+  /** A member reconnects after a lost connection, maybe to a restarted server. */
   v.strictObject({
     type: v.literal('reconnect'),
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
     room: roomCode,
     member: memberId,
-    /** The latest that it was given with its id, by `admitted` or `credentials`. */
+    /** The latest token, from `admitted` or `credentials`. */
     token: secret,
     hostKey: v.optional(secret),
     reconnectState: ReconnectState,
@@ -163,11 +160,11 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
-   * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server
-   * hands it on to them, and reads nothing of it.
+   * Rank 0's events for spectators (`spectatorUpdate.ts` defines them). The server forwards the
+   * text to the spectators without parsing it.
    */
   SpectatorUpdate,
-  /** Answered by the server's own: each side notices when the other has gone without a word. */
+  /** Answered by the server's heartbeat, so that each side notices when the other is gone. */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
 ]);
@@ -184,7 +181,7 @@ const iceServers = v.pipe(v.array(IceServer), v.maxLength(16));
 export const REFUSALS = [
   /** No such room. */
   'no-room',
-  /** Who returns is no member of the room, or cannot prove it: it may join again. */
+  /** The reconnecting tab is not a member of the room, or cannot prove it; it may join again. */
   'not-member',
   /** The room holds as many members as it may. */
   'room-full',
@@ -208,9 +205,9 @@ export const REFUSALS = [
    * there.
    */
   'not-now',
-  /** Too many wrong codes, rooms or messages from here. */
+  /** Too many wrong codes, rooms or messages from this address. */
   'rate-limited',
-  /** Nothing was heard from this member for too long. */
+  /** The member sent nothing for too long. */
   'silent',
   'server-closing',
 ] as const;
@@ -224,15 +221,15 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
-    /** Proves that who returns is this member. */
+    /** Proves the member's identity when it reconnects. */
     token: secret,
-    /** Given to who opened the room, and to who came with it. */
+    /** Sent to the member that opened the room and to members that joined with the key. */
     hostKey: v.nullable(secret),
     room: roomCode,
     iceServers,
     /** `relay`: connect over TURN only. */
     iceTransportPolicy: v.optional(v.picklist(['all', 'relay'])),
-    /** Of the server's process: another one has restarted since. */
+    /** Identifies the server's process; a different id means that the server has restarted. */
     bootId: text(64),
     /** Send `heartbeat` this often, milliseconds. */
     heartbeatMs: count,
@@ -246,14 +243,14 @@ export const ServerMessage = v.variant('type', [
     generation: ordinal,
     hosts: v.array(memberId),
     members: v.array(RosterEntry),
-    /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
+    /** Spectators are not counted and never get a rank. With the room's key they are hosts. */
     spectators: v.array(Spectator),
     ...RoomSettings.entries,
     removed: v.optional(Removed),
-    /** Ready members that are missing for a run to begin by itself, or to go on. */
+    /** Number of ready members that are missing for a run to start by itself or to continue. */
     waitingFor: count,
   }),
-  /** In place of those that `admitted` gave, which expire. */
+  /** Replaces the credentials from `admitted`, which expire. */
   v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
   /** New ICE servers: their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),

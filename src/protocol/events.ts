@@ -15,14 +15,14 @@ import type { Preview } from '../spec/preview.ts';
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
 
-/** Where a rank stands. */
+/** The status of a rank. */
 export interface RankStatus {
   state: RankState;
   /** Membership generation that `state` is about. */
   generation: number;
-  /** The same in a sentence, for logs. */
+  /** The same as a sentence, for logs. */
   detail: string;
-  /** The connection to the signaling server is lost, and being made anew. */
+  /** The connection to the signaling server is lost and being restored. */
   isServerAway: boolean;
   /**
    * Neighbours that it connects to, by their ranks in the generation to come, and whether over a
@@ -31,7 +31,7 @@ export interface RankStatus {
   connecting: readonly { rank: number; isRelayed: boolean }[];
 }
 
-/** What is got ready before a first step. */
+/** Stages of the preparation before a first step. */
 export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
 
 /** The link to a rank's right neighbour; bytes since the links of this generation were made. */
@@ -80,9 +80,9 @@ export type EngineEvent =
   | ({ type: 'state' } & RankStatus)
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
   | { type: 'device'; device: Device; note: string | null }
-  /** `hostKey`: whoever shows it to the server when it joins is a host; `null` for guests. */
+  /** `hostKey` makes a member that joins with it a host; `null` for guests. */
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
-  /** In place of the one that `admitted` gave, which expires. */
+  /** Replaces the key from `admitted`, which expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
@@ -100,7 +100,7 @@ export type EngineEvent =
   | { type: 'weights'; file: string }
   /** The state after `step` steps was saved in this browser. */
   | { type: 'saved'; step: number }
-  /** Something to know that stops nothing, in a sentence. */
+  /** A hint as a sentence; the run continues. */
   | { type: 'note'; message: string }
   /** Held-out samples are tested after a step: this rank has done so many of its share. */
   | { type: 'testing'; step: number; done: number; share: number }
@@ -110,8 +110,8 @@ export type EngineEvent =
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   /**
-   * What this tab's files hold, or what is wrong with them or with what the job asks of them: told
-   * when files come, and when the job changes. Both `null`: they are being read.
+   * The preview of this tab's files, or the problem with them or with the job's fields for them;
+   * emitted when the files or the job change. Both are `null` while the files are being read.
    */
   | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**
@@ -121,15 +121,17 @@ export type EngineEvent =
    */
   | { type: 'recording'; recording: FlightRecording | null }
   /**
-   * The answers to the commands `predict`, with its `id`, and `examine`, by this rank's own copy of
-   * the model. `null` where there is none: before the first run, where this tab only watches, or
-   * where the GPU was lost with it.
+   * The answers to the commands `predict`, with its `id`, and `examine`, from this rank's own copy
+   * of the model. `null` without a model: before the first run, in a spectator, or after the GPU
+   * was lost.
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
   /** The answer to the command `write`, as `prediction` is to `predict`. */
   | { type: 'written'; id: number; answer: { text: string; steps: number } | null }
-  /** The answer to the command `export`, with its `id`: a file, or why there is none. */
+  /**
+   * The answer to the command `export`, with its `id`: a file, or the problem that prevented it.
+   */
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };

@@ -36,9 +36,9 @@ export const CodecChoice = v.object({
 });
 export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 
-/** Why ranks chose how much a bucket holds. */
+/** The reason for the ranks' choice of the bucket size. */
 export const BucketChoice = v.object({
-  /** What a bucket may hold. */
+  /** Capacity of a bucket. */
   capBytes: count,
   /**
    * What an all-reduce takes beside its bytes, and bytes of gradients that it moves in a
@@ -55,26 +55,26 @@ export const BucketChoice = v.object({
 });
 export type BucketChoice = v.InferOutput<typeof BucketChoice>;
 
-/** What a language model wrote as it learned. */
+/** A text that a language model generated during training. */
 export const WrittenSample = v.object({
   /** Steps that it had taken, and the loss of the last. */
   steps: count,
   loss: finite,
-  /** What it was to continue. */
+  /** The prompt. */
   prompt: text(MAX_PROMPT),
   text: text(MAX_SAMPLE_LENGTH),
 });
 export type WrittenSample = v.InferOutput<typeof WrittenSample>;
 
-/** What a range test has found. */
+/** The result of a range test. */
 export const RateTest = v.object({
-  /** Of every step that had a loss. */
+  /** Learning rates of all steps with a loss. */
   rates: v.array(finite),
   /** Smoothed losses of the same steps. */
   losses: v.array(finite),
-  /** The rate at which the loss fell steepest; `null`: there is none, for `reason`. */
+  /** The rate at which the loss fell most steeply; `null` if no rate was found, for `reason`. */
   suggested: v.nullable(finite),
-  /** The loss did not fall clearly, or there were too few steps to say so. */
+  /** `flat`: the loss did not fall clearly. `short`: there were too few steps. */
   reason: v.nullable(v.picklist(['flat', 'short'])),
 });
 export type RateTest = v.InferOutput<typeof RateTest>;
@@ -94,7 +94,7 @@ export const RunResultSchema = v.object({
    */
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
-  /** Passes over the training data, whole or begun. */
+  /** Epochs, complete or started. */
   epochs: count,
   /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
   loss: finite,
@@ -144,10 +144,7 @@ export const RunResultSchema = v.object({
   stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
   /** Mean loss of every step, all ranks' samples together. */
   losses: v.array(finite),
-  /**
-   * Of a run that looks for a learning rate: it tests no held-out samples, and leaves the model as
-   * it was.
-   */
+  /** Result of a range test, which evaluates no held-out samples and restores the model. */
   rateTest: v.optional(RateTest),
   /** Times that the ranks changed since this one began. */
   restarts: count,
