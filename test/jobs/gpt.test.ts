@@ -114,7 +114,7 @@ describe('the bigram model', () => {
   test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
     'knows what a table with one added to each count knows',
     async (...pieces) => {
-      // Of 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never
+      // With 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never
       // "c" after "b": 1 / 4.
       const expected = -(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3;
       expect(await bigramLoss(piecewise(pieces), 'abac', 3)).toBeCloseTo(expected, 12);
