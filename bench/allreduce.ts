@@ -6,7 +6,7 @@ import { cpus } from 'node:os';
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { TRANSPORT_NAMES, type TransportName } from '../src/spec/job.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';

@@ -6,8 +6,8 @@
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import type { CodecChoice } from '../src/protocol/events.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
+import type { CodecChoice } from '../src/protocol/runResult.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import type { PlannedCodec } from '../src/spec/job.ts';
 import { median } from '../src/util/statistics.ts';

@@ -6,7 +6,7 @@
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
 import type { EncodedResult } from './codecs/encodedAllReduce.ts';

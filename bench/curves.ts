@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Io } from '../launcher/io.ts';
 import { checkDataFolder } from '../launcher/options/jobOptions.ts';
-import type { RunResult } from '../src/protocol/events.ts';
+import type { RunResult } from '../src/protocol/runResult.ts';
 import type { StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { defineBenchmark, required } from './defineBenchmark.ts';

@@ -5,7 +5,7 @@
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_SHARED_BYTES } from '../src/spec/fileManifest.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';

@@ -4,7 +4,7 @@
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_TENSOR_BYTES, rowOf, theoryBytes } from './allreduce.ts';
 import { defineBenchmark, option, required } from './defineBenchmark.ts';
 import { table } from './table.ts';

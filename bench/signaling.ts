@@ -5,7 +5,7 @@
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { defineBenchmark, option } from './defineBenchmark.ts';
 import { Child } from './signaling/child.ts';

@@ -6,7 +6,7 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';

@@ -9,7 +9,7 @@ import { DIST, ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { startSignaling } from '../signaling/index.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import { parseJob } from '../src/spec/job.ts';
 import { deferred } from '../src/util/deferred.ts';

@@ -2,7 +2,7 @@
 import type { Io } from '../launcher/io.ts';
 import type { JobOptions } from '../launcher/options/jobOptions.ts';
 import { train } from '../launcher/commands/run.ts';
-import type { RunResult } from '../src/protocol/events.ts';
+import type { RunResult } from '../src/protocol/runResult.ts';
 
 /** Seconds for one run: ten times the longest one on two cores without a GPU. */
 const TIMEOUT_S = 30 * 60;

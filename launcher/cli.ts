@@ -1,6 +1,6 @@
 /** The launcher's command line. */
 import { Argument, type Command, Option } from 'commander';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './commands/example.ts';
 import { addBackendOption, addBrowserOptions, RUN_TIMEOUT_S } from './options/browserOptions.ts';
 import { addIceOptions, collect } from './options/iceOptions.ts';

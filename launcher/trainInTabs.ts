@@ -1,5 +1,6 @@
 /** Trains in tabs of one or more browsers, from launch to the end of the run. */
-import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
+import type { EngineEvent } from '../src/protocol/events.ts';
+import type { RunResult } from '../src/protocol/runResult.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';

@@ -2,7 +2,8 @@
  * Follows the events of several tabs to the end of their run: all finished, one failed, or time is
  * up.
  */
-import type { EngineEvent, RankState, RunResult } from '../src/protocol/events.ts';
+import type { EngineEvent, RankState } from '../src/protocol/events.ts';
+import type { RunResult } from '../src/protocol/runResult.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';

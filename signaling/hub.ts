@@ -3,14 +3,9 @@
  * members as {@link Peer}, not as sockets.
  */
 import { randomInt } from 'node:crypto';
-import {
-  MAX_WORLD_SIZE,
-  type ClientMessage,
-  type Refusal,
-  type RoomOpening,
-  type ServerMessage,
-  type ReconnectState,
-} from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
+import type { ClientMessage, Refusal, ServerMessage } from '../src/protocol/control.ts';
+import type { RoomOpening, ReconnectState } from '../src/protocol/room.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';

@@ -1,6 +1,7 @@
 /** Limits on what unknown clients can make the server do, and the counters that enforce them. */
 import type { Clock } from '../src/util/clock.ts';
-import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_SPECTATORS } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {

@@ -3,7 +3,7 @@
  * the same rooms, each in one of them. Finding one may take time; all other answers come through
  * the peer.
  */
-import type { ReconnectState } from '../src/protocol/control.ts';
+import type { ReconnectState } from '../src/protocol/room.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
 import type { LeaveReason } from './room/index.ts';
 

@@ -45,8 +45,10 @@ export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } f
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
-export { parseJob, type JobSpec, type StrategyName, type TrainingPlan } from './spec/job.ts';
-export type { EngineEvent, RunResult } from './protocol/events.ts';
+export { parseJob, type JobSpec, type StrategyName } from './spec/job.ts';
+export { type TrainingPlan } from './spec/plan.ts';
+export type { EngineEvent } from './protocol/events.ts';
+export type { RunResult } from './protocol/runResult.ts';
 export { fromHalf, toHalf } from './util/float16.ts';
 export {
   DataError,

@@ -1,6 +1,6 @@
 /** The tools' command line: training under faults, and recovery from crashes. */
 import type { Command } from 'commander';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
 import { addBackendOption, addBrowserOptions, RUN_TIMEOUT_S } from '../launcher/options/browserOptions.ts';

@@ -3,7 +3,7 @@
  * order comes as JSON in the first argument; it sends its URL, and answers each message with its
  * memory after a garbage collection.
  */
-import type { Nodes } from '../../src/protocol/control.ts';
+import type { Nodes } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling, type SignalingOptions } from '../../signaling/index.ts';
 

@@ -1,5 +1,6 @@
 /** One tab's visit to a room, from its first event to its outcome. */
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, RemovedError, RunOverError } from '../../src/util/errors.ts';

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../../src/spec/modelFile.ts';
 import { roomCodeOf } from '../../src/protocol/roomCode.ts';

@@ -1,5 +1,6 @@
 /** `peergrad serve`: runs the page and the signaling server until Ctrl-C. */
-import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import { type Nodes } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import {
   fingerprint,

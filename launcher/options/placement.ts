@@ -3,7 +3,8 @@
  * that torch.distributed's `env://` reads (https://docs.pytorch.org/docs/stable/elastic/run.html,
  * https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
  */
-import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import type { Nodes } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,5 +1,5 @@
 /** Report of a finished run, and whether its ranks agree. */
-import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/events.ts';
+import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, metricsTold } from '../../src/spec/measures.ts';
 
 /** `null` if all tabs report the same final state for all ranks, else an error message. */

@@ -4,17 +4,9 @@
  * elsewhere relays for it. Envelopes are validated: the other process may have another version.
  */
 import * as v from 'valibot';
-import {
-  ClientMessage,
-  MAX_CONTROL_BYTES,
-  memberId,
-  newcomer,
-  REFUSALS,
-  roomCode,
-  ServerMessage,
-  ReconnectState,
-  worldSize,
-} from '../../src/protocol/control.ts';
+import { ClientMessage, MAX_CONTROL_BYTES, REFUSALS, ServerMessage } from '../../src/protocol/control.ts';
+import { memberId, roomCode, worldSize } from '../../src/protocol/scalars.ts';
+import { newcomer, ReconnectState } from '../../src/protocol/room.ts';
 import type { MemberMessage } from '../hub.ts';
 
 /**

@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { ReconnectState } from '../../src/protocol/control.ts';
+import type { ReconnectState } from '../../src/protocol/room.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';

@@ -2,7 +2,7 @@
  * Requests of members: to report that they are ready, and, for hosts, to configure, start, pause,
  * stop, lock and clear the room.
  */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
 import { demandsOf } from '../../src/spec/preview.ts';
 import { beginRun, choicesOf, end, reform, seated, settle } from './generations.ts';

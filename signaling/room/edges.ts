@@ -4,7 +4,7 @@
  * longer neighbours, or connect over a relay; if that is impossible, one of them is suspended.
  * Ranks with a slow link between them are no longer neighbours if possible.
  */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 
 export type Breaks = ReadonlyMap<string, number>;
 

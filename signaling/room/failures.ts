@@ -1,5 +1,6 @@
 /** Failures of ranks and links and missed deadlines: decides who is suspended and what follows. */
-import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
+import type { ClientMessage } from '../../src/protocol/control.ts';
+import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import { end, needAnother, reform, retry } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';

@@ -3,7 +3,7 @@
  * else reports the same rank, whether the reporter could link to any other rank, and in how many
  * generations. docs/adr/0016 has the rule.
  */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
 import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import type { RoomState } from './state.ts';

@@ -1,5 +1,6 @@
 /** Generations of a run: how one begins, with which members, and what follows when one fails. */
-import type { RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
+import type { ServerMessage } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 import { seats } from '../../src/protocol/seating.ts';
 import { keptApart } from './edges.ts';
 import { over } from './ending.ts';

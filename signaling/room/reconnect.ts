@@ -3,7 +3,8 @@
  * state from them. Until all have returned, the room is restoring, and begins nothing that could be
  * going on elsewhere.
  */
-import type { Refusal, RosterEntry, ServerMessage, ReconnectState } from '../../src/protocol/control.ts';
+import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
+import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
 import { backToForming, over } from './ending.ts';
 import { end, needAnother, prepareOf, reform, settle } from './generations.ts';
 import { pauseOf, sendPause } from './pauses.ts';

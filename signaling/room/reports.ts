@@ -1,5 +1,5 @@
 /** Reports of a generation's members: linked, synced, finished. */
-import type { RoomPhase } from '../../src/protocol/control.ts';
+import type { RoomPhase } from '../../src/protocol/room.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared } from './faults.ts';
 import { end, retry } from './generations.ts';

@@ -1,5 +1,5 @@
 /** The order of a generation's members in the ring, after what is known of their links. */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 import { isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
 import type { RoomState } from './state.ts';

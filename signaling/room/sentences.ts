@@ -1,5 +1,5 @@
 /** Sentences about ranks in messages to users. */
-import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
 
 /**
  * Most members that a sentence names before "and 5 others": `ended.message` holds 1200 characters.

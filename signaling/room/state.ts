@@ -1,17 +1,17 @@
 /** The state, events and effects of a room. Plain immutable data. */
+import type { ClientMessage, Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type {
-  ClientMessage,
   Nodes,
-  Refusal,
   RoomOpening,
   RoomPhase,
   RoomSettings,
   RosterEntry,
-  ServerMessage,
   Spectator,
   ReconnectState,
-} from '../../src/protocol/control.ts';
-import { MAX_SPECTATORS, MAX_WORLD_SIZE, settingsOf } from '../../src/protocol/control.ts';
+} from '../../src/protocol/room.ts';
+import { MAX_SPECTATORS } from '../../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import { settingsOf } from '../../src/protocol/room.ts';
 import { isElastic } from '../../src/spec/job.ts';
 import type { Complaint, Faults } from './records.ts';
 import type { Suspension } from './records.ts';

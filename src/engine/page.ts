@@ -2,7 +2,8 @@
  * The page's side of the engine: starts the worker, owns the peer connections (they exist on the
  * main thread only), and hands the worker's events to whoever looks.
  */
-import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import type { EngineCommand } from '../protocol/commands.ts';
+import type { EngineEvent } from '../protocol/events.ts';
 import { askForPort } from '../transport/broker.ts';
 import { openPeerConnection } from '../transport/peerLink.ts';
 import { PeerHost } from './membership/peerRelay.ts';

@@ -7,7 +7,8 @@
  * run is on, once it has also prepared that run. A tab whose data or state does not fit is out
  * until its files or the job change.
  */
-import type { Device, ServerMessage } from '../protocol/control.ts';
+import type { ServerMessage } from '../protocol/control.ts';
+import type { Device } from '../protocol/room.ts';
 import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
 import { demandsOf, hasPreview } from '../spec/preview.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';

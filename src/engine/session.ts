@@ -2,8 +2,10 @@
  * One tab's engine: commands in, events out. It joins a room and takes part in each of its runs.
  * It works in a worker and on the page itself.
  */
-import { settingsOf, type RunOutcome } from '../protocol/control.ts';
-import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import { type RunOutcome } from '../protocol/control.ts';
+import { settingsOf } from '../protocol/room.ts';
+import type { EngineEvent } from '../protocol/events.ts';
+import type { EngineCommand } from '../protocol/commands.ts';
 import { messageOf, PeergradError } from '../util/errors.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
 import { readOriginOf, type Origin } from './files/modelFiles.ts';

@@ -1,5 +1,6 @@
 /** Entry of the engine's worker: a session, with the page's peer connections. */
-import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import type { EngineCommand } from '../protocol/commands.ts';
+import type { EngineEvent } from '../protocol/events.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { browserId } from './membership/browserId.ts';

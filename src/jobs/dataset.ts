@@ -1,58 +1,58 @@
-/** What a job trains and tests on: labelled samples, read by index. */
+/** Labelled samples for training and testing, read by index. */
 import type { SampleFacts } from '../spec/dataFacts.ts';
 import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 
 /**
- * Labelled samples. Reading the same index gives the same bits on every machine, but for pictures,
- * which browsers decode as they like.
+ * Labelled samples. The same index gives the same bits on every machine, except for pictures, which
+ * browsers decode differently.
  */
 export interface Dataset {
   /** Number of samples. */
   readonly size: number;
   /** Shape of one sample: [height, width, channels]; a row of numbers is [1, 1, numbers]. */
   readonly inputShape: readonly [number, number, number];
-  /** Labels are 0 .. classes-1; 1 where a label is an amount to predict. */
+  /** Number of classes: labels are 0 .. classes-1. 1 if labels are amounts (regression). */
   readonly classes: number;
-  /** What people call the classes; without them, numbers do. */
+  /** Names of the classes; without them, classes are shown by number. */
   readonly classNames?: readonly string[];
   /**
-   * Where labels are amounts: one stands for so much of the amount's own unit, above the amount's
-   * mean.
+   * Regression only: the size of one label unit in the amount's own unit. Labels are relative to
+   * the mean.
    */
   readonly labelUnit?: number;
-  /** The meaning of inputs and labels, of samples from files; without it, the job defines it. */
+  /** The meaning of inputs and labels, for samples from files; if missing, the job defines it. */
   readonly facts?: SampleFacts;
   /**
-   * What stands for the samples where ranks compare theirs; without it, sizes and some samples do.
+   * Digest by which ranks compare their samples; if missing, sizes and some samples are compared.
    */
   readonly digest?: string;
   /**
-   * Writes the samples `indices` one after the other to the front of `inputs` (pixels in 0 .. 1)
-   * and `labels`. Longer arrays are allowed, for batches padded to a fixed shape: what lies behind
-   * is left alone. Sets that lie in files resolve later.
+   * Writes the samples `indices` one after the other to the start of `inputs` (pixels in 0 .. 1)
+   * and `labels`. The arrays may be longer, for batches padded to a fixed shape: the rest stays
+   * unchanged. Datasets in files resolve asynchronously.
    *
-   * @throws UsageError if an index is not of this dataset or an array is too short; DataError if a
-   *   file cannot be read.
+   * @throws UsageError if an index is out of range or an array is too short; DataError if a file
+   *   cannot be read.
    */
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void>;
 }
 
-/** Whole numbers where they are classes. */
+/** Integers for classes, floats for amounts. */
 export type Labels = Int32Array | Float32Array;
 
-/** Floats in one sample. */
+/** Number of floats in one sample. */
 export function sampleLength(data: Pick<Dataset, 'inputShape'>): number {
   return sizeOf(data.inputShape);
 }
 
-/** The checks of {@link Dataset.read}. */
+/** Validates the arguments of {@link Dataset.read}. */
 export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
   const length = sampleLength(data);
   if (inputs.length < indices.length * length || labels.length < indices.length) {
     throw new UsageError(
-      `${indices.length} samples need ${indices.length * length} inputs and ${indices.length} labels, and there is ` +
-        `room for ${inputs.length} and ${labels.length}: pass longer arrays.`,
+      `${indices.length} samples need ${indices.length * length} inputs and ${indices.length} labels, but the arrays ` +
+        `have ${inputs.length} and ${labels.length} elements: pass longer arrays.`,
     );
   }
   for (let i = 0; i < indices.length; i++) {
@@ -63,10 +63,7 @@ export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Flo
   }
 }
 
-/**
- * 8-bit grey images in memory, 0 read as 0.0 and 255 as 1.0. A range of the arrays it is given,
- * which it does not copy.
- */
+/** 8-bit grey images in memory, 0 read as 0.0 and 255 as 1.0. The given arrays are not copied. */
 export class ImageDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, 1];
@@ -78,7 +75,9 @@ export class ImageDataset implements Dataset {
   constructor(options: { pixels: Uint8Array; labels: Uint8Array; height: number; width: number; classes: number }) {
     const { pixels, labels, height, width, classes } = options;
     if (pixels.length !== labels.length * height * width) {
-      throw new UsageError(`${labels.length} images of ${height} x ${width} are not ${pixels.length} pixels.`);
+      throw new UsageError(
+        `${labels.length} images of ${height} x ${width} need ${labels.length * height * width} pixels, but there are ${pixels.length}.`,
+      );
     }
     this.size = labels.length;
     this.inputShape = [height, width, 1];
@@ -87,7 +86,7 @@ export class ImageDataset implements Dataset {
     this.#labels = labels;
   }
 
-  /** Samples from..to-1 as a dataset of their own. */
+  /** Samples from..to-1 as a separate dataset. */
   slice(from: number, to: number): ImageDataset {
     const [height, width] = this.inputShape;
     const area = height * width;

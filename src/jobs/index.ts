@@ -1,4 +1,4 @@
-/** The built-in jobs: data, models, loss. */
+/** The built-in jobs: data, models and losses. */
 import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus } from './gpt/corpus.ts';
@@ -6,8 +6,8 @@ import { loadText } from './gpt/loadText.ts';
 import { stretchOf } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
-import { modelProblem } from './models/ownLayers.ts';
-import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './source.ts';
+import { modelProblem } from './models/customLayers.ts';
+import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './fileSource.ts';
 import { oneTable, Table, type TableJob } from './table/table.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../spec/job.ts';
 import type { Preview, TextPreview } from '../spec/preview.ts';
@@ -18,25 +18,31 @@ export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
 export { dropoutPlaces, Network, rowsFor } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
-export { Writer } from './gpt/writer.ts';
-export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './models/loss.ts';
-export { agreeOn, openShard, type SampleShard, type TextShard } from './shard.ts';
+export { TokenSampler } from './gpt/tokenSampler.ts';
+export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';
+export { lossSum, lossSumOf } from './models/loss.ts';
+export { agreeOn, openShard, type SampleShard, type TextShard } from './federated.ts';
 export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
-export { amountScore, amountSums, classScore, FIRST_CLASSES, type Score } from './models/score.ts';
+export {
+  amountMetrics,
+  amountSums,
+  classMetrics,
+  FIRST_CLASSES,
+  type HeldOutMetrics,
+} from './models/heldOutMetrics.ts';
 
-/** Characters of a text that are shown. */
+/** Characters of a text that the preview shows. */
 const BEGINNING = 300;
 
-/** What loading data needs to know of a job; what only files are read by may be left out. */
+/** The fields of a job that loading data needs; those that only file formats use are optional. */
 type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
 
 /**
- * The images of a job that classifies some: drawn on demand, fetched, or read from the picked
- * files.
+ * Loads the samples of a job: generated on demand, fetched, or read from the picked files.
  *
- * @throws DataError if files are missing, cannot be fetched or are of another format (the message
- *   says what to do); UsageError if the job's data is of a kind that the job does not have;
- *   whatever `signal` was aborted with.
+ * @throws DataError if files are missing, cannot be fetched or have another format (the message
+ *   says what to do); UsageError if the job does not support its kind of data; the reason of
+ *   `signal` if it was aborted.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;
@@ -56,13 +62,13 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return loadFiles(job, options.files ?? []);
     case 'built-in':
     case 'none':
-    // Loaded when ranks have agreed: `openShard`.
+    // `openShard` loads it after the ranks have agreed.
     case 'federated':
       break;
     default:
-      throw new UsageError(`There is no data of kind "${String(data satisfies never)}".`);
+      throw new UsageError(`Unknown kind of data: "${String(data satisfies never)}".`);
   }
-  throw new UsageError(`The job ${job.job} has no data of kind "${data.kind}".`);
+  throw new UsageError(`The job ${job.job} does not support data of kind "${data.kind}".`);
 }
 
 async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train: Dataset; test: Dataset }> {
@@ -73,9 +79,8 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 }
 
 /**
- * What picked files hold, before anything is trained; and what is wrong with them, or with what the
- * job asks of them, and whether its model fits. A table whose target is wrong can be looked at all
- * the same.
+ * Previews picked files before a run. `problem` reports what is wrong with them, with the job's
+ * fields or with its model. A table with a wrong target still has a preview.
  */
 export async function inspectFiles(
   job: JobSpec,
@@ -102,7 +107,11 @@ async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPr
   let beginning = '';
   for await (const piece of stretchOf(text, 0, BEGINNING)) beginning += piece;
   return {
-    ...{ kind: 'gpt', characters, vocabulary: tokenizer.size },
-    ...{ samples: train.size + test.size, heldOut: test.size, beginning },
+    kind: 'gpt',
+    characters,
+    vocabulary: tokenizer.size,
+    samples: train.size + test.size,
+    heldOut: test.size,
+    beginning,
   };
 }

@@ -5,7 +5,9 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { Device, MAX_WORLD_SIZE, PROTOCOL_VERSION } from '../protocol/control.ts';
+import { Device } from '../protocol/room.ts';
+import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
+import { PROTOCOL_VERSION } from '../protocol/control.ts';
 import { DEFAULT_JOB, type TransportName } from '../spec/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { askForPort } from '../transport/broker.ts';

@@ -4,7 +4,7 @@
  * in fastai and PyTorch Lightning: the rate rises exponentially until the loss explodes. Pure:
  * ranks with the same losses compute the same result.
  */
-import type { RateTest } from '../protocol/events.ts';
+import type { RateTest } from '../protocol/runResult.ts';
 import { rangeRate } from './schedule.ts';
 
 /** Multiple of the lowest smoothed loss that counts as an explosion; as in fastai and Lightning. */

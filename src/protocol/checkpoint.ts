@@ -1,9 +1,9 @@
 /**
- * A run's state as bytes, so that it can go on later, in this browser or in another: what storage
- * keeps, and what a checkpoint's file holds.
+ * The state of a run as bytes, to continue it later in this browser or in another: the format of
+ * stored checkpoints and of checkpoint files.
  *
- * A digest of all that follows (16 hexadecimal digits), the header's length (4 bytes,
- * little-endian), the header as JSON, and the arrays' bytes, one behind the other.
+ * Layout: a digest of all that follows (16 hexadecimal digits), the header's length (4 bytes,
+ * little-endian), the header as JSON, and the arrays' bytes, one array after the other.
  */
 import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
@@ -20,7 +20,7 @@ const PREFIX_BYTES = HASH_BYTES + 4;
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 export const CheckpointMeta = v.strictObject({
-  /** Told apart by it; also the name it is stored under. */
+  /** Identifies the checkpoint; also the name it is stored under. */
   id: v.pipe(v.string(), v.regex(/^[\w-]{1,64}$/)),
   room: v.string(),
   job: JobSpec,
@@ -28,28 +28,24 @@ export const CheckpointMeta = v.strictObject({
   savedAt: v.pipe(v.number(), v.finite()),
   /** Steps done. */
   step: count,
-  /** Where the data cursor is. */
+  /** The position of the data cursor. */
   position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
-  /** Steps between two tests on held-out samples. */
+  /** Steps between two evaluations on held-out samples. */
   evaluateEvery: count,
-  /**
-   * Milliseconds that steps have taken, where their time has a bound; those of earlier versions do
-   * not say.
-   */
-  trainedMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 0),
-  /** What the last tests said, in runs that end when they get no better; see Progress. */
-  verdicts: v.optional(
-    v.array(v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count })),
-    [],
+  /** Milliseconds spent in steps; runs with a time limit count them. */
+  trainedMs: v.pipe(v.number(), v.finite(), v.minValue(0)),
+  /** The results of the latest evaluations, in runs that stop early; see Progress. */
+  verdicts: v.array(
+    v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count }),
   ),
-  /** Of all ranks' samples, by step. */
+  /** Mean loss of each step, over the samples of all ranks. */
   losses: v.array(v.pipe(v.number(), v.finite())),
-  /** Digest of the replica's state, as ranks compare it. */
+  /** Digest of the replica's state, computed as ranks compare it. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),
-  /** Facts of the data where these are files; those that ranks agreed on where each has its own. */
+  /** Facts of the data, if they come from files: the facts that all ranks agreed on. */
   agreed: v.exactOptional(ShardFacts),
-  /** Of a language model; those of earlier versions do not say, and had the text's own. */
+  /** Vocabulary of a language model; missing for other models. */
   vocabulary: v.exactOptional(Vocabulary),
 });
 export type CheckpointMeta = v.InferOutput<typeof CheckpointMeta>;
@@ -59,8 +55,8 @@ type ArrayName = keyof typeof ARRAYS;
 const ARRAY_NAMES = Object.keys(ARRAYS) as ArrayName[];
 
 /**
- * What state is made of: parameters and running averages, an optimizer's counters, random state,
- * bytes.
+ * The arrays that make up the state: parameters, running averages, an optimizer's counters, random
+ * state, bytes.
  */
 export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array;
 
@@ -77,9 +73,9 @@ const Header = v.strictObject({
 type Header = v.InferOutput<typeof Header>;
 
 /**
- * Copies the arrays, which may change from then on.
+ * Encodes a checkpoint. The arrays are copied, so the caller may change them afterwards.
  *
- * @throws UsageError where `meta` is not what it must be.
+ * @throws UsageError if `meta` does not match its schema.
  */
 export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArray[]): Uint8Array<ArrayBuffer> {
   const shapes = arrays.map((array) => ({ type: array.constructor.name as ArrayName, length: array.length }));
@@ -99,19 +95,22 @@ export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArr
 }
 
 /**
- * Its header, without the arrays: whether their bytes are right is seen when they are decoded.
+ * Reads the metadata without the arrays. The bytes of the arrays are only verified by {@link
+ * decodeCheckpoint}.
  *
- * @param name what to call it in errors.
- * @throws (rejects) DataError where it is not as long as its header says, or has none; whatever
- *   reading `blob` rejects with.
+ * @param name the checkpoint's name in errors.
+ * @throws (rejects) DataError if the header is missing or the file has another length than the
+ *   header states; whatever reading `blob` rejects with.
  */
 export async function readCheckpointMeta(name: string, blob: Blob): Promise<CheckpointMeta> {
   return (await readHeader(name, blob)).header.meta;
 }
 
 /**
- * All of it. @throws (rejects) as {@link readCheckpointMeta}, and DataError where bytes are not
- * those that were saved.
+ * Reads the whole checkpoint.
+ *
+ * @throws (rejects) as {@link readCheckpointMeta}, and DataError if the digest does not match the
+ *   bytes.
  */
 export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkpoint> {
   const { header, hash, bytes } = await readHeader(name, blob);
@@ -127,7 +126,9 @@ export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkp
 }
 
 /**
- * Whether a file that begins like this is meant to be a checkpoint. @param head 21 bytes or more.
+ * Whether a file that begins with `head` is meant to be a checkpoint.
+ *
+ * @param head 21 bytes or more.
  */
 export function looksLikeCheckpoint(head: Uint8Array): boolean {
   const isHash = /^[0-9a-f]{16}$/.test(new TextDecoder().decode(head.subarray(0, HASH_BYTES)));
@@ -139,24 +140,28 @@ async function readHeader(name: string, blob: Blob): Promise<{ header: Header; h
   if (prefix.byteLength < PREFIX_BYTES) throw damage(name, `it is cut off after ${blob.size} bytes`);
   const hash = new TextDecoder().decode(prefix.slice(0, HASH_BYTES));
   const end = PREFIX_BYTES + new DataView(prefix).getUint32(HASH_BYTES, true);
-  if (end > blob.size) throw damage(name, `it is cut off: its header ends at byte ${end}, and it has ${blob.size}`);
+  if (end > blob.size)
+    throw damage(name, `it is cut off: its header ends at byte ${end}, but the file has only ${blob.size} bytes`);
   const bytes = new Uint8Array(await blob.slice(PREFIX_BYTES, end).arrayBuffer());
   const header = v.safeParse(Header, parseJson(bytes));
-  if (!header.success) throw damage(name, 'its header cannot be read, or is of another version of peergrad');
+  if (!header.success) throw damage(name, 'its header cannot be read, or was written by another version of peergrad');
   const lengths = header.output.arrays.map(({ type, length }) => length * ARRAYS[type].BYTES_PER_ELEMENT);
   const size = lengths.reduce((sum, bytesOfOne) => sum + bytesOfOne, end);
-  if (blob.size !== size) throw damage(name, `it has ${blob.size} bytes of ${size}`);
+  if (blob.size !== size) throw damage(name, `it has ${blob.size} bytes instead of ${size}`);
   return { header: header.output, hash, bytes };
 }
 
 function damage(name: string, what: string): DataError {
-  return new DataError(`Checkpoint ${name} is damaged (${what}): remove it, and go on from another.`);
+  return new DataError(`Checkpoint ${name} is damaged (${what}): remove it and continue from another checkpoint.`);
 }
 
-/** With its fields in the schema's order, by which jobs are compared. @throws UsageError */
+/**
+ * Validates the metadata and puts its fields into the schema's order, by which jobs are compared.
+ * @throws UsageError
+ */
 function parseMeta(meta: CheckpointMeta): CheckpointMeta {
   const result = v.safeParse(CheckpointMeta, meta);
   if (result.success) return result.output;
   const [issue] = result.issues;
-  throw new UsageError(`A checkpoint cannot be saved with this: ${v.getDotPath(issue) ?? ''}: ${issue.message}.`);
+  throw new UsageError(`The checkpoint cannot be saved: ${v.getDotPath(issue) ?? 'metadata'}: ${issue.message}.`);
 }

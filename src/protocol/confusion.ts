@@ -1,31 +1,29 @@
-/** Which class is taken for which: counts over held-out samples, the same on all ranks. */
+/** The confusion matrix: counts over held-out samples, the same on all ranks. */
 import * as v from 'valibot';
 
-/**
- * With more classes nobody reads the table any more, and those who watch are told little at once.
- */
+/** Most classes: larger tables are not readable and do not fit the updates for spectators. */
 export const MAX_CONFUSED_CLASSES = 32;
-/** Characters of a class's name: a folder's, or a value's in a table, may be a sentence. */
+/** Longest class name, characters: folder names and table values may be whole sentences. */
 export const MAX_CLASS_NAME = 64;
 
-/** One of each class. */
+/** A list with one element per class. */
 const ofClasses = <const Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_CONFUSED_CLASSES));
 
 export const Confusion = v.object({
-  /** Their names, in the order of their numbers. */
+  /** Names of the classes, in label order. */
   classes: ofClasses(v.pipe(v.string(), v.maxLength(MAX_CLASS_NAME))),
   /**
-   * counts[i][k]: samples of class i that were answered with class k. One whose outputs are NaN is
-   * in none.
+   * counts[i][k]: samples of class i that were predicted as class k. Samples whose outputs are NaN
+   * are not counted.
    */
   counts: ofClasses(ofClasses(v.pipe(v.number(), v.integer(), v.minValue(0)))),
 });
 export type Confusion = v.InferOutput<typeof Confusion>;
 
 /**
- * What `count` classes are called in a table of them: by their names, long ones cut, else by their
- * numbers; `undefined` where there are too many for one.
+ * Names of `count` classes for the table: given names (long ones cut), or numbers; `undefined` if
+ * there are too many classes.
  */
 export function confusedClasses(count: number, names?: readonly string[]): string[] | undefined {
   if (count > MAX_CONFUSED_CLASSES) return undefined;

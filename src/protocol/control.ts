@@ -1,66 +1,37 @@
 /**
  * Control messages between a tab and the signaling server: JSON text over one WebSocket. Both ends
- * check every message against these schemas; what does not fit is refused, never guessed at.
- * docs/PROTOCOL.md has the same as a table.
+ * check every message against these schemas; invalid messages are rejected. docs/PROTOCOL.md has
+ * the same as a table.
  */
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
 import { JobSpec } from '../spec/job.ts';
-import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
+import {
+  Device,
+  newcomer,
+  ReconnectState,
+  Removed,
+  ring,
+  RoomOpening,
+  ROOM_PHASES,
+  RoomSettings,
+  RosterEntry,
+  Spectator,
+} from './room.ts';
+import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, worldSize } from './scalars.ts';
 
 export const PROTOCOL_VERSION = 8;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
 export const MAX_CONTROL_BYTES = 64 * 1024;
-/** Most ranks a room may hold. */
-export const MAX_WORLD_SIZE = 64;
-/** Most who may watch in a room: two classes. */
+/** Most spectators in a room: two classes. */
 export const MAX_SPECTATORS = 64;
-/**
- * Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of
- * a message.
- */
+/** Longest update for spectators, characters: with escaped quotes about 32 KiB of a message. */
 export const MAX_UPDATE_LENGTH = 24 * 1024;
-
-export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
-export const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
-/** Number of a run or a generation: frames carry a generation's in 32 bits. */
-const ordinal = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 1));
-export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
-const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));
-export const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALPHABET}]{${ROOM_CODE_LENGTH}}$`)));
-export const worldSize = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
-const secret = v.pipe(v.string(), v.regex(/^[\w.-]{16,128}$/));
-
 /**
- * How many ranks a run may have, as torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond
- * `max` members wait.
- */
-export const Nodes = v.pipe(
-  v.strictObject({ min: worldSize, max: worldSize }),
-  v.check(({ min, max }) => min <= max, 'min must not be above max'),
-);
-export type Nodes = v.InferOutput<typeof Nodes>;
-export const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
-
-/** What whoever enters a room may say of itself, beyond its name. */
-export const newcomer = {
-  name: displayName,
-  /**
-   * Random, the same in all tabs of a browser's profile, so that a rank can know which of them it
-   * is. Told to the server only: the others see a number.
-   */
-  browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
-  /** The rank it wants; else any that nobody asked for. */
-  rank: v.optional(rank),
-  /** It only watches: it never trains, and needs neither a device nor links. */
-  isSpectator: v.optional(v.boolean()),
-};
-
-/**
- * What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the
- * peer: not allowed.
+ * Signals for simple-peer. Its other signals (`renegotiate`, `transceiverRequest`) would act on the
+ * peer and are not allowed.
  */
 export const PeerSignal = v.variant('type', [
   v.strictObject({ type: v.literal('offer'), sdp: text(48 * 1024) }),
@@ -76,101 +47,15 @@ export const PeerSignal = v.variant('type', [
 ]);
 export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 
-/** What two ranks tell each other to connect. */
+/** Signals by which two ranks connect. */
 export const LinkSignal = v.variant('type', [
   ...PeerSignal.options,
-  /** In place of an offer, to a tab of the same browser: let us meet there by this key. */
+  /** In place of an offer, to a tab of the same browser: connect over a port with this key. */
   v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
 ]);
 export type LinkSignal = v.InferOutput<typeof LinkSignal>;
-
-/** How a tab computes: which TensorFlow.js backend, and what the browser calls the adapter. */
-export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'wasm', 'cpu']), adapter: text(200) });
-export type Device = v.InferOutput<typeof Device>;
-
-export const RosterEntry = v.strictObject({
-  member: memberId,
-  name: displayName,
-  /** `null` until the member is ready. */
-  device: v.nullable(Device),
-  /** Members with the same number are tabs of one browser. It means nothing beyond this room. */
-  browser: count,
-  /** The rank it asked for; `null`: any. */
-  rank: v.nullable(rank),
-});
-export type RosterEntry = v.InferOutput<typeof RosterEntry>;
-
-/** Somebody who only watches. */
-const Spectator = v.strictObject({ member: memberId, name: displayName });
-export type Spectator = v.InferOutput<typeof Spectator>;
-
-/** In ring order. */
-const ring = v.pipe(
-  v.array(RosterEntry),
-  v.minLength(1),
-  v.maxLength(MAX_WORLD_SIZE),
-  v.check((ranks) => new Set(ranks.map(({ member }) => member)).size === ranks.length, 'a member is there twice'),
-);
-
 /** Other ranks. */
 const peers = v.pipe(v.array(memberId), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
-
-export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
-export type RoomPhase = (typeof ROOM_PHASES)[number];
-
-/** Members that a host has sent out, the latest. */
-const Removed = v.strictObject({
-  members: v.pipe(v.array(memberId), v.maxLength(MAX_WORLD_SIZE)),
-  /** The server's signature: it believes no member that another was sent out. */
-  seal: secret,
-});
-
-/** How a room is set up: a server that has restarted learns it from the members. */
-const RoomSettings = v.strictObject({
-  job: JobSpec,
-  /**
-   * Start without the host once this many members are ready: the room's world size; `null`: the
-   * host starts. It is `null` after such a start, too, until members have left.
-   */
-  startAt: v.nullable(worldSize),
-  /**
-   * How many ranks a run may have. `null`: the world is fixed, and a run ends when one of its ranks
-   * leaves.
-   */
-  nodes: v.nullable(Nodes),
-  isLocked: v.boolean(),
-  /** The host has paused the run: the room is PAUSED until the host resumes it. */
-  isHeld: v.boolean(),
-});
-export type RoomSettings = v.InferOutput<typeof RoomSettings>;
-
-/** The settings that a room is opened with. */
-const RoomOpening = v.pick(RoomSettings, ['job', 'startAt', 'nodes']);
-export type RoomOpening = v.InferOutput<typeof RoomOpening>;
-
-/** The settings in a room's state or in a message about it. */
-export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
-  const names = Object.keys(RoomSettings.entries) as (keyof RoomSettings)[];
-  return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
-}
-
-/** Where a returning member stands. */
-export const ReconnectState = v.strictObject({
-  settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
-  /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
-  run: ordinal,
-  /** Whether that run goes on, for all it knows. */
-  isRunOn: v.boolean(),
-  /** Highest generation it heard of, in `prepare` or `room`; 0: none. */
-  generation: ordinal,
-  /**
-   * The generation it is in; `null`: none. `isSteady`: it trains there, and needs no server's help
-   * for it.
-   */
-  active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
-});
-export type ReconnectState = v.InferOutput<typeof ReconnectState>;
-
 const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: text(MAX_UPDATE_LENGTH) });
 
 export const ClientMessage = v.variant('type', [
@@ -188,17 +73,17 @@ export const ClientMessage = v.variant('type', [
     room: roomCode,
     /** The world size it counts on: a room of another one refuses it. */
     worldSize: v.optional(worldSize),
-    /** Whoever has it is a host. */
+    /** A member with this key is a host. */
     hostKey: v.optional(secret),
   }),
-  /** A member whose connection was lost is back, be it to a server that has restarted. */
+  /** A member reconnects after a lost connection, maybe to a restarted server. */
   v.strictObject({
     type: v.literal('reconnect'),
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
     room: roomCode,
     member: memberId,
-    /** The latest that it was given with its id, by `admitted` or `credentials`. */
+    /** The latest token, from `admitted` or `credentials`. */
     token: secret,
     hostKey: v.optional(secret),
     reconnectState: ReconnectState,
@@ -275,11 +160,11 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
-   * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server
-   * hands it on to them, and reads nothing of it.
+   * Rank 0's events for spectators (`spectatorUpdate.ts` defines them). The server forwards the
+   * text to the spectators without parsing it.
    */
   SpectatorUpdate,
-  /** Answered by the server's own: each side notices when the other has gone without a word. */
+  /** Answered by the server's heartbeat, so that each side notices when the other is gone. */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
 ]);
@@ -296,7 +181,7 @@ const iceServers = v.pipe(v.array(IceServer), v.maxLength(16));
 export const REFUSALS = [
   /** No such room. */
   'no-room',
-  /** Who returns is no member of the room, or cannot prove it: it may join again. */
+  /** The reconnecting tab is not a member of the room, or cannot prove it; it may join again. */
   'not-member',
   /** The room holds as many members as it may. */
   'room-full',
@@ -320,9 +205,9 @@ export const REFUSALS = [
    * there.
    */
   'not-now',
-  /** Too many wrong codes, rooms or messages from here. */
+  /** Too many wrong codes, rooms or messages from this address. */
   'rate-limited',
-  /** Nothing was heard from this member for too long. */
+  /** The member sent nothing for too long. */
   'silent',
   'server-closing',
 ] as const;
@@ -336,15 +221,15 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
-    /** Proves that who returns is this member. */
+    /** Proves the member's identity when it reconnects. */
     token: secret,
-    /** Given to who opened the room, and to who came with it. */
+    /** Sent to the member that opened the room and to members that joined with the key. */
     hostKey: v.nullable(secret),
     room: roomCode,
     iceServers,
     /** `relay`: connect over TURN only. */
     iceTransportPolicy: v.optional(v.picklist(['all', 'relay'])),
-    /** Of the server's process: another one has restarted since. */
+    /** Identifies the server's process; a different id means that the server has restarted. */
     bootId: text(64),
     /** Send `heartbeat` this often, milliseconds. */
     heartbeatMs: count,
@@ -358,14 +243,14 @@ export const ServerMessage = v.variant('type', [
     generation: ordinal,
     hosts: v.array(memberId),
     members: v.array(RosterEntry),
-    /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
+    /** Spectators are not counted and never get a rank. With the room's key they are hosts. */
     spectators: v.array(Spectator),
     ...RoomSettings.entries,
     removed: v.optional(Removed),
-    /** Ready members that are missing for a run to begin by itself, or to go on. */
+    /** Number of ready members that are missing for a run to start by itself or to continue. */
     waitingFor: count,
   }),
-  /** In place of those that `admitted` gave, which expire. */
+  /** Replaces the credentials from `admitted`, which expire. */
   v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
   /** New ICE servers: their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),

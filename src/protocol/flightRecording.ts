@@ -1,6 +1,6 @@
-/** What a flight recorder gives: plain data, JSON-able. */
+/** The contents of a flight recorder: plain data, JSON-able. */
 import * as v from 'valibot';
-import { count } from './control.ts';
+import { count } from './scalars.ts';
 import { RecordedTrace, StepLane } from './stepTrace.ts';
 
 const time = v.nullable(v.number());
@@ -10,14 +10,14 @@ const FlightRecordSchema = v.object({
   group: count,
   kind: v.picklist(['collective', 'send', 'receive']),
   /**
-   * Sequence number in the group; of a message, its number from sender to receiver, `null` for a
-   * receive nothing came for.
+   * Sequence number in the group. For messages, the number from sender to receiver; `null` for a
+   * receive without a message.
    */
   seq: v.nullable(count),
   /** `allReduce`. */
   op: v.string(),
   /**
-   * How its data goes, as the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`,
+   * The algorithm that the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`,
    * `direct`.
    */
   algorithm: v.string(),
@@ -25,20 +25,20 @@ const FlightRecordSchema = v.object({
   dtype: v.string(),
   /** Elements of the whole tensor. */
   count,
-  /** As messages say it: `allReduce(25450 float32, SUM)`. */
+  /** The call, as in error messages: `allReduce(25450 float32, SUM)`. */
   call: v.string(),
-  /** Scheduled ops wait for others of this rank; started ones for other ranks. */
+  /** Scheduled ops wait for other ops of this rank; started ones for other ranks. */
   state: v.picklist(['scheduled', 'started', 'completed', 'failed']),
-  /** Milliseconds of this rank's clock; `null` while not yet. */
+  /** Milliseconds of this rank's clock; `null` until it happens. */
   scheduledAt: v.number(),
   startedAt: time,
   endedAt: time,
-  /** Bytes of frames this rank has sent for it. */
+  /** Bytes of frames that this rank has sent for the op. */
   bytesSent: count,
 });
 export interface FlightRecord extends v.InferOutput<typeof FlightRecordSchema> {}
 
-/** What is downloaded: everything needed to lay ranks side by side. */
+/** The downloaded file: everything needed to compare ranks. */
 export const FlightRecordingSchema = v.object({
   format: v.literal('peergrad-flight-recording'),
   version: v.literal(2),
@@ -49,7 +49,7 @@ export const FlightRecordingSchema = v.object({
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),
   lanes: v.array(StepLane),
-  /** By rank: how far its clock is ahead of this one's, where that is known. */
+  /** By rank: the offset of its clock to this rank's, if known. */
   clocks: v.array(v.nullable(v.object({ offsetMs: v.number(), errorMs: v.number() }))),
 });
 export interface FlightRecording extends v.InferOutput<typeof FlightRecordingSchema> {}

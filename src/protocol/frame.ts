@@ -1,7 +1,7 @@
 /**
- * The binary frame: everything that crosses a link is one 32-byte header and a payload. This file
- * is the whole format; docs/PROTOCOL.md has the same as a table. Little-endian throughout: every
- * WebGPU machine is, and a typed-array view of a payload must not need swapping.
+ * The binary frame: everything that crosses a link has a 32-byte header and a payload. This file
+ * defines the whole format; docs/PROTOCOL.md has it as a table. All numbers are little-endian, like
+ * every WebGPU machine, so typed-array views of a payload need no byte swapping.
  */
 import { ProtocolError } from '../util/errors.ts';
 
@@ -19,26 +19,27 @@ export const MAX_FRAME_BYTES = 64 * 1024;
  */
 export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
-/** What a frame is for. */
+/** Kinds of frames. */
 export const FrameKind = {
-  /** First frame on a link: who I am. Payload: JSON. */
+  /** First frame on a link: identifies the sender. Payload: JSON. */
   HELLO: 1,
-  /** Answer to HELLO: you are whom I expected. */
+  /** Answer to HELLO: the sender is the expected one. */
   HELLO_ACK: 2,
-  /** A segment of a collective's data, or of a message's. */
+  /** A segment of the data of a collective or a message. */
   DATA: 3,
-  /** The receiver has issued that op (or posted that receive) too: send all of it. */
+  /** The receiver has issued the same op (or posted the receive): send all of it. */
   READY: 4,
   /**
-   * The sender has issued this op and has no data for the receiver: it only says which op it is.
+   * The sender has issued this op but has no data for the receiver; the frame only announces the
+   * op.
    */
   CALL: 5,
-  /** Something all ranks should hear; whoever gets it passes it on. Payload: JSON. */
+  /** Information for all ranks; each rank forwards it. Payload: JSON. */
   FLOOD: 6,
 } as const;
 export type FrameKind = (typeof FrameKind)[keyof typeof FrameKind];
 
-/** Which collective a frame belongs to; SEND is a point-to-point message. */
+/** The collective that a frame belongs to; SEND is a point-to-point message. */
 export const OpCode = {
   NONE: 0,
   ALL_REDUCE: 1,
@@ -65,16 +66,15 @@ export const DtypeCode = {
   INT64: 7,
   UINT64: 8,
   FLOAT16: 9,
-  /** An all-reduce's float32 values, encoded on their way (`collectives/codecs.ts`). */
+  /** float32 values of an all-reduce, encoded by a codec (`collectives/codecs.ts`). */
   FLOAT32_AS_FLOAT16: 10,
   FLOAT32_AS_INT8: 11,
 } as const;
 export type DtypeCode = (typeof DtypeCode)[keyof typeof DtypeCode];
 
 /**
- * How a reduction combines values, as torch.distributed.ReduceOp. AVG is the sum divided by the
- * world size; PREMUL_SUM multiplies each rank's values by its factor first; BAND, BOR and BXOR work
- * on integers.
+ * Reduction operators, like torch.distributed.ReduceOp. AVG is the sum divided by the world size;
+ * PREMUL_SUM first multiplies each rank's values by its factor; BAND, BOR and BXOR need integers.
  */
 export const ReduceOp = {
   NONE: 0,
@@ -90,7 +90,7 @@ export const ReduceOp = {
 } as const;
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
-/** Who sends what to whom in which order; `collectives/plans.ts` has each. */
+/** Algorithms of collectives; `collectives/plans.ts` defines each. */
 export const Algorithm = {
   NONE: 0,
   RING: 1,
@@ -108,29 +108,26 @@ export interface FrameHeader {
   dtype: DtypeCode;
   reduceOp: ReduceOp;
   algorithm: Algorithm;
-  /** The algorithm's step: with the sender it names the transfer that the segment is part of. */
+  /** The algorithm's step. Together with the sender, it identifies the transfer of the segment. */
   step: number;
   /** Membership generation; frames of another generation are dropped. */
   generation: number;
   /** Process group of that generation; 0 is the world. */
   group: number;
   /**
-   * The op's sequence number in its group, the same on every rank; of a message, its number from
+   * The op's sequence number in its group, the same on every rank. For messages, the number from
    * sender to receiver.
    */
   seq: number;
-  /**
-   * A gradient bucket's number, a digest of what sizes a collective's parts have, or a message's
-   * tag.
-   */
+  /** The number of a gradient bucket, a digest of a collective's part sizes, or a message's tag. */
   tag: number;
-  /** Root rank in the group, of an op that has one; 0 elsewhere. */
+  /** Root rank in the group; 0 for ops without a root. */
   root: number;
-  /** Where the segment starts in its transfer, elements. */
+  /** Offset of the segment in its transfer, elements. */
   offset: number;
   /**
-   * Elements of the op's whole tensor, in an all-to-all those of the transfer; with `op`, `dtype`,
-   * `reduceOp`, `algorithm`, `root` and `tag` it shows ranks that disagree.
+   * Elements of the op's whole tensor; for an all-to-all, elements of the transfer. Together with
+   * `op`, `dtype`, `reduceOp`, `algorithm`, `root` and `tag` it detects ranks that disagree.
    */
   count: number;
 }
@@ -171,7 +168,7 @@ const COUNT_AT = 24;
 const GROUP_AT = 28;
 const LENGTH_AT = 30;
 
-/** A frame with room for `payloadBytes`, header written, payload zero. */
+/** Creates a frame with the header and a zeroed payload of `payloadBytes`. */
 export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuffer {
   const frame = new ArrayBuffer(FRAME_HEADER_BYTES + payloadBytes);
   writeHeader(frame, header);
@@ -179,7 +176,8 @@ export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuf
 }
 
 /**
- * Overwrites the header of a frame: a ring forwards what it received under the next hop's header.
+ * Overwrites the header of a frame. A ring forwards a received payload with the header of the next
+ * hop.
  */
 export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
@@ -201,9 +199,9 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
 }
 
 /**
- * A frame's generation alone, for who passes frames on to whoever reads the rest.
+ * Reads only the generation of a frame.
  *
- * @throws ProtocolError where the bytes are too few for a frame.
+ * @throws ProtocolError if the frame is shorter than a header.
  */
 export function generationOf(frame: ArrayBuffer): number {
   checkHeaderSize(frame);
@@ -220,20 +218,24 @@ const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
 /**
  * Reads a frame's header.
  *
- * @throws ProtocolError where the bytes are not a whole frame of this version.
+ * @throws ProtocolError if the bytes are not a complete frame of this version.
  */
 export function readHeader(frame: ArrayBuffer): FrameHeader {
   checkHeaderSize(frame);
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
   const version = view.getUint8(VERSION_AT);
   if (version !== FRAME_VERSION) {
-    throw new ProtocolError(`A frame is of version ${version}, this page speaks ${FRAME_VERSION}: reload both pages.`);
+    throw new ProtocolError(
+      `A frame has version ${version}, but this page supports ${FRAME_VERSION}: reload both pages.`,
+    );
   }
   const kind = view.getUint8(KIND_AT);
-  if (!KINDS.has(kind)) throw new ProtocolError(`A frame is of unknown kind ${kind}.`);
+  if (!KINDS.has(kind)) throw new ProtocolError(`A frame has the unknown kind ${kind}.`);
   const length = view.getUint16(LENGTH_AT, true);
   if (length !== frame.byteLength - FRAME_HEADER_BYTES) {
-    throw new ProtocolError(`A frame says ${length} payload bytes and holds ${frame.byteLength - FRAME_HEADER_BYTES}.`);
+    throw new ProtocolError(
+      `A frame's header states ${length} payload bytes, but it has ${frame.byteLength - FRAME_HEADER_BYTES}.`,
+    );
   }
   return {
     kind: kind as FrameKind,
@@ -252,7 +254,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
   };
 }
 
-/** JSON payload of a control frame (HELLO, FLOOD). */
+/** Encodes a JSON payload as a control frame (HELLO, FLOOD). */
 export function encodeJsonFrame(header: FrameHeader, value: unknown): ArrayBuffer {
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   const frame = createFrame(header, bytes.byteLength);
@@ -260,11 +262,14 @@ export function encodeJsonFrame(header: FrameHeader, value: unknown): ArrayBuffe
   return frame;
 }
 
-/** The JSON payload of a control frame, unchecked. @throws ProtocolError where it is not JSON. */
+/**
+ * Decodes the JSON payload of a control frame without validating it. @throws ProtocolError if it is
+ * not JSON.
+ */
 export function decodeJsonFrame(frame: ArrayBuffer): unknown {
   try {
     return JSON.parse(new TextDecoder().decode(new Uint8Array(frame, FRAME_HEADER_BYTES)));
   } catch {
-    throw new ProtocolError('A control frame did not hold JSON.');
+    throw new ProtocolError('The payload of a control frame is not JSON.');
   }
 }

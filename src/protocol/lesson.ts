@@ -1,30 +1,30 @@
 /**
  * The lesson: a room whose ranks hold a few small numbers instead of a model, and add them up step
- * by step. What the one who leads may order, and what all ranks hold: the state that they keep in
- * step, and that pages show. Both cross links as objects, so they are schemas.
+ * by step. This file defines the leader's orders and the state that all ranks hold and pages show.
+ * Both cross links as objects, so they are schemas.
  */
 import * as v from 'valibot';
-import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './control.ts';
+import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './scalars.ts';
 
 export const LESSON_MODES = ['ring', 'parameter-server'] as const;
 export type LessonMode = (typeof LESSON_MODES)[number];
 
-/** Small enough to be added up in one's head; all sums are exact in float32. */
+/** Largest number: sums stay easy to follow, and exact in float32. */
 export const MAX_NUMBER = 99;
 /**
- * Numbers of each rank, unless there are more ranks: then one for each, for a chunk must not be
- * empty.
+ * Least count of numbers per rank; with more ranks, one number per rank, because a chunk must not
+ * be empty.
  */
 const LEAST_NUMBERS = 4;
 /**
- * Seconds that a slowed line may take for a message: long enough to be seen, and short enough to be
- * waited for.
+ * Seconds by which a slowed link may delay a message: long enough to be visible, short enough to
+ * wait for.
  */
 const SLOW_SECONDS = { min: 2, max: 8 } as const;
-/** Pages of text, at most. */
+/** Most pages of text. */
 const MAX_PAGES = 32;
 
-/** How many numbers each of `n` ranks brings. */
+/** Count of numbers that each of `n` ranks has. */
 export function numbersOf(n: number): number {
   return Math.max(LEAST_NUMBERS, n);
 }
@@ -37,7 +37,7 @@ const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_NUMBER), v.maxVal
 /** A rank's own numbers. */
 export const OwnNumbers = v.pipe(v.array(number), v.minLength(LEAST_NUMBERS), v.maxLength(MAX_WORLD_SIZE));
 
-/** All that `rank` sends takes `seconds` longer, one message after the other. */
+/** Each message of `rank` is delayed by `seconds`, one after the other. */
 const Slow = v.strictObject({
   rank,
   seconds: v.pipe(v.number(), v.minValue(SLOW_SECONDS.min), v.maxValue(SLOW_SECONDS.max)),
@@ -45,7 +45,8 @@ const Slow = v.strictObject({
 
 export const LessonOrder = v.variant('type', [
   /**
-   * One of a rank's numbers, the only order that a rank may give that does not lead: of its own.
+   * Changes one of a rank's numbers. Ranks other than the leader may only send this order, for
+   * their own numbers.
    */
   v.strictObject({
     type: v.literal('edit'),
@@ -53,44 +54,42 @@ export const LessonOrder = v.variant('type', [
     place: v.pipe(count, v.maxValue(MAX_WORLD_SIZE - 1)),
     value: number,
   }),
-  /**
-   * Take the next steps of the round, so many at most, without waiting for each other in between.
-   */
+  /** Take up to `count` next steps of the round without pausing between them. */
   v.strictObject({ type: v.literal('steps'), count: v.pipe(count, v.minValue(1)) }),
-  /** A new round, with all ranks and the numbers they have now. */
+  /** Begin a new round with all ranks and their present numbers. */
   v.strictObject({ type: v.literal('begin'), mode }),
   v.strictObject({ type: v.literal('slow'), slow: v.nullable(Slow) }),
-  /** The page of text that the class is on. */
+  /** Show this page of text to the class. */
   v.strictObject({ type: v.literal('page'), page: v.pipe(count, v.maxValue(MAX_PAGES)) }),
   v.strictObject({ type: v.literal('finish') }),
 ]);
 export type LessonOrder = v.InferOutput<typeof LessonOrder>;
 
 /**
- * A step, by rank; times in whole milliseconds since the round's first step began, waits for people
- * left out.
+ * A step, by rank. Times are whole milliseconds since the round's first step, without waits for
+ * people.
  */
 const LessonStep = v.strictObject({
-  /** When it had what it sends in the step. */
+  /** When the data that the rank sends in this step was ready. */
   startedAt: perRank(count),
-  /** When it had what it gets in it; as it gets nothing, at once. */
+  /** When the rank had received its data; equal to `startedAt` if it receives nothing. */
   endedAt: perRank(count),
-  /** Bytes of numbers, without headers. */
+  /** Payload bytes, without headers. */
   sentBytes: perRank(count),
   receivedBytes: perRank(count),
 });
 export type LessonStep = v.InferOutput<typeof LessonStep>;
 
 const Round = v.strictObject({
-  /** 1, 2, .. */
+  /** Number of the round, from 1. */
   number: count,
   mode,
-  /** Ranks 0 .. n-1 are in it; further ones have come since it began, and wait for the next. */
+  /** Ranks 0 .. n-1 take part; ranks that joined later wait for the next round. */
   n: worldSize,
-  /** What each rank brought, and what it holds now. */
+  /** The initial and the present numbers of each rank. */
   own: perRank(v.array(v.number())),
   held: perRank(v.array(v.number())),
-  /** Those that are taken. */
+  /** The completed steps. */
   steps: v.pipe(v.array(LessonStep), v.maxLength(2 * MAX_WORLD_SIZE)),
 });
 export type LessonRound = v.InferOutput<typeof Round>;
@@ -98,26 +97,26 @@ export type LessonRound = v.InferOutput<typeof Round>;
 const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.maxLength(40)) });
 const Named = v.strictObject({ rank, name: v.string() });
 
-/** The busiest rank's bytes in a whole round. */
+/** Bytes of the busiest rank in a whole round. */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 
 export const LessonState = v.strictObject({
-  /** How often it has changed: of two states, which is the later. */
+  /** Number of changes; the higher version of two states is newer. */
   version: count,
   /** In ring order. */
   members: perRank(Member),
-  /** Whose page gives the orders. */
+  /** The rank whose page sends the orders. */
   leader: rank,
   page: count,
-  /** What each rank will bring to the next round. */
+  /** Numbers with which each rank starts the next round. */
   numbers: perRank(OwnNumbers),
   round: Round,
   slow: v.nullable(Slow),
-  /** Of the last whole round in each mode. */
+  /** Measurements of the last complete round of each mode. */
   measured: v.strictObject({ ring: v.nullable(Measured), 'parameter-server': v.nullable(Measured) }),
   /**
-   * Who went (by the rank it had) and came, until the next order of a round; `isRestarted`: the
-   * round began again for it.
+   * Ranks that left (by their former rank) and joined since the last order of a round;
+   * `isRestarted`: the round was restarted.
    */
   change: v.nullable(v.strictObject({ left: v.array(Named), joined: v.array(Named), isRestarted: v.boolean() })),
   isOver: v.boolean(),

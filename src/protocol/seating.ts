@@ -1,15 +1,15 @@
 /**
- * Who has which rank: the order of a generation's ring, and which tab of its browser a rank is.
- * Pure; server and page agree by it.
+ * Assigns ranks: the order of a generation's ring, and the index of a rank among the tabs of its
+ * browser. Pure; used by server and page.
  */
-import type { RosterEntry } from './control.ts';
+import type { RosterEntry } from './room.ts';
 
 /**
- * A place for everybody: who asked for a rank has it, the others fill the gaps in the order given.
- * An index is a rank; `null` is a place that nobody has. As long as `members`, or longer: where
- * somebody's rank is beyond them, or `worldSize` says so.
+ * Assigns every member a rank: requested ranks first, then the gaps in the given order. The index
+ * is the rank; `null` is an unassigned rank. The result has at least `members.length` and
+ * `worldSize` elements, and includes the highest requested rank.
  *
- * Ranks asked for differ: the room sees to it.
+ * Requested ranks must be distinct; the room ensures this.
  */
 export function seats<Member extends Pick<RosterEntry, 'rank'>>(
   members: readonly Member[],
@@ -23,17 +23,17 @@ export function seats<Member extends Pick<RosterEntry, 'rank'>>(
 }
 
 /**
- * A rank's place among the ranks of its browser, as torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE
- * among those of a machine.
+ * A rank's position among the ranks of its browser, like torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE
+ * for a machine.
  */
 export interface LocalRank {
   /** 0 .. localWorldSize-1, in the order of ranks. */
   localRank: number;
-  /** Ranks that are tabs of one browser (one profile of it). */
+  /** Number of ranks in the same browser profile. */
   localWorldSize: number;
 }
 
-/** `members` in ring order. */
+/** The local rank of `rank`. @param members in ring order. */
 export function localRankOf(rank: number, members: readonly Pick<RosterEntry, 'browser'>[]): LocalRank {
   const isNear = ({ browser }: Pick<RosterEntry, 'browser'>): boolean => browser === members[rank]!.browser;
   return { localRank: members.slice(0, rank).filter(isNear).length, localWorldSize: members.filter(isNear).length };

@@ -1,7 +1,7 @@
 /**
- * What those who only watch are told of a run: some of the engine events of rank 0, as JSON text.
- * The signaling server hands the text on without a look at it, so both ends check it: who tells
- * sends only what fits, who watches believes nothing else.
+ * Updates for spectators of a run: some of rank 0's events, as JSON text. The signaling server
+ * forwards the text without parsing it, so both ends validate it: rank 0 sends only valid events,
+ * and spectators ignore all others.
  */
 import * as v from 'valibot';
 import { parseJson } from '../util/json.ts';
@@ -16,22 +16,20 @@ import {
   LinkEvent,
   ModelEvent,
   RanksEvent,
-  RateTest,
-  RunResultSchema,
   SampleEvent,
   StepEvent,
   TraceEvent,
-  type EngineEvent,
-  type RunResult,
-} from './events.ts';
+} from './runEvents.ts';
+import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
+import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
-/** Of numbers of which there are too many to tell. */
+/** An empty list in place of too many numbers. */
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**
- * Without the confusion, which is told apart, and what a language model wrote: the end must fit a
- * digest.
+ * A result without the confusion matrix, which is sent separately, and without generated texts: the
+ * final update must fit one message.
  */
 const Result = v.object({
   ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,
@@ -39,7 +37,7 @@ const Result = v.object({
   rateTest: v.optional(v.object({ ...RateTest.entries, rates: none, losses: none })),
 });
 
-/** Fields that are not here are left out. */
+/** The events that spectators receive. Unknown fields are dropped. */
 export const SpectatorEvent = v.variant('type', [
   GenerationEvent,
   ModelEvent,
@@ -63,20 +61,20 @@ export const SpectatorEvent = v.variant('type', [
 ]);
 export type SpectatorEvent = v.InferOutput<typeof SpectatorEvent>;
 
-/** `null`: it is none of those that are told, or not fit to be. */
+/** The event for spectators; `null` if it is not sent to them or is invalid. */
 export function spectatorEventOf(event: EngineEvent): SpectatorEvent | null {
   const told = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
   const result = v.safeParse(SpectatorEvent, told);
   return result.success ? result.output : null;
 }
 
-/** Without what it has of every step. */
+/** Removes the values of single steps. */
 function withoutSteps(result: RunResult): RunResult {
   const { rateTest } = result;
   return { ...result, losses: [], ...(rateTest && { rateTest: { ...rateTest, rates: [], losses: [] } }) };
 }
 
-/** The events of a digest; what does not fit is left out. */
+/** Parses an update; invalid events are skipped. */
 export function parseSpectatorUpdate(digest: string): SpectatorEvent[] {
   const value = parseJson(digest);
   if (!Array.isArray(value)) return [];

@@ -1,11 +1,11 @@
-/** How a step was spent: its times, the hops of its all-reduces, and the segments of its lane. */
+/** Timing of a step: its durations, the hops of its all-reduces, and the segments of its lane. */
 import * as v from 'valibot';
 import { SEGMENT_KINDS } from '../spec/names.ts';
-import { count, MAX_WORLD_SIZE } from './control.ts';
+import { count, MAX_WORLD_SIZE } from './scalars.ts';
 
 const number = v.pipe(v.number(), v.finite());
 
-/** Steps of the longest ring. */
+/** Most hops: ring steps of the largest world. */
 export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
 
 /** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
@@ -16,13 +16,13 @@ export const HopEvent = v.object({
   sentChunk: count,
   /** Chunk that this rank received from its left neighbour in that ring step. */
   receivedChunk: count,
-  /** When the last byte of the chunk had been handed to the link; `null` if nothing was sent. */
+  /** When the last byte of the chunk was passed to the link; `null` if nothing was sent. */
   sentAt: v.nullable(number),
-  /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
+  /** When the last byte had arrived (and, in reduce-scatter, was added). */
   receivedAt: v.nullable(number),
   /**
-   * Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody
-   * measured it.
+   * Milliseconds of adding or copying the received chunk, included in `receivedAt`; missing if not
+   * measured.
    */
   reduceMs: v.exactOptional(number),
 });
@@ -37,7 +37,7 @@ export const StepTimes = v.object({
   readback: number,
   /** From the first all-reduce issued to the last one done. */
   communicate: number,
-  /** The part of `communicate` that nothing else ran beside. */
+  /** The part of `communicate` that overlaps with nothing else. */
   exposed: number,
   /** Optimizer and upload of the parameters. */
   update: number,
@@ -46,22 +46,22 @@ export type StepTimes = v.InferOutput<typeof StepTimes>;
 
 export type SegmentKind = (typeof SEGMENT_KINDS)[number];
 
-/** A stretch of a step, milliseconds since the step began. */
+/** An interval of a step, milliseconds since the step began. */
 const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: number, end: number });
 export type Segment = v.InferOutput<typeof Segment>;
 
-/** One step as one rank spent it. */
+/** The timeline of one step of one rank. */
 export const StepLane = v.object({
   step: count,
-  /** On that rank's clock. */
+  /** Start, by that rank's clock. */
   startedAt: number,
   duration: number,
-  /** In order of their start. What a rank does alone and what it does with others may overlap. */
+  /** Segments by start. Segments of the rank alone and with others may overlap. */
   segments: v.array(Segment),
 });
 export type StepLane = v.InferOutput<typeof StepLane>;
 
-/** How one bucket of one step went round the ring, as its rank saw it. */
+/** The way of one bucket of one step round the ring, as this rank saw it. */
 export const RecordedTrace = v.object({
   step: count,
   bucket: count,

@@ -4,8 +4,9 @@
  * accuracy follow a formula.
  */
 import { rightOf } from '../collectives/plans/ringPlan.ts';
-import type { RosterEntry } from '../protocol/control.ts';
-import type { EngineEvent, LinkRoute, RankStatistics, RankTelemetry } from '../protocol/events.ts';
+import type { RosterEntry } from '../protocol/room.ts';
+import type { EngineEvent, RankTelemetry } from '../protocol/events.ts';
+import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
 import type { StepLane } from '../protocol/stepTrace.ts';
 import { parseJob } from '../spec/job.ts';
 import { exposedWait, laneOf, simplify } from '../telemetry/stepLane.ts';

@@ -1,44 +1,44 @@
 /**
- * What is known of data beside their samples: of a table its columns' names, the different words of
- * columns that have few, and mean and deviation of those of numbers; of images their shape and the
- * classes' names; of a text which characters it has. A model's file keeps it, as it says what
- * inputs and outputs mean. Where each tab has its own data, it is all that leaves a tab beside
- * gradients; put together of all tabs it is what all go by, and a checkpoint keeps it.
+ * Facts of data apart from their samples. Tables: the columns' names, the distinct words of
+ * categories, mean and deviation of numbers. Images: shape and class names. Texts: the characters.
+ * A model file stores them, because they define the meaning of inputs and outputs. With federated
+ * data they are all that leaves a tab besides gradients; all ranks use the merged facts, and a
+ * checkpoint stores them.
  */
 import * as v from 'valibot';
 import { TASK_NAMES } from './measures.ts';
 import { COLUMN_KINDS, DECIMAL_MARKS } from './preview.ts';
 
 /**
- * Fewer rows or samples are refused where each tab has its own: what is told of them would tell of
- * single ones.
+ * Least number of rows or samples of a tab with federated data: facts about fewer would reveal
+ * single samples.
  */
 export const LEAST_OWN_SAMPLES = 10;
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
-const Sums = v.strictObject({
+const Moments = v.strictObject({
   count,
   mean: v.number(),
-  /** Squared distances from the mean, summed. */
+  /** Sum of squared distances from the mean. */
   squares: v.number(),
 });
-export type Sums = v.InferOutput<typeof Sums>;
+export type Moments = v.InferOutput<typeof Moments>;
 
 const ColumnFacts = v.strictObject({
   name: v.string(),
   kind: v.picklist(COLUMN_KINDS),
-  /** The decimal mark that its numbers are read with; `null`: they have no marks. */
+  /** The decimal mark of the column's numbers; `null` if they contain no marks. */
   mark: v.nullable(v.picklist(DECIMAL_MARKS)),
   /**
-   * Different values, in the order of their code units: of a category those of training rows, of a
-   * target that is a class all. `null`: not told.
+   * Distinct values in code unit order: for categories those of training rows, for a target class
+   * those of all rows. `null`: not shared.
    */
   values: v.nullable(v.array(v.string())),
-  /** Whether a training row has none. */
+  /** Whether a training row lacks a value. */
   isMissing: v.boolean(),
-  /** Of numbers: of the training rows. */
-  sums: Sums,
+  /** Moments of the numbers in training rows. */
+  moments: Moments,
 });
 export type ColumnFacts = v.InferOutput<typeof ColumnFacts>;
 
@@ -47,32 +47,30 @@ const TableFacts = v.strictObject({
   columns: v.array(ColumnFacts),
   /** The column to predict. */
   target: v.string(),
-  /** What its values suggest, or the job says; `null`: neither. */
+  /** The task that the job states or the values suggest; `null` if neither is known. */
   task: v.nullable(v.picklist(TASK_NAMES)),
 });
 export type TableFacts = v.InferOutput<typeof TableFacts>;
 
 const ImagesFacts = v.strictObject({
   kind: v.literal('images'),
-  /** Of one sample: [height, width, channels], or [1, 1, numbers]. */
+  /** Shape of a sample: [height, width, channels], or [1, 1, numbers]. */
   shape: v.pipe(v.tuple([count, count, count]), v.readonly()),
-  /**
-   * Whether classes are numbers, as arrays have them, or names of folders; they are in that order.
-   */
+  /** Whether classes are numbers, as in arrays, or folder names; they are sorted accordingly. */
   isNumbered: v.boolean(),
   classes: v.array(v.string()),
-  /** Classes that only held-out samples have, where files say which these are. */
+  /** Classes that only occur in held-out samples, if the files define the split. */
   untrained: v.array(v.string()),
-  /** Of samples that are no bytes: of training samples, by feature or over whole images. */
-  sums: v.nullable(v.array(Sums)),
+  /** Moments of training samples, per feature or over whole images; `null` for bytes. */
+  moments: v.nullable(v.array(Moments)),
 });
 export type ImagesFacts = v.InferOutput<typeof ImagesFacts>;
 
 const TextFacts = v.strictObject({
   kind: v.literal('text'),
-  /** Each that there is, in the order of their codes. */
+  /** The distinct characters in code point order. */
   characters: v.string(),
-  /** Of the held-out characters of each text: how well a bigram model of it tells them. */
+  /** Loss of a bigram model on the held-out characters of each text. */
   bigram: v.strictObject({ characters: count, loss: v.number() }),
 });
 export type TextFacts = v.InferOutput<typeof TextFacts>;

@@ -1,19 +1,19 @@
-/** Objects that people write by hand: what is wrong with one, and where. */
+/** Declarations and error messages of the fields of objects that people write by hand. */
 import * as v from 'valibot';
 import { nearestOf } from '../util/nearest.ts';
 
 /** The command-line option of a field. */
 export interface FieldOption {
-  /** The option's name in camelCase, where it is not the field's. */
+  /** The option's name in camelCase, if it differs from the field's. */
   name?: string;
   /** The placeholder of its value in the help. */
   value: string;
   help: string;
-  /** The values to choose from, where the schema takes others too. */
+  /** The values to choose from, if the schema also accepts others. */
   choices?: readonly string[];
 }
 
-/** The one declaration of a field: command line, links, forms and files derive from it. */
+/** The single declaration of a field, from which command line, links, forms and files derive. */
 export interface Field<
   Schema extends v.GenericSchema = v.GenericSchema,
   Option extends FieldOption | undefined = FieldOption | undefined,
@@ -46,7 +46,7 @@ export function defaultValuesOf<const Fields extends FieldTable>(
   return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as never;
 }
 
-/** How a value is written as text, in a command line or a link; `null`: it is not. */
+/** The notation of a value in a command line or a link; `null` if it cannot be written there. */
 export type Notation = 'choice' | 'text' | 'whole' | 'decimal' | 'switch' | 'list' | null;
 
 export function notationOf(schema: v.GenericSchema): Notation {
@@ -69,21 +69,22 @@ export function notationOf(schema: v.GenericSchema): Notation {
   }
 }
 
-/** The values that a picklist has; none for other schemas. */
+/** The values of a picklist; empty for other schemas. */
 export function choicesOf(schema: v.GenericSchema): readonly unknown[] {
   if ('wrapped' in schema) return choicesOf(schema.wrapped as v.GenericSchema);
   return 'options' in schema ? (schema.options as unknown[]) : [];
 }
 
-/** What is wrong, and the way to it from the top: names of fields, and places in lists. */
+/** A problem and the path to it from the top: field names and list indices. */
 export interface Problem {
   path: readonly (string | number)[];
-  /** Without a full stop. */
+  /** The message, without a full stop. */
   message: string;
 }
 
 /**
- * An object of these fields and no others; where it has another, the error says which name is near.
+ * A schema for objects with exactly these fields. The error for an unknown field suggests the most
+ * similar name.
  */
 export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.strictObject(entries, ({ expected, input, message }) => {
@@ -92,12 +93,12 @@ export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries
   });
 }
 
-/** The first problem of those that a schema has found. */
+/** The first problem that a schema reported. */
 export function problemOf([issue]: readonly [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]]): Problem {
   return { path: issue.path?.map(({ key }) => key as string | number) ?? [], message: issue.message };
 }
 
-/** A problem's path, as a check of valibot's tells it. */
+/** A problem's path in valibot's format. */
 export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
   const items = path.map((key): v.IssuePathItem => ({
     type: 'unknown',
@@ -111,13 +112,13 @@ export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePa
 
 /** `model.config.layers[3].units: what is wrong`. */
 export function sentenceOf({ path, message }: Problem): string {
-  const said = path.map((step, i) => (typeof step === 'number' ? `[${step}]` : i === 0 ? step : `.${step}`)).join('');
-  return said === '' ? message : `${said}: ${message}`;
+  const place = path.map((step, i) => (typeof step === 'number' ? `[${step}]` : i === 0 ? step : `.${step}`)).join('');
+  return place === '' ? message : `${place}: ${message}`;
 }
 
 function unknownField(name: string, known: readonly string[]): string {
   const near = nearestOf(name, known);
   return near === null
-    ? `there is no such field; there are ${known.join(', ')}`
+    ? `there is no such field; the fields are ${known.join(', ')}`
     : `there is no such field; did you mean ${near}`;
 }

@@ -1,16 +1,13 @@
-/** Files that one rank has and the ranks hand on to each other: what a job says of them. */
+/** The manifest of distributed files in a job. */
 import * as v from 'valibot';
 
-/** All files together: what reads them has them in memory. */
+/** Most bytes of all files together, because their readers keep them in memory. */
 export const MAX_SHARED_BYTES = 2 ** 30;
-/** A job is part of messages that hold no more than 64 KiB. */
+/** Most files: a job is part of messages of at most 64 KiB. */
 export const MAX_SHARED_FILES = 64;
 export const MAX_FILE_NAME_LENGTH = 200;
 
-/**
- * A digest of `util/hash.ts`, of a slice, or of a file: of its slices' digests, one behind the
- * other.
- */
+/** Length of a digest of `util/hash.ts`: of a slice, or of a file's concatenated slice digests. */
 export const DIGEST_LENGTH = 16;
 
 export const ManifestFile = v.strictObject({
@@ -20,14 +17,14 @@ export const ManifestFile = v.strictObject({
 });
 export type ManifestFile = v.InferOutput<typeof ManifestFile>;
 
-/** A job's; none while nobody has chosen them. */
+/** The files of a job; empty until the host has chosen them. */
 export const FileManifest = v.pipe(
   v.array(ManifestFile),
   v.maxLength(MAX_SHARED_FILES),
-  v.check((files) => totalBytes(files) <= MAX_SHARED_BYTES, 'files to spread have 1 GiB at most, all together'),
+  v.check((files) => totalBytes(files) <= MAX_SHARED_BYTES, 'shared files may have at most 1 GiB together'),
   v.check(
     (files) => new Set(files.map(({ name }) => name)).size === files.length,
-    'files to spread have names of their own',
+    'shared files must have different names',
   ),
 );
 

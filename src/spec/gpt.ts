@@ -1,27 +1,27 @@
 /**
- * The sizes of a language model, and what it writes in: part of a job. Presets are names for
- * people; a job has the numbers.
+ * The size and the tokens of a language model: part of a job. Presets are named sizes for people; a
+ * job contains the numbers.
  */
 import * as v from 'valibot';
 import { field, fieldsOf, schemasOf } from './fields.ts';
 
 /**
- * `characters`: one for each that the text has. `byte-pairs`: bytes, and pairs that the text has
- * often, made one token.
+ * Kinds of tokens. `characters`: one per character of the text. `byte-pairs`: bytes, and frequent
+ * pairs merged into one token.
  */
 export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
 export type TokenKind = (typeof TOKEN_KINDS)[number];
 
-/** Byte pairs begin with every byte, and have at least one pair. */
+/** Least number of byte-pair tokens: every byte and one pair. */
 const MIN_BYTE_PAIRS = 257;
-/** Output and input layers hold a row for each, and compute with all of them at every place. */
+/** Most tokens: the input and output layers have a row for each, used at every position. */
 export const MAX_VOCABULARY = 4096;
-/** Attention computes with the square of it. */
+/** Longest context: the cost of attention grows with its square. */
 const MAX_CONTEXT = 512;
-/** Some 50 M parameters with {@link MAX_LAYERS}: their gradient has 200 MB. */
+/** Largest width: about 50 M parameters with {@link MAX_LAYERS}, whose gradient has 200 MB. */
 const MAX_WIDTH = 1024;
 const MAX_LAYERS = 24;
-/** Characters of a prompt. */
+/** Most characters of a prompt. */
 export const MAX_PROMPT = 200;
 
 const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max));
@@ -29,57 +29,61 @@ const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.mi
 const characters = { tokens: 'characters', vocabulary: 512 } as const;
 
 /**
- * 56 k parameters, for tabs without a GPU: four of them on two cores learn more than bigrams in a
+ * 56 k parameters, for tabs without a GPU: four tabs on two cores beat a bigram model within a
  * quarter of an hour.
  */
 const TINY = {
   ...characters,
-  ...{ layers: 1, heads: 2, width: 64, context: 32, dropout: 0 },
+  layers: 1,
+  heads: 2,
+  width: 64,
+  context: 32,
+  dropout: 0,
 };
 
 export const GPT_FIELDS = {
   layers: field(count(1, MAX_LAYERS), TINY.layers),
-  /** Of attention, in each layer; each sees `width / heads` channels. */
+  /** Attention heads of each layer; each one has `width / heads` channels. */
   heads: field(count(1, 64), TINY.heads),
   /** Channels. */
   width: field(count(8, MAX_WIDTH), TINY.width),
-  /** Tokens that it sees at once: a sample is so many, and the one behind each. */
+  /** Tokens in the context window: a sample has so many tokens, each with its successor. */
   context: field(count(4, MAX_CONTEXT), TINY.context),
-  /** Share of the channels of a sample that are left out at a time while it learns. */
+  /** Share of a sample's channels that dropout drops in training. */
   dropout: field(v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)), TINY.dropout),
   tokens: field(v.picklist(TOKEN_KINDS), TINY.tokens, {
     value: 'kind',
-    help: 'what the job gpt writes in (default: characters)',
+    help: 'kind of tokens of the job gpt (default: characters)',
   }),
-  /** Tokens, where they are byte pairs; characters are as many as the text has. */
+  /** Number of byte-pair tokens; characters are as many as the text has. */
   vocabulary: field(count(MIN_BYTE_PAIRS, MAX_VOCABULARY), TINY.vocabulary, {
     value: 'n',
-    help: 'how many byte pairs there are',
+    help: 'number of byte-pair tokens',
   }),
-  /** What the samples that it writes while it learns begin with. */
+  /** The start of the texts that are generated during training. */
   prompt: field(v.pipe(v.string(), v.maxLength(MAX_PROMPT)), '\n', {
     value: 'text',
-    help: 'what the samples of the job gpt begin with',
+    help: 'start of the texts that the job gpt generates',
   }),
 };
 
 export const GptModel = v.pipe(
   fieldsOf(schemasOf(GPT_FIELDS)),
-  v.check(({ width, heads }) => width % heads === 0, 'width must be a multiple of heads, which share its channels'),
+  v.check(({ width, heads }) => width % heads === 0, 'width must be a multiple of heads'),
 );
 export type GptModel = v.InferOutput<typeof GptModel>;
 
 export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large'] as const;
 export type PresetName = (typeof PRESET_NAMES)[number];
 
-/** A model's size, and the batch and rate that train it well. */
+/** A model's size, with a batch size and a learning rate that train it well. */
 interface Preset {
   model: Omit<GptModel, 'prompt'>;
   batchSize: number;
   learningRate: number;
 }
 
-/** Parameters are for 65 characters, as Shakespeare has them. */
+/** The presets. Parameter counts are for 65 characters, as in Shakespeare's works. */
 export const PRESETS: Record<PresetName, Preset> = {
   tiny: { model: TINY, batchSize: 8, learningRate: 0.005 },
   // 1.0 M

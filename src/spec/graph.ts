@@ -1,32 +1,32 @@
 /**
- * How layers that branch and come together again take from each other, as Keras 2, Keras 3 and
- * TensorFlow.js write it in a Functional. What is taken is written out as TensorFlow.js does.
+ * Connections between the layers of a Functional, in the notations of Keras 2, Keras 3 and
+ * TensorFlow.js. The output uses TensorFlow.js's notation.
  */
 import * as v from 'valibot';
 
 /**
- * The calls of a layer, of which there is one, or of the input none: of each layer whose output it
- * gets, its name and its first output.
+ * The calls of a layer: one call, or none for the input. A call lists the layers whose first output
+ * it reads.
  */
 export type Inbound = [name: string, node: 0, tensor: 0, given: Record<string, never>][][];
 
-const SHARED = 'a layer is used once here: one that is called several times would share its weights';
-const ARGUMENTS = 'a layer is called with what others give and nothing else: leave other arguments out';
+const SHARED = 'layers that are called several times (shared weights) are not supported';
+const ARGUMENTS = 'arguments of calls are not supported: remove them';
 const NO_CALL =
-  'it says which layers the layer takes from, as [[["conv2d", 0, 0, {}]]], or as Keras 3 does, with "args"';
+  'it must list the layers whose output this layer reads, as [[["conv2d", 0, 0, {}]]], or in Keras 3\'s format with "args"';
 
-/** Of Keras 2 and TensorFlow.js. */
+/** A reference in Keras 2's and TensorFlow.js's format. */
 const Reference = v.tupleWithRest([v.string(), v.number(), v.number()], v.unknown());
 type Reference = v.InferOutput<typeof Reference>;
 
-/** Of Keras 3. */
+/** A call in Keras 3's format. */
 const KerasCall = v.object({ args: v.array(v.unknown()), kwargs: v.optional(v.unknown()) });
 const KerasTensor = v.object({
   class_name: v.literal('__keras_tensor__'),
   config: v.object({ keras_history: Reference }),
 });
 
-/** One layer's name, alone or in a list. */
+/** A schema for the single input or output layer, alone or in a list. */
 export const oneEnd = (what: 'input' | 'output') =>
   v.pipe(
     v.union(
@@ -37,9 +37,9 @@ export const oneEnd = (what: 'input' | 'output') =>
         ),
         v.array(Reference),
       ],
-      `it names the layer of the ${what}, as [["dense", 0, 0]]`,
+      `it must name the ${what} layer, as [["dense", 0, 0]]`,
     ),
-    v.check((all) => all.length === 1, `a model has one ${what} here`),
+    v.check((all) => all.length === 1, `a model must have exactly one ${what}`),
     v.check((all) => all.every(isFirst), SHARED),
     v.transform((all): [string, 0, 0][] => all.map(([name]) => [name, 0, 0])),
   );
@@ -56,17 +56,17 @@ export const Inbounds = v.pipe(
   }),
 );
 
-/** What a call takes; in a sentence, why it cannot be a job's. */
+/** The references of a call, or the reason why the call is not supported. */
 function takenBy(call: unknown): Reference[] | string {
   const keras = v.safeParse(KerasCall, call);
   const references = keras.success ? ofKeras(keras.output.args) : Array.isArray(call) ? ofLists(call) : null;
   if (references === null || references.length === 0) return NO_CALL;
   const given = keras.success ? [keras.output.kwargs] : references.map(([, , , argument]) => argument);
-  if (!given.every(saysNothing)) return ARGUMENTS;
+  if (!given.every(hasNoArguments)) return ARGUMENTS;
   return references.every(isFirst) ? references : SHARED;
 }
 
-/** One tensor after the other, or lists of them. */
+/** References from a list of tensors or of lists of tensors. */
 function ofKeras(args: readonly unknown[]): Reference[] | null {
   const all: Reference[] = [];
   for (const one of args.flat()) {
@@ -82,16 +82,16 @@ function ofLists(call: readonly unknown[]): Reference[] | null {
   return all.success ? all.output : null;
 }
 
-/** A layer's first call, and the first that this gives. */
+/** Whether a reference is the first output of a layer's first call. */
 function isFirst([, node, tensor]: Reference): boolean {
   return node === 0 && tensor === 0;
 }
 
 /**
- * No arguments, or none that is anything: Keras 3 writes `{"training": false}` of a Dropout, which
- * it then takes as it likes.
+ * Whether a call has no effective arguments. Keras 3 writes `{"training": false}` for a Dropout,
+ * although it has no effect.
  */
-function saysNothing(given: unknown): boolean {
+function hasNoArguments(given: unknown): boolean {
   if (given === undefined || given === null) return true;
   return typeof given === 'object' && Object.values(given).every((value) => value === null || value === false);
 }

@@ -1,59 +1,59 @@
 /**
- * What a model has learned, as pictures: the answer to the command `examine`. Some 60 kB, whatever
- * the model's size.
+ * A view of what a model has learned, as pictures: the answer to the command `examine`. About 60 kB
+ * for any model size.
  */
 
-/** Pixels per side of the images that our jobs classify. */
+/** Pixels per side of the images that the built-in jobs classify. */
 export const IMAGE_SIDE = 28;
 
 /** A held-out image. */
 export interface LabelledImage {
-  /** IMAGE_SIDE x IMAGE_SIDE, row by row: 0 is paper, 255 ink. */
+  /** IMAGE_SIDE x IMAGE_SIDE pixels, row by row: 0 is blank, 255 is ink. */
   pixels: Uint8Array;
   label: number;
 }
 
-/** One that is not answered with its label. */
+/** A held-out image with a wrong prediction. */
 export interface Mistake extends LabelledImage {
   guess: number;
-  /** Of the guess. */
+  /** Predicted probability of the guess. */
   probability: number;
 }
 
 /**
- * Weights of the first layer, a picture for each of its units: by how much a pixel there raises or
- * lowers what the unit tells.
+ * Weights of the first layer, one picture per unit: how much a pixel raises or lowers the unit's
+ * output.
  */
 export interface WeightPictures {
   /**
-   * Pixels per side of a picture: of the image where a unit sees all of it, else of the window that
-   * it sees.
+   * Pixels per side of a picture: the whole image for dense units, otherwise the convolution
+   * window.
    */
   side: number;
-  /** Pictures here, of so many units. */
+  /** Number of pictures, and number of units in the layer. */
   count: number;
   units: number;
   /** [count, side, side]; a weight is its value / 127 * scale. */
   values: Int8Array;
-  /** The largest weight there is in the pictures, without its sign. */
+  /** The largest absolute weight in the pictures. */
   scale: number;
 }
 
 export interface Learned {
-  /** Optimizer steps that the model has taken. */
+  /** Number of optimizer steps applied to the model. */
   steps: number;
-  /** Digest of parameters and optimizer state after them. */
+  /** Digest of parameters and optimizer state after these steps. */
   stateHash: string;
   /**
-   * Held-out images that were asked about, the same for all ranks and steps, and how many of them
-   * were answered wrong.
+   * Number of evaluated held-out images, the same for all ranks and steps, and of those with a
+   * wrong prediction.
    */
   asked: number;
   wrong: number;
-  /** Some of these, the surest first. */
+  /** Some wrong predictions, those with the highest probability first. */
   mistakes: Mistake[];
-  /** One of each label, right or wrong, the same every time. */
+  /** One image of each label, always the same. */
   examples: LabelledImage[];
-  /** `null` of a model whose first weights are no pictures. */
+  /** `null` if the weights of the first layer cannot be shown as pictures. */
   weights: WeightPictures | null;
 }

@@ -1,6 +1,4 @@
-/**
- * What a room trains: data, never code. Rank 0's job is what every rank runs.
- */
+/** The job of a room: data, never code. Every rank runs the job of rank 0. */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 import {
@@ -16,38 +14,33 @@ import {
 import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './inspection.ts';
 import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
-import {
-  JOB_NAMES,
-  MODEL_NAMES,
-  OPTIMIZER_NAMES,
-  PLANNED_CODECS,
-  SCHEDULE_NAMES,
-  STRATEGY_NAMES,
-  TRANSPORT_NAMES,
-  type ModelName,
-  type PlannedCodec,
-  type StrategyName,
-} from './names.ts';
+import { JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names.ts';
 import { FileManifest } from './fileManifest.ts';
+import {
+  codecsOf,
+  defaultOptimizer,
+  FITTING_CODEC,
+  FITTING_RANGE_TEST,
+  fitsRangeTest,
+  PLAN_FIELDS,
+  positiveInteger,
+  RANGE_TEST_STEPS,
+} from './plan.ts';
 import { misfitOf, Topology } from './topology.ts';
 
 export * from './names.ts';
 
-const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
-
-/** Each has a GPU device and a copy of the model and the data. */
+/** Most workers of `data-parallel`: each has a GPU device and a copy of the model and the data. */
 export const MAX_REPLICAS = 16;
 
-/**
- * Widest hidden layer: its gradient has 13 MB, with which a ring over WebRTC takes seconds a step.
- */
+/** Widest hidden layer: its gradient has 13 MB, which takes seconds per step over WebRTC. */
 export const MAX_HIDDEN = 4096;
 
 /**
- * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL,
- * but for `mnist` also a file's own, files each tab's user picked, or files that one rank has and
- * the ranks hand on (`spread`), or files of which each tab has its own, and keeps them
- * (`federated`). `digits` draws its own, `gpt` has a text built in, a lesson has none.
+ * Source of the data of `mnist`, `images`, `table` and `gpt`: a folder's URL (or a file's URL,
+ * except for `mnist`); files that each tab's user picks; files of one rank, distributed to all
+ * (`shared`); or different files in each tab, which never leave it (`federated`). `digits`
+ * generates its data, `gpt` has a built-in text, a lesson has no data.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),
@@ -59,148 +52,39 @@ const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('none') }),
 ]);
 
-/** Longest run, minutes: a week. */
-export const MAX_MINUTES = 7 * 24 * 60;
-/** Wider pictures take a browser longer to decode than to learn from. */
+/** Largest side of pictures, pixels: larger ones take longer to decode than to train on. */
 export const MAX_IMAGE_SIDE = 256;
 
-/** What is taken from people's own files; other jobs do not use it. */
+/** Fields about people's own files; other jobs ignore them. */
 const FILE_FIELDS = {
   /** `table`: the column to predict; `null`: the last. */
   target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
     value: 'column',
     help: 'the column to predict (table; default: the last)',
   }),
-  /** `table`: what to learn of it; `null`: as its values suggest. */
+  /** `table`: the task; `null`: as the column's values suggest. */
   task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
     value: 'name',
-    help: 'what to learn of it (table; default: as its values suggest)',
+    help: 'task of the column (table; default: as its values suggest)',
   }),
   /**
-   * `images`: pixels per side that pictures are brought to, and 1 channel (grey) or 3. Arrays of
-   * numbers stay as they are.
+   * `images`: side in pixels to which pictures are scaled, and their channels: 1 (grey) or 3.
+   * Arrays of numbers are not scaled.
    */
   side: field(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
     value: 'pixels',
-    help: 'what pictures are brought to (images)',
+    help: 'side to which pictures are scaled, pixels (images)',
   }),
-  channels: field(v.picklist([1, 3]), 3, { value: 'n', help: '1 for grey, 3 for colours (images)' }),
+  channels: field(v.picklist([1, 3]), 3, {
+    value: 'n',
+    help: 'channels of pictures: 1 for grey, 3 for colour (images)',
+  }),
 };
-
-/** How a model is trained, whatever model it is. */
-const PLAN_FIELDS = {
-  optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'which optimizer' }),
-  learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
-    ...{ name: 'lr', value: 'rate', help: 'learning rate' },
-  }),
-  /** Samples per rank and step. */
-  batchSize: field(positiveInteger(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
-  /** Passes over the training data. */
-  epochs: field(positiveInteger(1000), 1, { value: 'n', help: 'passes over the training data' }),
-  /** Stop after this many steps, if the passes are not over before. */
-  maxSteps: field(v.nullable(positiveInteger(10_000_000)), null, {
-    ...{ name: 'steps', value: 'n', help: 'stop after so many steps' },
-  }),
-  /** Stop after the step in which so many minutes of training are over, by rank 0's clock. */
-  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
-    name: 'minutes',
-    value: 'n',
-    help: 'stop after so many minutes of training',
-  }),
-  /**
-   * Stop after this many tests on held-out samples without a lower loss than before, as Keras's
-   * EarlyStopping does, and keep the model that tested best, too; `null`: go on.
-   */
-  patience: field(v.nullable(positiveInteger(1000)), null, {
-    value: 'n',
-    help: 'stop after so many tests on held-out samples without a lower loss, and --out the best model',
-  }),
-  schedule: field(v.picklist(SCHEDULE_NAMES), 'constant', {
-    value: 'name',
-    help: 'how the learning rate goes (gpt: cosine, else constant); range-test looks for one',
-  }),
-  /** Steps in which the learning rate rises to what it is, at first. */
-  warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
-    value: 'n',
-    help: 'steps in which the learning rate rises at first',
-  }),
-  /** Longest gradient, by its L2 norm: longer ones are scaled down to it. */
-  clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
-    value: 'length',
-    help: 'scale longer gradients down to it',
-  }),
-  /** `null`: the optimizer's own. */
-  weightDecay: field(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
-    value: 'share',
-    help: "the optimizer's weight decay",
-  }),
-  seed: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
-    value: 'n',
-    help: 'seed of parameters and shuffles',
-  }),
-  /** Compare state hashes, and exchange statistics, every so many steps. */
-  hashEvery: field(positiveInteger(1_000_000), 20, { value: 'n', help: 'compare the ranks every n steps' }),
-  strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'how ranks learn together' }),
-  /**
-   * Steps between two points where all ranks agree, for strategies that have them; `null`: the
-   * strategy's own default.
-   */
-  syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
-    value: 'n',
-    help: 'steps between two exchanges (local-sgd, diloco, async-parameter-server)',
-  }),
-  /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
-  staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
-    value: 'n',
-    help: 'steps a rank may be ahead of the slowest (async-parameter-server)',
-  }),
-  /** How what ranks exchange travels. */
-  codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
-    value: 'name',
-    help: 'how gradients travel (ring; diloco: fp16, int8); auto: as links need',
-  }),
-  /**
-   * Whether what a codec's rounding took from a rank's part is added to what the rank sends next.
-   */
-  errorFeedback: field(v.boolean(), true, {
-    value: 'on|off',
-    help: 'add what a codec lost to what is sent next',
-  }),
-  /**
-   * To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing
-   * but the steps themselves.
-   */
-  quietStretch: field(v.optional(positiveInteger(1_000_000)), undefined),
-};
-
-/** Steps of a range test. With fewer a rate is hardly tried, with more it finds the same. */
-const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
-
-const FITTING_RANGE_TEST =
-  `range-test goes with the strategy ddp, and with maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}: what it finds ` +
-  'with the ring holds for parameter-server and data-parallel, too';
-
-/** Only where all ranks take every step together do all know its loss. */
-function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: number | null }): boolean {
-  const { schedule, strategy, maxSteps } = plan;
-  const { least, most } = RANGE_TEST_STEPS;
-  const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
-  return schedule !== 'range-test' || (strategy === 'ddp' && isLong);
-}
-
-const FITTING_CODEC = 'ring takes every codec, diloco takes fp16 and int8, and other strategies take fp32 only';
-
-const TrainingPlan = v.pipe(
-  v.strictObject(schemasOf(PLAN_FIELDS)),
-  v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
-  v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
-);
-export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
 /** Every field of a job, in the order in which files and the command line's help have them. */
 export const FIELDS = {
   job: field(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
-  /** One of ours by its name, or layers. */
+  /** The name of a built-in model, or a topology of layers. */
   model: field(
     v.lazy((model) => (typeof model === 'object' && model !== null ? Topology : v.picklist(MODEL_NAMES))),
     'mlp',
@@ -221,7 +105,7 @@ export const FIELDS = {
   }),
 };
 
-/** The kinds of data that jobs have. */
+/** The kinds of data that each job supports. */
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   digits: ['synthetic'],
   mnist: ['url', 'files', 'shared'],
@@ -231,29 +115,29 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   lesson: ['none'],
 };
 
-/** Whether the job learns to read digits, which people can then draw for it. */
+/** Whether the job trains on digits, which people can then draw to test the model. */
 export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
 }
 
-/** Jobs that learn from files that somebody gives them. */
+/** Jobs that can train on people's files. */
 export type FilesJob = 'mnist' | 'images' | 'table' | 'gpt';
 
 export function takesFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
   return readsFiles(job) || job === 'gpt';
 }
 
-/** Whether each tab's people choose files, be it the same ones or their own. */
+/** Whether each tab's user chooses files, the same ones or different ones. */
 export function isChosenByTabs({ kind }: JobSpec['data']): boolean {
   return kind === 'files' || kind === 'federated';
 }
 
-/** Whether the job learns from such files and from nothing else. */
+/** Whether the job only trains on people's files. */
 export function readsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<FilesJob, 'gpt'> {
   return job === 'mnist' || job === 'images' || job === 'table';
 }
 
-/** What the job learns of its samples; `null`: files say, or nothing is learned. */
+/** The task of the job; `null` if the files determine it, or nothing is learned. */
 function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName | null }): TaskName | null {
   if (job === 'lesson') return null;
   return job === 'table' ? task : 'classification';
@@ -263,24 +147,21 @@ export const JobSpec = v.pipe(
   fieldsOf(schemasOf(FIELDS)),
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
-    'digits draws its own data; mnist needs data of kind "url", "files" or "spread"; images and table take these and "federated", gpt ' +
-      'these four and "built-in"; the lesson has none',
+    'digits has data of kind "synthetic"; mnist has "url", "files" or "shared"; images and table have these or "federated"; gpt has ' +
+      'these four or "built-in"; lesson has "none"',
   ),
   v.check(
     ({ data, strategy }) => !['shared', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
-    'workers in one tab have its files: data-parallel takes data of kind "files"',
+    'the workers of data-parallel share one tab: choose data of kind "files"',
   ),
   v.check(
     ({ job, data, gpt }) => job !== 'gpt' || data.kind !== 'federated' || gpt.tokens === 'characters',
-    'byte pairs are those of one text, and here every tab has its own: take characters as tokens',
+    'byte pairs are learned from one text, but every tab has its own: choose characters as tokens',
   ),
-  v.check(
-    ({ job, model }) => job !== 'table' || model !== 'cnn',
-    'the rows of a table are for the model mlp, or for layers',
-  ),
+  v.check(({ job, model }) => job !== 'table' || model !== 'cnn', 'tables need the model mlp or layers'),
   v.check(
     ({ job, model }) => typeof model === 'string' || (job !== 'gpt' && job !== 'lesson'),
-    'layers are for the jobs digits, mnist, images and table',
+    'only the jobs digits, mnist, images and table support layers',
   ),
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed || dataset.issues) return;
@@ -297,7 +178,7 @@ export const JobSpec = v.pipe(
   }),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
-  v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp', 'the lesson goes with the strategy ddp'),
+  v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp', 'the lesson requires the strategy ddp'),
 );
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
@@ -306,73 +187,62 @@ export const JOB_FIELDS = Object.keys(FIELDS) as (keyof JobSpec)[];
 
 export type JobName = JobSpec['job'];
 
-const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
-
-/** What is trained, for people: `digits/mlp`, and `gpt`, which has one model. */
+/** The job's name for people: `digits/mlp`, or `gpt`, which has only one model. */
 export function nameOfJob({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
   return job === 'gpt' ? job : `${job}/${kindOfModel(model)}`;
 }
 
-/** A model's name, or that it is somebody's own. */
+/** A model's name; `own` for a custom model. */
 export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
   return typeof model === 'string' ? model : 'own';
 }
 
 /**
- * Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and
- * hold all that a joiner needs.
+ * Whether ranks may join and leave during a run. That requires ranks that are equal after every
+ * step and hold all that a joining rank needs.
  */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return strategy === 'ddp';
 }
 
-/**
- * Whether a run ends with a model that has learned something: neither a lesson does, nor a run that
- * looks for a rate.
- */
+/** Whether a run ends with a trained model. Lessons and range tests do not. */
 export function keepsModel({ job, schedule }: Pick<JobSpec, 'job' | 'schedule'>): boolean {
   return job !== 'lesson' && schedule !== 'range-test';
 }
 
 export const DEFAULT_JOB: JobSpec = defaultValuesOf(FIELDS);
 
-/** What the job `gpt` has in place of {@link DEFAULT_JOB}'s: as language models are trained. */
+/**
+ * The defaults of the job `gpt` that differ from {@link DEFAULT_JOB}: common values for language
+ * models.
+ */
 const GPT_PLAN = {
-  ...{ data: { kind: 'built-in' }, optimizer: 'adamw', schedule: 'cosine', warmupSteps: 20, clipNorm: 1 },
-  ...{ batchSize: PRESETS.tiny.batchSize, learningRate: PRESETS.tiny.learningRate },
-  // A short text has short passes.
-  ...{ epochs: 1000, maxSteps: 1000 },
+  data: { kind: 'built-in' },
+  optimizer: 'adamw',
+  schedule: 'cosine',
+  warmupSteps: 20,
+  clipNorm: 1,
+  batchSize: PRESETS.tiny.batchSize,
+  learningRate: PRESETS.tiny.learningRate,
+  // A short text has short epochs.
+  epochs: 1000,
+  maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
 
-/** What a job has where nothing else is said. */
+/** The defaults of a job with a strategy and a schedule. */
 export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown): JobSpec {
   if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
-  // What people bring is small: one pass over two hundred rows is seven steps, after which nothing
-  // is learned.
+  // People's data sets are small: one epoch of two hundred rows has seven steps, too few to learn.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
 }
 
 /**
- * The codecs that a strategy takes. What DiLoCo exchanges is a gradient of a kind, how far ranks
- * have come; parameters, which others exchange, would be rounded for good.
- */
-export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
-  if (strategy === 'ddp') return PLANNED_CODECS;
-  return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
-}
-
-/** DiLoCo's inner optimizer is AdamW, as in its paper. */
-export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
-  return strategy === 'diloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
-}
-
-/**
- * Fills what `fields` leaves out from the defaults of its job and strategy, and checks the whole.
+ * Adds the defaults of the job and strategy to `fields`, and validates the result.
  *
- * @throws UsageError naming the first field that is wrong and what it may be.
+ * @throws UsageError with the first invalid field and its valid values.
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
   const checked = checkJob(fields);
@@ -380,28 +250,9 @@ export function parseJob(fields: Record<string, unknown>): JobSpec {
   throw new UsageError(`The job is not valid: ${sentenceOf(checked.problem)}.`);
 }
 
-/** Like {@link parseJob}, for who says what is wrong in words of its own. */
+/** Like {@link parseJob}, but returns the problem for callers with error messages of their own. */
 export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
   const { job, strategy, schedule } = fields;
   const result = v.safeParse(JobSpec, { ...defaultsOf(job, strategy, schedule), ...fields });
   return result.success ? { job: result.output } : { problem: problemOf(result.issues) };
-}
-
-/**
- * A Trainer's plan: like {@link parseJob}, and fields that are undefined are left out.
- *
- * @throws UsageError naming the first field that is wrong and what it may be, or that there is none
- *   of that name.
- */
-export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
-  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  const unknown = Object.keys(given).find((name) => !Object.hasOwn(PLAN_FIELDS, name));
-  if (unknown !== undefined) {
-    throw new UsageError(`Trainer has no option "${unknown}": it has ${Object.keys(PLAN_FIELDS).join(', ')}.`);
-  }
-  const optimizer = defaultOptimizer(given['strategy']);
-  const maxSteps = given['schedule'] === 'range-test' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
-  const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
-  if (result.success) return result.output;
-  throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);
 }

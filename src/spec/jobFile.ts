@@ -1,6 +1,6 @@
 /**
- * A job as a file: JSON, data and never code. Its fields are those of a {@link JobSpec}; what a
- * file leaves out is as usual ({@link defaultsOf}). docs/JOBS.md has every field, and examples.
+ * Job files: JSON, data and never code. The fields are those of a {@link JobSpec}; missing ones
+ * have defaults ({@link defaultsOf}). docs/JOBS.md describes every field, with examples.
  */
 import {
   findNodeAtLocation,
@@ -14,35 +14,40 @@ import { DataError } from '../util/errors.ts';
 import { sentenceOf, type Problem } from './fields.ts';
 import { checkJob, defaultsOf, JOB_FIELDS, readsFiles, type JobSpec } from './job.ts';
 
-/** The field that tells a job file from other JSON, and the version of what is written here. */
+/** The field that identifies a job file, and the version of the format. */
 const MARK = 'peergrad';
 const VERSION = 1;
 
-/** Characters. A model of the most layers takes a hundred thousand as Keras writes it. */
+/** Most characters. The largest supported model takes a hundred thousand in Keras's format. */
 export const MAX_JOB_FILE_LENGTH = 1_000_000;
 
 export interface JobFile {
   readonly job: JobSpec;
-  /** What the file itself says of it, for who changes some of that. */
+  /** The fields in the file itself, for callers that change some of them. */
   readonly said: Record<string, unknown>;
 }
 
 /**
- * @param name the file's, for errors.
- * @throws DataError naming the line and the field that is wrong, and what it may be.
+ * Reads a job file.
+ *
+ * @param name the file's name in errors.
+ * @throws DataError with the line, the invalid field and its valid values.
  */
 export function readJobFile(name: string, text: string): JobFile {
   if (text.length > MAX_JOB_FILE_LENGTH) {
-    throw new DataError(`${name} has more than ${MAX_JOB_FILE_LENGTH} characters, as no job has: choose another file.`);
+    throw new DataError(
+      `${name} has more than ${MAX_JOB_FILE_LENGTH} characters, more than any job: choose another file.`,
+    );
   }
-  // Some editors put a mark in front.
+  // Some editors write a byte order mark.
   const json = text.replace(/^\uFEFF/, '');
   const root = parse(name, json);
   const { [MARK]: version, ...fields } = getNodeValue(root) as Record<string, unknown>;
-  if (version === undefined) throw new DataError(`${name} is no job file: those say "${MARK}": ${VERSION}.`);
+  if (version === undefined)
+    throw new DataError(`${name} is not a job file: the field "${MARK}": ${VERSION} is missing. Choose another file.`);
   if (version !== VERSION) {
     throw new DataError(
-      `${name}: ${MARK}: this is version ${VERSION}, and the file says ${JSON.stringify(version)}: reload the page, or update peergrad.`,
+      `${name}: ${MARK}: this page supports version ${VERSION}, but the file has ${JSON.stringify(version)}: reload the page, or update peergrad.`,
     );
   }
   const said = completed(fields);
@@ -52,8 +57,8 @@ export function readJobFile(name: string, text: string): JobFile {
 }
 
 /**
- * What differs from the usual job, always in one order. Which files are handed on is left to who
- * reads it.
+ * Writes the fields that differ from the defaults, in a fixed order. The list of distributed files
+ * is left out.
  */
 export function writeJobFile(job: JobSpec): string {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), ...usualData(job.job) };
@@ -71,8 +76,8 @@ export function writeJobFile(job: JobSpec): string {
 }
 
 /**
- * With what files leave out, and a job has no default of: where its files come from, and the rest
- * of a language model.
+ * Adds what job files may leave out although a job has no default for it: the kind of data, and the
+ * rest of a language model's size.
  */
 function completed(fields: Record<string, unknown>): Record<string, unknown> {
   const { job, strategy, gpt } = fields;
@@ -80,7 +85,7 @@ function completed(fields: Record<string, unknown>): Record<string, unknown> {
   return { ...usualData(job), ...fields, ...(isObject && { gpt: { ...defaultsOf(job, strategy).gpt, ...gpt } }) };
 }
 
-/** Jobs of people's own files ask for these. */
+/** The default data of jobs that train on people's files. */
 function usualData(job: unknown): Pick<JobSpec, 'data'> | null {
   return readsFiles(job as JobSpec['job']) ? { data: { kind: 'files' } } : null;
 }
@@ -93,7 +98,7 @@ function parse(name: string, json: string): Node {
     root = parseTree(json, errors, { disallowComments: true });
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw new DataError(`${name} is no job file: its brackets are nested too deep.`);
+    throw new DataError(`${name} is not a job file: its brackets are nested too deeply. Choose another file.`);
   }
   const [error] = errors;
   if (error !== undefined) {
@@ -102,25 +107,27 @@ function parse(name: string, json: string): Node {
       .replaceAll(/(?<=.)([A-Z])/g, ' $1')
       .toLowerCase();
     throw new DataError(
-      `${name}, line ${before.length}, column ${before.at(-1)!.length + 1}: this is no JSON (${what}): correct it, or choose another file.`,
+      `${name}, line ${before.length}, column ${before.at(-1)!.length + 1}: this is not valid JSON (${what}): correct it, or choose another file.`,
     );
   }
   if (root?.type !== 'object')
-    throw new DataError(`${name} is no job file: those are objects, {"${MARK}": ${VERSION}, ...}.`);
+    throw new DataError(
+      `${name} is not a job file: a job file is an object, {"${MARK}": ${VERSION}, ...}. Choose another file.`,
+    );
   refuseTwice(name, json, root);
   return root;
 }
 
-/** Of a name that an object has twice, readers take the one or the other. @throws DataError */
+/**
+ * Rejects duplicate keys, because JSON readers disagree about which one counts. @throws DataError
+ */
 function refuseTwice(name: string, json: string, node: Node): void {
   const keys = new Set<unknown>();
   for (const child of node.children ?? []) {
     if (node.type === 'object') {
       const key: unknown = child.children?.[0]?.value;
       if (keys.has(key)) {
-        throw new DataError(
-          `${name}, line ${lineAt(json, child.offset)}: "${String(key)}" is there twice: leave one out.`,
-        );
+        throw new DataError(`${name}, line ${lineAt(json, child.offset)}: "${String(key)}" occurs twice: remove one.`);
       }
       keys.add(key);
     }
@@ -128,7 +135,7 @@ function refuseTwice(name: string, json: string, node: Node): void {
   }
 }
 
-/** `, line 7`, where what the problem is about is in the file. */
+/** `, line 7`, or nothing if the problem is about a missing field. */
 function lineOf(json: string, root: Node, { path }: Problem): string {
   const depths = path.map((_, i) => path.length - i);
   const node = depths.map((depth) => findNodeAtLocation(root, path.slice(0, depth))).find((one) => one !== undefined);

@@ -1,11 +1,8 @@
-/**
- * What a layer makes of a sample, by arithmetic: the shape of what it gives, and how many weights
- * that takes.
- */
+/** Computes the output shape and the number of weights of a layer, by arithmetic. */
 import { sizeOf } from '../util/shape.ts';
 import type { Layer } from './layers.ts';
 
-/** Of one sample: without the batch's dimension. */
+/** Shape of one sample, without the batch dimension. */
 export type Shape = readonly number[];
 
 interface Traced {
@@ -14,22 +11,21 @@ interface Traced {
 }
 
 /**
- * Why a layer cannot be given what the one before gives; `field` is its own that says so, if one
- * does.
+ * The reason why a layer does not accept its input; `field` names the layer's field that causes it.
  */
 interface Misfit {
   misfit: string;
   field?: string;
 }
 
-/** @param inputs what it takes: of most layers one. */
+/** The output of a layer. @param inputs shapes of its inputs; most layers have one. */
 export function trace(layer: Layer, inputs: readonly Shape[]): Traced | Misfit {
   if (layer.class_name === 'Concatenate') return ofSeveral(inputs) ?? concatenated(layer.config.axis, inputs);
   if (layer.class_name === 'Add' || layer.class_name === 'Multiply') {
     return ofSeveral(inputs) ?? ofOneShape(inputs) ?? same(inputs[0]!);
   }
   if (inputs.length === 1) return traceOne(layer, inputs[0]!);
-  const misfit = `the layer takes from one layer, and gets ${inputs.length}: put an Add, Multiply or Concatenate before it`;
+  const misfit = `the layer has one input, but gets ${inputs.length}: put an Add, Multiply or Concatenate before it`;
   return { misfit };
 }
 
@@ -45,7 +41,7 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit
     case 'Softmax':
       return ofLastAxis(layer.config.axis, input) ?? same(input);
     case 'Flatten':
-      if (input.length === 1) return { misfit: `what the layer gets, ${said(input)}, is flat: leave it out` };
+      if (input.length === 1) return { misfit: `the input ${said(input)} is already flat: remove the layer` };
       return same([sizeOf(input)]);
     case 'Dense': {
       const { units, use_bias: hasBias } = layer.config;
@@ -99,11 +95,11 @@ interface Sliding {
   window: readonly [number, number];
   strides: readonly [number, number];
   padding: 'valid' | 'same';
-  /** What says the window. */
+  /** The field with the window's size. */
   field: string;
 }
 
-/** Something slides over a picture, and gives so many channels wherever it stops. */
+/** The output of a window that slides over a picture, with so many channels per position. */
 function slid(
   input: Shape,
   { window, strides, padding, field }: Sliding,
@@ -117,7 +113,7 @@ function slid(
     return Math.floor(room / strides[i]!) + 1;
   });
   if (sides.some((side) => side < 1)) {
-    return { misfit: `a window of ${said(window)} does not fit in what the layer gets, ${said(input)}`, field };
+    return { misfit: `a window of ${said(window)} does not fit into the input ${said(input)}`, field };
   }
   return { shape: [...sides, channels], parameters };
 }
@@ -125,17 +121,17 @@ function slid(
 function ofPicture(input: Shape): Misfit | null {
   if (input.length === 3) return null;
   return {
-    misfit: `the layer takes pictures, [height, width, channels], and gets ${said(input)}: put a Reshape before it`,
+    misfit: `the layer needs pictures, [height, width, channels], but gets ${said(input)}: put a Reshape before it`,
   };
 }
 
 function ofSeveral(inputs: readonly Shape[]): Misfit | null {
-  return inputs.length > 1 ? null : { misfit: 'the layer joins what two or more layers give, and gets one' };
+  return inputs.length > 1 ? null : { misfit: 'the layer needs two or more inputs, but gets one' };
 }
 
 function ofOneShape(inputs: readonly Shape[]): Misfit | null {
   if (inputs.every((shape) => said(shape) === said(inputs[0]!))) return null;
-  return { misfit: `the layer takes what is of one shape, and gets ${inputs.map(said).join(' and ')}` };
+  return { misfit: `the inputs must have the same shape, but they are ${inputs.map(said).join(' and ')}` };
 }
 
 function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
@@ -145,16 +141,16 @@ function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
   const others = inputs.map((shape) => shape.slice(0, -1));
   if (!inputs.every((shape) => shape.length === first.length) || ofOneShape(others)) {
     return {
-      misfit: `what is laid side by side differs in the last side only, and the layer gets ${inputs.map(said).join(' and ')}`,
+      misfit: `concatenated inputs may only differ in the last dimension, but they are ${inputs.map(said).join(' and ')}`,
     };
   }
   return same([...others[0]!, inputs.reduce((sum, shape) => sum + shape.at(-1)!, 0)]);
 }
 
 function ofLastAxis(axis: number, input: Shape): Misfit | null {
-  // Counted with the batch's dimension.
+  // Axes count the batch dimension.
   if (axis === -1 || axis === input.length) return null;
-  return { misfit: `it is taken over the last axis only, -1 or ${input.length}`, field: 'axis' };
+  return { misfit: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
 }
 
 function reshaped(target: readonly number[], input: Shape): Traced | Misfit {
@@ -164,7 +160,7 @@ function reshaped(target: readonly number[], input: Shape): Traced | Misfit {
   const fits = open === 0 ? rest === 1 : open === 1 && Number.isInteger(rest);
   if (fits) return same(target.map((side) => (side === -1 ? rest : side)));
   return {
-    misfit: `${said(target)} does not hold the ${sizeOf(input)} numbers of ${said(input)}`,
+    misfit: `${said(target)} does not have the ${sizeOf(input)} elements of ${said(input)}`,
     field: 'target_shape',
   };
 }

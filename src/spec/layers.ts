@@ -1,13 +1,12 @@
 /**
- * The layers that a job's own model may have: those whose gradients every backend has. They are
- * read as Keras 2, Keras 3 and TensorFlow.js describe theirs. What is taken is written out; how
- * first weights are drawn and where a class is from is left out: a job's seed says the first, and
- * nothing asks for the rest.
+ * The layers of custom models: those whose gradients exist on every backend. They are read in the
+ * formats of Keras 2, Keras 3 and TensorFlow.js. Supported fields are kept; initializers and module
+ * names are dropped, because the job's seed determines initial weights and nothing uses the rest.
  */
 import * as v from 'valibot';
 import { fieldsOf } from './fields.ts';
 
-/** Numbers along one side of what a layer gives. */
+/** Largest dimension of a layer's output. */
 const MAX_SIDE = 65_536;
 const MAX_WINDOW = 64;
 
@@ -21,7 +20,7 @@ const flag = (usual: boolean) => v.optional(v.boolean(), usual);
 const share = v.pipe(v.number(), v.minValue(0), v.maxValue(0.95));
 const epsilon = v.pipe(v.number(), v.gtValue(0), v.maxValue(1));
 
-/** One number for both sides, or one for each. */
+/** A schema for one number for both sides, or one for each. */
 const sides = (max: number) =>
   v.pipe(
     v.union([count(max), v.tuple([count(max), count(max)])]),
@@ -40,7 +39,7 @@ const pool = {
 };
 const strides = v.optional(sides(MAX_WINDOW), 1);
 
-/** Rows and columns of zeros before and behind. */
+/** Rows and columns of zeros around a picture. */
 const border = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WINDOW));
 const borders = v.pipe(
   v.union([border, v.tuple([border, border]), v.tuple([v.tuple([border, border]), v.tuple([border, border])])]),
@@ -50,12 +49,9 @@ const borders = v.pipe(
   }),
 );
 
-const batchShape = v.tupleWithRest(
-  [v.null('how many samples there are at a time is left open: null')],
-  count(MAX_SIDE),
-);
+const batchShape = v.tupleWithRest([v.null('the batch dimension must be null')], count(MAX_SIDE));
 
-/** Of the first layer: by Keras 2 and TensorFlow.js, by Keras 3, by hand. */
+/** The input shape in the first layer: by Keras 2 and TensorFlow.js, by Keras 3, by hand. */
 const SHAPES = {
   batch_input_shape: v.optional(batchShape),
   batch_shape: v.optional(batchShape),
@@ -71,42 +67,54 @@ const UNDILATED = 'convolutions that skip pixels have no gradient in TensorFlow.
 /** What may be said, and is not written out. */
 const UNUSED = {
   trainable: only(true, 'all layers of a job learn: leave it out'),
-  dtype: v.optional(v.custom<unknown>(isFloat32, 'jobs compute with float32')),
-  data_format: v.optional(v.picklist(['channels_last'], 'channels come last here: "channels_last"')),
+  dtype: v.optional(v.custom<unknown>(isFloat32, 'only float32 is supported')),
+  data_format: v.optional(v.picklist(['channels_last'], 'only "channels_last" is supported')),
   dilation_rate: v.optional(v.union([v.literal(1), v.tuple([v.literal(1), v.literal(1)])], UNDILATED)),
-  groups: only(1, 'channels are not convolved in groups: leave it out'),
-  keepdims: only(false, 'it is false here: put a Reshape behind'),
-  rms_scaling: only(false, 'it is false here'),
-  ...{ negative_slope: only(0, 'it is 0 here'), threshold: only(0, 'it is 0 here') },
-  ...{ seed: any, noise_shape: none('each number is dropped by itself: leave it out') },
-  ...{ kernel_initializer: any, depthwise_initializer: any, bias_initializer: any },
-  ...{ gamma_initializer: any, beta_initializer: any },
-  ...{ kernel_regularizer: none(UNPENALIZED), depthwise_regularizer: none(UNPENALIZED) },
-  ...{ bias_regularizer: none(UNPENALIZED), activity_regularizer: none(UNPENALIZED) },
-  ...{ gamma_regularizer: none(UNPENALIZED), beta_regularizer: none(UNPENALIZED) },
-  ...{
-    kernel_constraint: none(UNPENALIZED),
-    depthwise_constraint: none(UNPENALIZED),
-    bias_constraint: none(UNPENALIZED),
-  },
-  ...{ gamma_constraint: none(UNPENALIZED), beta_constraint: none(UNPENALIZED) },
-  ...{
-    lora_rank: none('all weights of a job learn'),
-    lora_alpha: any,
-    quantization_config: none('jobs compute with float32'),
-  },
-  ...{ sparse: only(false, 'samples are dense'), ragged: only(false, 'samples are of one shape'), optional: any },
+  groups: only(1, 'grouped convolutions are not supported: remove the field'),
+  keepdims: only(false, 'only false is supported: put a Reshape after the layer'),
+  rms_scaling: only(false, 'only false is supported'),
+  negative_slope: only(0, 'only 0 is supported'),
+  threshold: only(0, 'only 0 is supported'),
+  seed: any,
+  noise_shape: none('noise shapes are not supported: remove the field'),
+  kernel_initializer: any,
+  depthwise_initializer: any,
+  bias_initializer: any,
+  gamma_initializer: any,
+  beta_initializer: any,
+  kernel_regularizer: none(UNPENALIZED),
+  depthwise_regularizer: none(UNPENALIZED),
+  bias_regularizer: none(UNPENALIZED),
+  activity_regularizer: none(UNPENALIZED),
+  gamma_regularizer: none(UNPENALIZED),
+  beta_regularizer: none(UNPENALIZED),
+  kernel_constraint: none(UNPENALIZED),
+  depthwise_constraint: none(UNPENALIZED),
+  bias_constraint: none(UNPENALIZED),
+  gamma_constraint: none(UNPENALIZED),
+  beta_constraint: none(UNPENALIZED),
+  lora_rank: none('all weights are trained'),
+  lora_alpha: any,
+  quantization_config: none('only float32 is supported'),
+  sparse: only(false, 'samples are dense'),
+  ragged: only(false, 'all samples have one shape'),
+  optional: any,
 };
 
 export const LayerName = v.optional(
-  v.pipe(v.string(), v.maxLength(64), v.regex(/^[\w.-]+$/, 'a name is of letters, digits, "_", "." and "-"')),
+  v.pipe(v.string(), v.maxLength(64), v.regex(/^[\w.-]+$/, 'a name may contain letters, digits, "_", "." and "-"')),
 );
 
-/** A layer of Keras's class `name`, with these fields beside those that any may have. */
+/**
+ * A schema for a layer of Keras's class `name` with these fields, besides those that every layer
+ * may have.
+ */
 function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
   const fields: v.GenericSchema<unknown, Said & OutputOf<Entries>> = fieldsOf({
-    ...{ name: LayerName, ...entries },
-    ...{ ...SHAPES, ...UNUSED },
+    name: LayerName,
+    ...entries,
+    ...SHAPES,
+    ...UNUSED,
   });
   const own = Object.keys(entries);
   return v.object({
@@ -121,7 +129,9 @@ function layer<const Name extends string, const Entries extends v.ObjectEntries>
 type OutputOf<Entries extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSchema<Entries, undefined>>;
 type Said = OutputOf<typeof SHAPES & { name: typeof LayerName }>;
 
-/** The name first, then the layer's own fields, so that the same layer is written the same. */
+/**
+ * Puts the name first, then the layer's own fields, so that equal layers are serialized equally.
+ */
 function written<Entries extends v.ObjectEntries>(said: Said & OutputOf<Entries>, own: readonly string[]) {
   const { name, batch_shape: keras3, input_shape: byHand } = said;
   const shape = said.batch_input_shape ?? keras3 ?? (byHand && ([null, ...byHand] as [null, ...number[]]));
@@ -134,19 +144,18 @@ function written<Entries extends v.ObjectEntries>(said: Said & OutputOf<Entries>
 }
 
 const integer = v.pipe(v.number(), v.integer());
-/** -1, or as TensorFlow.js says it null: what is left for it. */
+/** A dimension, or -1 (null in TensorFlow.js) for the remaining elements. */
 const side = v.pipe(
   v.union([count(MAX_SIDE), v.literal(-1), v.null()]),
   v.transform((said) => said ?? -1),
 );
 
-/** Why layers that people may miss are not there. */
+/** Reasons why some common layers are not supported. */
 const MISSED: Readonly<Record<string, string>> = {
   Lambda: 'a job is data and never code',
   BatchNormalization:
-    "its averages would be each rank's own, so that N ranks would not learn what one does, and would count what pads a short batch: " +
-    'take LayerNormalization',
-  Embedding: 'no data of these jobs are numbers of words: the job gpt has its own model',
+    'its averages would differ between ranks and include the padding of short batches: use LayerNormalization',
+  Embedding: 'only the job gpt has tokens as data, and it has its own model',
 };
 
 export const Layer = v.variant(
@@ -155,12 +164,20 @@ export const Layer = v.variant(
     layer('InputLayer', {}),
     layer('Dense', { units: count(MAX_SIDE), activation, use_bias: flag(true) }),
     layer('Conv2D', {
-      ...{ filters: count(MAX_SIDE), kernel_size: sides(MAX_WINDOW), strides, padding },
-      ...{ activation, use_bias: flag(true) },
+      filters: count(MAX_SIDE),
+      kernel_size: sides(MAX_WINDOW),
+      strides,
+      padding,
+      activation,
+      use_bias: flag(true),
     }),
     layer('DepthwiseConv2D', {
-      ...{ depth_multiplier: v.optional(count(MAX_WINDOW), 1), kernel_size: sides(MAX_WINDOW), strides, padding },
-      ...{ activation, use_bias: flag(true) },
+      depth_multiplier: v.optional(count(MAX_WINDOW), 1),
+      kernel_size: sides(MAX_WINDOW),
+      strides,
+      padding,
+      activation,
+      use_bias: flag(true),
     }),
     layer('MaxPooling2D', pool),
     layer('AveragePooling2D', pool),
@@ -180,20 +197,22 @@ export const Layer = v.variant(
     layer('Concatenate', { axis: v.optional(integer, -1) }),
     layer('LayerNormalization', {
       axis: v.optional(v.union([integer, v.tuple([integer])]), -1),
-      ...{ epsilon: v.optional(epsilon, 0.001), center: flag(true), scale: flag(true) },
+      epsilon: v.optional(epsilon, 0.001),
+      center: flag(true),
+      scale: flag(true),
     }),
   ],
   ({ input, expected, message }) => {
     if (typeof input !== 'string') return message;
     const why = Object.hasOwn(MISSED, input)
       ? MISSED[input]
-      : `there are ${expected?.replaceAll(/[()"]/g, '').replaceAll(' | ', ', ')}`;
-    return `${JSON.stringify(input)} is no layer of jobs: ${why}`;
+      : `choose one of ${expected?.replaceAll(/[()"]/g, '').replaceAll(' | ', ', ')}`;
+    return `${JSON.stringify(input)} is not a supported layer: ${why}`;
   },
 );
 export type Layer = v.InferOutput<typeof Layer>;
 
-/** By name, or as Keras 3 says it. */
+/** Whether the type is float32, by name or in Keras 3's format. */
 function isFloat32(dtype: unknown): boolean {
   if (typeof dtype !== 'object' || dtype === null) return dtype === 'float32' || dtype === null;
   const { config } = dtype as { config?: { name?: unknown } };

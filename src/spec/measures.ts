@@ -1,22 +1,22 @@
-/** What a job makes small as it learns, and what is told of held-out samples beside that. */
+/** Losses and metrics of jobs. */
 import * as v from 'valibot';
 import { field, type Problem } from './fields.ts';
 
-/** What is learned of a sample: which class it is, or how large an amount. */
+/** Tasks: predicting a class, or predicting an amount. */
 export const TASK_NAMES = ['classification', 'regression'] as const;
 export type TaskName = (typeof TASK_NAMES)[number];
 
-/** The first is the usual one. */
+/** Losses by task; the first one is the default. */
 const LOSSES = {
   classification: ['cross-entropy'],
-  /** Of amounts in their deviations; Huber's with its bend at 1. */
+  /** Losses of standardised amounts; Huber's delta is 1. */
   regression: ['mean-squared-error', 'mean-absolute-error', 'huber'],
 } as const satisfies Record<TaskName, readonly string[]>;
 
 /**
- * `top-3`: the share of samples whose class is among the three likeliest. `rmse`, `mae`: root mean
- * squared and mean absolute error, in the amount's unit. `r2`: the share of the amounts' variance
- * that is told, below 0 where their mean would tell more.
+ * Metrics by task. `top-3`: the share of samples whose class is among the three most likely.
+ * `rmse`, `mae`: root mean squared and mean absolute error, in the amount's unit. `r2`: the
+ * explained share of the amounts' variance, below 0 if predicting the mean is better.
  */
 const METRICS = {
   classification: ['accuracy', 'top-3'],
@@ -30,11 +30,11 @@ export const METRIC_NAMES = [...METRICS.classification, ...METRICS.regression] a
 export type LossName = (typeof LOSS_NAMES)[number];
 export type MetricName = (typeof METRIC_NAMES)[number];
 
-/** By name, in the order in which they are told. */
+/** Values of metrics by name, in display order. */
 export const Metrics = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.finite()));
 export type Metrics = v.InferOutput<typeof Metrics>;
 
-/** All that was told, the accuracy first. */
+/** All metrics of an evaluation, with the accuracy first. */
 export function metricsTold({
   accuracy,
   metrics,
@@ -45,28 +45,25 @@ export function metricsTold({
   return { ...(accuracy !== null && { accuracy }), ...metrics };
 }
 
-/** Names and values of all that was told. */
+/** Names and values of metrics. */
 export function metricEntries(metrics: Metrics): [MetricName, number][] {
   return Object.entries(metrics) as [MetricName, number][];
 }
 
-/** The fields of a job that say how it is measured. */
+/** The fields of a job for its loss and metrics. */
 export const MEASURE_FIELDS = {
-  /** `null`: as what is learned has it. */
+  /** `null`: the default of the task. */
   loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
     value: 'name',
     help: 'loss function (default: depends on the task)',
   }),
-  /**
-   * `null`: the accuracy of classes, the `rmse` of amounts. Accuracy is told of classes in any
-   * case.
-   */
+  /** `null`: accuracy for classes, `rmse` for amounts. Accuracy is always reported for classes. */
   metrics: field(
     v.nullable(
       v.pipe(
         v.array(v.picklist(METRIC_NAMES)),
-        v.minLength(1, 'name one at least, or take null for the usual'),
-        v.checkItems((name, at, all) => all.indexOf(name) === at, 'this is there twice: leave one out'),
+        v.minLength(1, 'name at least one metric, or use null for the default'),
+        v.checkItems((name, at, all) => all.indexOf(name) === at, 'this name occurs twice: remove one'),
       ),
     ),
     null,
@@ -81,22 +78,22 @@ export type Measures = {
   readonly [Name in keyof typeof MEASURE_FIELDS]: Readonly<(typeof MEASURE_FIELDS)[Name]['defaultValue']>;
 };
 
-/** Of a job that learns `task`, the loss. */
+/** The loss of a job with this task. */
 export function lossOf({ loss }: Pick<Measures, 'loss'>, task: TaskName): LossName {
   return loss ?? LOSSES[task][0];
 }
 
-/** Of a job that learns `task`, what is told. */
+/** The metrics of a job with this task. */
 export function metricsOf({ metrics }: Pick<Measures, 'metrics'>, task: TaskName): readonly MetricName[] {
   return metrics ?? [METRICS[task][0]];
 }
 
-/** The first of what a job asks for that is not for what it learns. */
+/** The first loss or metric of a job that does not fit the task. */
 export function unfitMeasure({ loss, metrics }: Measures, task: TaskName): Problem | null {
-  const learned = task === 'classification' ? 'classes are learned here' : 'an amount is learned here';
+  const learned = task === 'classification' ? 'this job predicts classes' : 'this job predicts an amount';
   const problemOf = (path: Problem['path'], name: string, fitting: readonly string[]): Problem => ({
     path,
-    message: `${name} is for ${task === 'classification' ? 'amounts' : 'classes'}, and ${learned}: take ${fitting.join(' or ')}`,
+    message: `${name} is for ${task === 'classification' ? 'amounts' : 'classes'}, but ${learned}: choose ${fitting.join(' or ')}`,
   });
   if (loss !== null && !isOneOf(LOSSES[task], loss)) return problemOf(['loss'], loss, LOSSES[task]);
   const at = metrics?.findIndex((name) => !isOneOf(METRICS[task], name)) ?? -1;

@@ -1,25 +1,24 @@
 /**
- * Names that schemas and code choose from: those of a job first. They stand apart from the schemas,
- * so that a bundle may have them without valibot.
+ * Names for schemas and code. They are separate from the schemas, so that a bundle can include them
+ * without valibot.
  */
 
 /**
- * `gpt` learns to write as a text does. `lesson` trains nothing: its ranks add up a few numbers by
- * hand (`lesson.ts`), and what it says of a training is not used.
+ * Names of jobs. `gpt` trains a language model. `lesson` trains nothing: its ranks add up a few
+ * numbers by hand (`lesson.ts`), and the fields about training are ignored.
  */
 export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
-/** Of the jobs that do not write. */
+/** Built-in models of all jobs except `gpt`. */
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
 /**
- * How the learning rate goes: it stays, or falls as a cosine does to a tenth. A range test is a run
- * that looks for a rate: it tries ever higher ones until the loss explodes, and leaves the model as
- * it was.
+ * Schedules of the learning rate: constant, or falling to a tenth along a cosine. A range test is a
+ * run that searches for a rate: it raises the rate until the loss explodes, and restores the model.
  */
 export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
 
-/** How ranks learn together: src/parallel/strategies has a file for each. */
+/** Strategies by which ranks learn together: src/parallel/strategies has a file for each. */
 export const STRATEGY_NAMES = [
   'ddp',
   'parameter-server',
@@ -30,14 +29,14 @@ export const STRATEGY_NAMES = [
 ] as const;
 
 /**
- * How gradients travel, see `codecsOf`: `fp16` and `int8` are codecs of an all-reduce, `powersgd`
- * sends thin matrices. From what loses nothing to what loses most.
+ * Encodings of gradients, see `codecsOf`, from lossless to most lossy. `fp16` and `int8` are codecs
+ * of an all-reduce; `powersgd` sends low-rank matrices.
  */
 export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 
 /**
- * What a job may say: with `auto` ranks time their first steps and choose one of the others
- * together.
+ * The codecs that a job can name. With `auto`, ranks time their first steps and choose one of the
+ * others together.
  */
 export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
 
@@ -45,20 +44,20 @@ export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export type ModelName = (typeof MODEL_NAMES)[number];
 export type StrategyName = (typeof STRATEGY_NAMES)[number];
-/** The job's: collectives know of fewer. */
+/** A job's codec; collectives implement fewer. */
 export type JobCodec = (typeof CODEC_NAMES)[number];
 export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
- * How ranks are linked: all by WebRTC, or where both are tabs of one browser by a message port,
- * which is faster by far and shows nothing of a network.
+ * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser by a message port,
+ * which is much faster but shows nothing of a network.
  */
 export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /**
- * What a rank does in a step. On its own: `compute` until gradients can be read, `readback` of
- * them, `update` of the parameters. With others, beside the former: `send` a chunk, `wait` for the
- * left neighbour's, `reduce` it; or `exchange` what goes no ring.
+ * Activities of a rank in a step. Alone: `compute` until gradients can be read, `readback` of
+ * gradients, `update` of parameters. With others, concurrently: `send` a chunk, `wait` for the left
+ * neighbour's chunk, `reduce` it; or `exchange` without a ring.
  */
 export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;

@@ -1,9 +1,8 @@
 /**
- * A job's own model, as data: layers as Keras and TensorFlow.js describe theirs (`model.to_json()`,
- * `model.toJSON()`), one behind the other in a Sequential, or in a Functional, which may branch:
- * there layers stand in the order in which they compute, and all lead from one input to one output.
- * Checked by arithmetic alone, so that a server and a page without TensorFlow.js can refuse it, and
- * say what is in it.
+ * Custom models as data, in the formats of Keras and TensorFlow.js (`model.to_json()`,
+ * `model.toJSON()`): a Sequential, or a Functional, which may branch and whose layers are listed in
+ * the order of computation, from one input to one output. Validation needs arithmetic only, so a
+ * server and a page without TensorFlow.js can reject or describe a model.
  */
 import * as v from 'valibot';
 import { sizeOf } from '../util/shape.ts';
@@ -14,32 +13,37 @@ import { Layer, LayerName } from './layers.ts';
 
 const MAX_LAYERS = 64;
 /**
- * Of its JSON. A job is part of messages of 64 KiB, together with the room's roster and a list of
- * files.
+ * Most bytes of the layers' JSON. A job is part of messages of 64 KiB, together with the room's
+ * roster and a list of files.
  */
 const MAX_TOPOLOGY_BYTES = 12 * 1024;
-/** Its gradient has 40 MB, with which a ring over WebRTC takes several seconds a step. */
+/** Most weights: the gradient has 40 MB, which takes several seconds per step over WebRTC. */
 const MAX_PARAMETERS = 10_000_000;
-/** Numbers that a layer gives for one sample: a batch of 32 takes half a gigabyte. */
+/** Most output elements of a layer for one sample: a batch of 32 takes half a gigabyte. */
 const MAX_LAYER_VALUES = 4_000_000;
 
 const any = v.optional(v.unknown());
-/** What Keras and TensorFlow.js say of any model, and a job need not know. */
+/** Fields that Keras and TensorFlow.js write for any model, and that a job ignores. */
 const UNUSED = {
-  ...{ module: any, registered_name: any, build_config: any, compile_config: any, keras_version: any, backend: any },
+  module: any,
+  registered_name: any,
+  build_config: any,
+  compile_config: any,
+  keras_version: any,
+  backend: any,
 };
 
-/** One layer, for people. */
+/** A description of a layer for people. */
 interface LayerRow {
   name: string;
   kind: Layer['class_name'];
-  /** What it gives for a sample. */
+  /** Output shape for one sample. */
   shape: Shape;
   parameters: number;
 }
 
 type NamedLayer = Layer & { config: { name: string } };
-/** Its name stands beside its fields, too, where TensorFlow.js looks for it. */
+/** TensorFlow.js looks for the name here, beside the fields. */
 type GraphLayer = NamedLayer & { name: string; inbound_nodes: Inbound };
 
 interface Sequential {
@@ -52,7 +56,7 @@ interface Functional {
   config: { name: string; layers: GraphLayer[]; input_layers: [string, 0, 0][]; output_layers: [string, 0, 0][] };
 }
 
-/** A checked one. */
+/** A validated model. */
 export type Topology = Sequential | Functional;
 
 const nameOr = (usual: string) => v.optional(v.pipe(v.string(), v.maxLength(64)), usual);
@@ -63,11 +67,14 @@ const SequentialFields = v.pipe(
   fieldsOf({
     class_name: v.literal(
       'Sequential',
-      'a model is a Sequential here, of layers one behind the other, or a Functional, which may branch',
+      'a model must be a Sequential, a sequence of layers, or a Functional, which may branch',
     ),
     config: fieldsOf({
-      ...{ name: nameOr('sequential'), layers: layersOf(Layer) },
-      ...{ trainable: any, dtype: any, build_input_shape: any },
+      name: nameOr('sequential'),
+      layers: layersOf(Layer),
+      trainable: any,
+      dtype: any,
+      build_input_shape: any,
     }),
     ...UNUSED,
   }),
@@ -79,23 +86,27 @@ const SequentialFields = v.pipe(
 
 const FunctionalFields = v.pipe(
   fieldsOf({
-    /** `Model` is TensorFlow.js's and old Keras's name of it. */
+    /** `Model` is the name in TensorFlow.js and old versions of Keras. */
     class_name: v.picklist(['Functional', 'Model']),
     config: fieldsOf({
       name: nameOr('model'),
       layers: layersOf(v.intersect([Layer, v.object({ name: LayerName, inbound_nodes: Inbounds })])),
-      ...{ input_layers: oneEnd('input'), output_layers: oneEnd('output') },
-      ...{ trainable: any, dtype: any, build_input_shape: any },
+      input_layers: oneEnd('input'),
+      output_layers: oneEnd('output'),
+      trainable: any,
+      dtype: any,
+      build_input_shape: any,
     }),
     ...UNUSED,
   }),
   v.transform(({ config }): Functional => {
-    // Above its fields is where Keras 3 says a name for sure.
+    // Keras 3 always has the name beside the fields, but not always among them.
     const withNames = config.layers.map((layer) =>
       layer.name === undefined ? layer : ({ ...layer, config: { name: layer.name, ...layer.config } } as Layer),
     );
     const layers = named(withNames).map((layer, i): GraphLayer => ({
-      ...{ name: layer.config.name, ...layer },
+      name: layer.config.name,
+      ...layer,
       inbound_nodes: config.layers[i]!.inbound_nodes,
     }));
     const { input_layers: inputs, output_layers: outputs } = config;
@@ -118,12 +129,12 @@ export const Topology = v.pipe(
   v.transform((topology): Topology => resolved(topology)),
 );
 
-/** What each layer gives, of a topology that was checked. */
+/** Describes each layer of a validated topology. */
 export function rowsOf(topology: Topology): LayerRow[] {
   return walk(topology).rows;
 }
 
-/** Of each layer, the places of those that it takes from: of the first none. */
+/** For each layer, the indices of the layers that it reads; empty for the first layer. */
 export function sourcesOf(topology: Topology): number[][] {
   if (topology.class_name === 'Sequential') return topology.config.layers.map((_, i) => (i === 0 ? [] : [i - 1]));
   const { layers } = topology.config;
@@ -132,16 +143,16 @@ export function sourcesOf(topology: Topology): number[][] {
   );
 }
 
-/** What a sample has to be, and how many numbers answer it. */
+/** The shapes of the model's input and output. */
 export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
   return { input: inputOf(topology.config.layers)!, outputs: rowsOf(topology).at(-1)!.shape };
 }
 
 /**
- * Why a model cannot learn from samples of that shape, in `outputs` numbers each; `null`: it can.
- * Their numbers may be in one row.
+ * The reason why a model does not fit samples of a shape with `outputs` outputs each; `null` if it
+ * fits. The model may also read a sample as one row.
  *
- * @param samples what they are called in a sentence.
+ * @param samples the samples' name in the message.
  */
 export function misfitOf(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
   const { layers } = topology.config;
@@ -151,25 +162,22 @@ export function misfitOf(topology: Topology, samples: string, shape: Shape, outp
     const taken = said(shape) === row ? row : `${said(shape)}, or ${row} in one row`;
     return {
       path: ['config', 'layers', 0, 'config', 'batch_input_shape'],
-      message: `the model takes samples of ${said(ends.input)}, and ${samples} are ${taken}`,
+      message: `the model needs samples of ${said(ends.input)}, but ${samples} are ${taken}`,
     };
   }
   if (said(ends.outputs) === said([outputs])) return null;
   return {
     path: ['config', 'layers', layers.length - 1],
-    message: `the model answers ${said(ends.outputs)}, and ${samples} have ${outputs === 1 ? 'an amount: [1]' : `${outputs} classes: [${outputs}]`}`,
+    message: `the model outputs ${said(ends.outputs)}, but ${samples} have ${outputs === 1 ? 'an amount: [1]' : `${outputs} classes: [${outputs}]`}`,
   };
 }
 
-/** Whether the last layer makes probabilities of what it is given. */
+/** Whether the last layer applies a softmax. */
 export function endsInSoftmax({ config: { layers } }: Topology): boolean {
   return hasSoftmax(layers.at(-1)!);
 }
 
-/**
- * Layers without names get some that are the same on every rank: their class, and which of its
- * layers they are.
- */
+/** Names layers without a name by their class and count, the same on every rank. */
 function named(layers: readonly Layer[]): NamedLayer[] {
   return layers.map((layer, i) => {
     const { class_name: kind, config } = layer;
@@ -179,7 +187,9 @@ function named(layers: readonly Layer[]): NamedLayer[] {
   });
 }
 
-/** TensorFlow.js leaves open what -1 stands for, and then knows no shape behind it. */
+/**
+ * Replaces -1 in the target shape of a Reshape, after which TensorFlow.js would not know the shape.
+ */
 function resolved(topology: Topology): Topology {
   const rows = rowsOf(topology);
   const written = topology.config.layers.map((layer, i) =>
@@ -195,21 +205,25 @@ function problemIn(topology: Topology): Problem | null {
   const twice = layers.findIndex(({ config: { name } }, i) => layers.findIndex((one) => one.config.name === name) < i);
   if (twice >= 0) {
     const { name } = layers[twice]!.config;
-    return { path: ['config', 'layers', twice, 'config', 'name'], message: `another layer is named "${name}", too` };
+    return {
+      path: ['config', 'layers', twice, 'config', 'name'],
+      message: `another layer has the name "${name}", too`,
+    };
   }
   if (inputOf(layers) === undefined) {
     return {
       path: ['config', 'layers', 0, 'config'],
-      message: 'the first layer says what a sample is, as "batch_input_shape": [null, 28, 28, 1]',
+      message: 'the first layer must state the shape of a sample, as "batch_input_shape": [null, 28, 28, 1]',
     };
   }
   const late = layers.findIndex(
     ({ class_name: kind, config }, i) => i > 0 && (kind === 'InputLayer' || config.batch_input_shape !== undefined),
   );
-  if (late >= 0) return { path: ['config', 'layers', late], message: 'only the first layer says what a sample is' };
+  if (late >= 0)
+    return { path: ['config', 'layers', late], message: 'only the first layer may state the shape of a sample' };
   const early = layers.findIndex((layer, i) => i < layers.length - 1 && hasSoftmax(layer));
   if (early >= 0) {
-    const message = 'only the last layer may be a softmax, which is part of the loss then';
+    const message = 'only the last layer may be a softmax, which then becomes part of the loss';
     return { path: ['config', 'layers', early], message };
   }
   const torn = topology.class_name === 'Functional' ? tornIn(topology) : null;
@@ -218,37 +232,40 @@ function problemIn(topology: Topology): Problem | null {
   if (problem !== null) return problem;
   const large = rows.findIndex(({ shape }) => sizeOf(shape) > MAX_LAYER_VALUES);
   if (large >= 0) {
-    const message = `it gives ${sizeOf(rows[large]!.shape)} numbers for a sample, and at most ${MAX_LAYER_VALUES} can be kept`;
+    const message = `its output has ${sizeOf(rows[large]!.shape)} numbers per sample, but at most ${MAX_LAYER_VALUES} are supported`;
     return { path: ['config', 'layers', large], message };
   }
   const parameters = rows.reduce((sum, row) => sum + row.parameters, 0);
   if (parameters === 0) return { path: ['config', 'layers'], message: 'no layer has weights to learn' };
   if (parameters > MAX_PARAMETERS) {
     const largest = rows.findIndex((row) => row.parameters === Math.max(...rows.map((one) => one.parameters)));
-    const message = `the model has ${parameters} weights, most of them here, and at most ${MAX_PARAMETERS} go round a ring`;
+    const message = `the model has ${parameters} weights, most of them here, but at most ${MAX_PARAMETERS} are supported`;
     return { path: ['config', 'layers', largest], message };
   }
   const bytes = JSON.stringify(layers).length;
   if (bytes <= MAX_TOPOLOGY_BYTES) return null;
-  const message = `they take ${bytes} bytes, and at most ${MAX_TOPOLOGY_BYTES} reach every tab: take fewer layers, or shorter names`;
+  const message = `the layers take ${bytes} bytes, but at most ${MAX_TOPOLOGY_BYTES} are supported: use fewer layers or shorter names`;
   return { path: ['config', 'layers'], message };
 }
 
-/** Where layers do not lead from the input to the output. */
+/** The first problem in the connections of the layers. */
 function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs } }: Functional): Problem | null {
   const names = layers.map((layer) => layer.name);
   const last = names.at(-1)!;
   if (layers[0]!.class_name !== 'InputLayer') {
-    return { path: ['config', 'layers', 0], message: 'the first layer is the InputLayer, which says what a sample is' };
+    return {
+      path: ['config', 'layers', 0],
+      message: 'the first layer must be the InputLayer, which states the shape of a sample',
+    };
   }
   if (inputs[0]![0] !== names[0]) {
-    return { path: ['config', 'input_layers'], message: `the input is the first layer, "${names[0]}"` };
+    return { path: ['config', 'input_layers'], message: `the input must be the first layer, "${names[0]}"` };
   }
   for (const [i, { inbound_nodes: calls }] of layers.entries()) {
     const path = ['config', 'layers', i, 'inbound_nodes'];
     const taken = calls.flat().map(([one]) => one);
-    if (i === 0 && taken.length > 0) return { path, message: 'the input takes from no layer' };
-    if (i > 0 && taken.length === 0) return { path, message: 'it names the layers that this one takes from' };
+    if (i === 0 && taken.length > 0) return { path, message: 'the input cannot read another layer' };
+    if (i > 0 && taken.length === 0) return { path, message: 'it must list the layers that this one reads' };
     const odd = taken.find((one) => !names.slice(0, i).includes(one));
     if (odd !== undefined) {
       const message = names.includes(odd)
@@ -260,13 +277,13 @@ function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs
   const used = new Set(layers.flatMap(({ inbound_nodes: calls }) => calls.flat().map(([one]) => one)));
   const loose = names.findIndex((one) => !used.has(one) && one !== last);
   if (loose >= 0) {
-    return { path: ['config', 'layers', loose], message: 'nothing takes what it gives: leave it out' };
+    return { path: ['config', 'layers', loose], message: 'no layer reads its output: remove it' };
   }
   if (outputs[0]![0] === last) return null;
-  return { path: ['config', 'output_layers'], message: `the output is the last layer, "${last}"` };
+  return { path: ['config', 'output_layers'], message: `the output must be the last layer, "${last}"` };
 }
 
-/** Layer after layer, up to the first that does not fit. */
+/** Computes the layers' outputs, up to the first layer with a problem. */
 function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null } {
   const { layers } = topology.config;
   const sources = sourcesOf(topology);
@@ -283,7 +300,7 @@ function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null }
   return { rows, problem: null };
 }
 
-/** The shape of a sample, if the first layer says one. */
+/** The shape of a sample, if the first layer states it. */
 function inputOf([first]: readonly Layer[]): Shape | undefined {
   return first?.config.batch_input_shape?.slice(1) as Shape | undefined;
 }

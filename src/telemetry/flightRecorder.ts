@@ -1,22 +1,22 @@
 /**
- * The last collectives and messages of one rank, kept to be looked at when something went wrong:
- * what torch's flight recorder is for NCCL
+ * Records the latest collectives and messages of one rank, to diagnose failures, like torch's
+ * flight recorder for NCCL
  * (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html).
  */
 
 import type { FlightRecord, FlightRecording } from '../protocol/flightRecording.ts';
 
-/** Records kept: some hundred steps of a few buckets, at about 200 bytes each. */
+/** Number of records kept: several hundred steps with a few buckets, at about 200 bytes each. */
 const FLIGHT_RECORDS = 1024;
 
-/** What a record is about, known from the start. */
+/** The fields of a record that are known from the start. */
 type FlightSubject = Omit<FlightRecord, 'state' | 'scheduledAt' | 'startedAt' | 'endedAt' | 'bytesSent'>;
 
 export class FlightRecorder {
   readonly #rank: number;
   readonly #worldSize: number;
   readonly #generation: number;
-  /** A ring: once full, `#next` is the oldest. */
+  /** A ring buffer: once it is full, `#next` is the oldest record. */
   readonly #records: FlightRecord[] = [];
   #next = 0;
 
@@ -26,25 +26,27 @@ export class FlightRecorder {
     this.#generation = generation;
   }
 
-  /**
-   * Keeps a record of what is scheduled `now`; whoever gives it goes on writing what happens to it.
-   */
+  /** Adds a record of an op that is scheduled `now`; the caller updates the returned record. */
   add(what: FlightSubject, now: number): FlightRecord {
     const record: FlightRecord = {
       ...what,
-      ...{ state: 'scheduled', scheduledAt: now, startedAt: null, endedAt: null, bytesSent: 0 },
+      state: 'scheduled',
+      scheduledAt: now,
+      startedAt: null,
+      endedAt: null,
+      bytesSent: 0,
     };
     this.#records[this.#next] = record;
     this.#next = (this.#next + 1) % FLIGHT_RECORDS;
     return record;
   }
 
-  /** Oldest first. */
+  /** All records, oldest first. */
   get records(): FlightRecord[] {
     return [...this.#records.slice(this.#next), ...this.#records.slice(0, this.#next)];
   }
 
-  /** A copy of everything, as it is now; of steps, only whoever takes them knows. */
+  /** A copy of all records. The caller adds data about steps. */
   dump(): FlightRecording {
     return {
       format: 'peergrad-flight-recording',
@@ -53,7 +55,9 @@ export class FlightRecorder {
       worldSize: this.#worldSize,
       generation: this.#generation,
       records: this.records.map((record) => ({ ...record })),
-      ...{ traces: [], lanes: [], clocks: [] },
+      traces: [],
+      lanes: [],
+      clocks: [],
     };
   }
 }

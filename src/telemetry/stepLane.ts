@@ -1,11 +1,11 @@
 /**
- * How a rank spent a step, from what its step measured: the stretches of time that a timeline
- * shows. Pure. What is told to other ranks is packed into numbers of float64, a few dozen a step.
+ * Builds a rank's timeline of a step from its measurements. Pure. For other ranks, timelines are
+ * packed into a few dozen float64 numbers per step.
  */
 import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
 
-/** How a bucket went round the ring: `OpTrace` of collectives/work.ts. */
+/** The ring trace of a bucket: `OpTrace` of collectives/work.ts. */
 interface RingTrace {
   startedAt: number;
   hops: readonly HopEvent[];
@@ -15,24 +15,25 @@ interface MeasuredStep {
   step: number;
   startedAt: number;
   ms: StepTimes;
-  /** By bucket; `null` where it took another way than the ring. */
+  /** By bucket; `null` if it did not use the ring. */
   traces: readonly (RingTrace | null)[];
 }
 
 /**
- * Most segments of a step that are told to other ranks: all there are for four ranks and one
- * bucket, as a rule.
+ * Most segments of a step that are sent to other ranks: usually enough for all segments of four
+ * ranks and one bucket.
  */
 export const TOLD_SEGMENTS = 24;
 
 /**
- * What counts where two of a rank's collectives overlap: the more a rank itself does, the earlier.
+ * The kind shown where collectives of a rank overlap: activities of the rank itself come last and
+ * win.
  */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
 /**
- * What a rank does alone follows from the times, laid back from the step's end; what it does with
- * others from the hops.
+ * The lane of a step. Activities of the rank alone follow from the durations, counted back from the
+ * step's end; those with others from the hops.
  */
 export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane {
   const { doneAt, readAt } = milestones(ms);
@@ -52,8 +53,7 @@ export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane 
 }
 
 /**
- * Milliseconds of waiting for the left neighbour after everything that the rank had to do beside it
- * was done.
+ * Milliseconds of waiting for the left neighbour after all concurrent work of the rank was done.
  */
 export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
   const { doneAt, readAt } = milestones(ms);
@@ -63,17 +63,15 @@ export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
 }
 
 /**
- * When the last collective was done, and the last gradient read; milliseconds since the step began.
+ * When the last collective was done and the last gradient was read; milliseconds since the step
+ * began.
  */
 function milestones({ total, update, exposed }: StepTimes): { doneAt: number; readAt: number } {
   const doneAt = Math.max(0, total - update);
   return { doneAt, readAt: Math.max(0, doneAt - exposed) };
 }
 
-/**
- * One ring step after the other: a chunk is sent, the left neighbour's awaited, and what came added
- * up.
- */
+/** Segments of the ring steps: send a chunk, wait for the left neighbour's chunk, reduce it. */
 function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
   const segments: Segment[] = [];
   let now = startedAt - since;
@@ -88,13 +86,13 @@ function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
       until('wait', reducesAt - since);
       until('reduce', receivedAt - since);
     }
-    // Where the left neighbour was ahead, its chunk came while this rank was still sending.
+    // If the left neighbour was ahead, its chunk arrived while this rank was still sending.
     if (sentAt !== null) until('send', sentAt - since);
   }
   return segments;
 }
 
-/** Several buckets under way at once, as one row. */
+/** Merges concurrent buckets into one row. */
 function flatten(rows: readonly Segment[][]): Segment[] {
   if (rows.length === 1) return rows[0]!;
   const all = rows.flat();
@@ -112,21 +110,23 @@ function flatten(rows: readonly Segment[][]): Segment[] {
   return row;
 }
 
-/** Appends `next`, or lengthens the last where `next` goes on with the same. */
+/**
+ * Appends `next`, or extends the last segment if it has the same kind and ends where `next` starts.
+ */
 function extend(row: Segment[], next: Segment): void {
   const last = row.at(-1);
   if (last?.kind === next.kind && last.end === next.start) last.end = next.end;
   else row.push(next);
 }
 
-/** Whether a rank does this by itself: the upper row of its lane. */
+/** Whether a rank does this alone: the upper row of its lane. */
 function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
   return kind === 'compute' || kind === 'readback' || kind === 'update';
 }
 
 /**
- * The lane with at most {@link TOLD_SEGMENTS} segments: where there are more, its time with others
- * is cut into equal slots, each of which shows what took most of it.
+ * Reduces a lane to at most {@link TOLD_SEGMENTS} segments: if there are more, the time with others
+ * is divided into equal slots, each of which shows its longest activity.
  */
 export function simplify(lane: StepLane): StepLane {
   if (lane.segments.length <= TOLD_SEGMENTS) return lane;
@@ -152,13 +152,13 @@ export function simplify(lane: StepLane): StepLane {
   return { ...lane, segments: [...alone, ...row].sort((a, b) => a.start - b.start) };
 }
 
-/** Numbers that a lane takes on the wire: step, start, duration, and one per segment. */
+/** Numbers per packed lane: step, start, duration, and one per segment. */
 export const LANE_NUMBERS = 3 + TOLD_SEGMENTS;
 
-/** Ticks of a packed segment, milliseconds: finer than browsers' clocks. */
+/** Resolution of a packed segment, milliseconds: finer than browsers' clocks. */
 const TICK_MS = 0.01;
 /**
- * 22 bits for each of start and length: 42 s. With three for the kind, a float64 holds them
+ * 22 bits each for start and length: 42 s. With three bits for the kind, a float64 holds them
  * exactly.
  */
 const MOST_TICKS = 2 ** 22 - 1;

@@ -1,32 +1,34 @@
 /**
- * Who slows the ring, and why. In a ring all wait for the slowest, so that every rank's step takes
- * as long; what tells them apart is their **own time**, the step without waiting for others. Pure.
+ * Finds the ranks and links that slow down the ring. In a ring all ranks wait for the slowest, so
+ * their steps take equally long. Slow ranks differ in their **own time**: the step without waiting
+ * for others. Pure.
  */
-import type { LinkRoute, RankStatistics, RankTelemetry } from '../protocol/events.ts';
+import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
+import type { RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**
- * Ranks within this ratio of the median are alike: machines of one class differ that much from step
- * to step.
+ * Ranks within this ratio of the median count as equal: machines of one class vary that much
+ * between steps.
  */
 const SLOW_RATIO = 1.3;
 /**
- * A link is slow from this ratio to the others' median on: times of single chunks scatter more than
+ * A link is slow from this ratio to the others' median on: times of single chunks vary more than
  * those of steps.
  */
 const SLOW_LINK_RATIO = 2;
-/** Least share of a step that a slow link must cost. */
+/** A slow link must cost at least this share of a step. */
 const LINK_COST = 0.15;
-/** Differences below this are the clock's, milliseconds: browsers round theirs to 0.1 ms. */
+/** Smaller differences are clock noise, milliseconds: browsers round clocks to 0.1 ms. */
 const NOISE_MS = 1;
 
 export type Finding =
   | {
       kind: 'rank';
       rank: number;
-      /** Its own time against the median of the other ranks'. */
+      /** Its own time relative to the median of the other ranks. */
       ratio: number;
-      /** The same of its computing, where that is what is slow. */
+      /** The same ratio of its compute time, if computing is slow. */
       computing: number | null;
       isHidden: boolean;
     }
@@ -34,18 +36,21 @@ export type Finding =
       kind: 'link';
       from: number;
       to: number;
-      /** Of a chunk. */
+      /** Transit time of a chunk. */
       transitMs: number;
       ratio: number;
       route: LinkRoute;
     };
 
-/** Slowest first: of ranks, then of links; nothing where all are alike. Both by rank. */
+/**
+ * Slow ranks, then slow links, each slowest first; empty if all are similar. @param statistics,
+ * telemetry by rank.
+ */
 export function findStragglers(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
   if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
   const links = slowLinks(statistics, telemetry);
-  // A slow link holds up the rank that sends over it: where nothing else is slow about that rank,
-  // it is not to blame.
+  // A slow link delays the rank that sends over it. If nothing else about that rank is slow, only
+  // the link is reported.
   const ranks = slowRanks(statistics, telemetry).filter(
     ({ rank, computing, isHidden }) => computing !== null || isHidden || links.every(({ from }) => from !== rank),
   );
@@ -94,7 +99,7 @@ function slowLinks(
     .sort((a, b) => b.transitMs - a.transitMs);
 }
 
-/** `values[rank]` against the median of the others; `null` where the difference is noise. */
+/** The ratio of `values[rank]` to the median of the others; `null` if the difference is noise. */
 function ratioToOthers(values: readonly number[], rank: number): number | null {
   const others = median(values.filter((_, one) => one !== rank));
   const value = values[rank]!;

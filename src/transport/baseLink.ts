@@ -1,12 +1,12 @@
 /**
- * An end of a link over a channel of its own: waits below the mark of `link.ts`. An implementation
- * adds how a frame leaves (`transmit`), and reports what left.
+ * A link end over its own channel, with backpressure above the limit in `link.ts`. Implementations
+ * send frames (`transmit`) and report when frames have left.
  */
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { HIGH_WATER_BYTES } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
 
-/** Of all frames that need not wait. */
+/** Result of sends that need not wait. */
 const AT_ONCE = Promise.resolve();
 
 export abstract class BaseLink extends LinkEnd {
@@ -14,15 +14,15 @@ export abstract class BaseLink extends LinkEnd {
   #queuedBytes = 0;
 
   /**
-   * Sends the frame off. Whoever implements it calls `left(bytes)` once the frame no longer counts
-   * as queued.
+   * Sends the frame. The implementation calls `left(bytes)` once the frame no longer counts as
+   * queued.
    */
   protected abstract transmit(frame: ArrayBuffer): void;
 
   protected dispatch(frame: ArrayBuffer): Promise<void> {
     this.#queuedBytes += frame.byteLength;
     this.transmit(frame);
-    // Nobody would wake who waits on a link that broke over this very frame.
+    // A waiter on a link that just closed would never be resolved.
     if (this.state === 'closed') throw this.goneError();
     if (this.#queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
     const waiter = deferred();
@@ -30,7 +30,7 @@ export abstract class BaseLink extends LinkEnd {
     return waiter.promise;
   }
 
-  /** `bytes` of the queue have left. */
+  /** Reports that `bytes` of the queue have left. */
   protected left(bytes: number): void {
     this.#queuedBytes -= bytes;
     if (this.#waiting.length === 0 || this.#queuedBytes >= HIGH_WATER_BYTES) return;

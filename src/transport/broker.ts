@@ -1,34 +1,31 @@
 /**
- * A page's way to a port that leads to another tab of the same browser: a SharedWorker brings the
- * two together, as only it can pass ports between tabs. A page's main thread only: dedicated
- * workers cannot reach a SharedWorker.
+ * Obtains a port to another tab of the same browser. A SharedWorker connects the two tabs, because
+ * only it can pass ports between tabs. Main thread only: dedicated workers cannot reach a
+ * SharedWorker.
  */
 import { deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../util/errors.ts';
 
-/** One wish for a port. */
+/** A request for a port. */
 export interface PortRequest {
   /**
-   * Resolves once the other tab has asked by the same key. Rejects with PeerGoneError where that
-   * cannot be, or was cancelled.
+   * Resolves once the other tab has requested the same key. Rejects with PeerGoneError if that is
+   * impossible or was cancelled.
    */
   readonly port: Promise<MessagePort>;
   readonly cancel: () => void;
 }
 
-/**
- * Asks for a port to the tab that asks by the same key, which nobody else must know. It has no
- * deadline of its own.
- */
+/** Requests a port to the tab that requests the same secret key. It has no deadline of its own. */
 export type AskForPort = (key: string) => PortRequest;
 
 export const askForPort: AskForPort = (key) => {
   const found = deferred<MessagePort>();
-  const fail = (why: string): void => found.reject(new PeerGoneError(`This browser does not join its tabs: ${why}.`));
+  const fail = (why: string): void => found.reject(new PeerGoneError(`This browser cannot connect its tabs: ${why}.`));
   let broker: SharedWorker | null = null;
   try {
-    // Written so that bundlers know it for a worker, and named as in the library's package: Vite
-    // finds its source by that name too.
+    // Bundlers recognise this expression as a worker. The file name is that in the library's
+    // package; Vite finds the source by it, too.
     broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
       type: 'module',
       name: 'peergrad broker',
@@ -46,7 +43,7 @@ export const askForPort: AskForPort = (key) => {
   }
   const cancel = (): void => {
     broker?.port.close();
-    fail('the other tab did not come');
+    fail('the other tab did not request the port');
   };
   return { port: found.promise, cancel };
 };

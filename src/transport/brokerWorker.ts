@@ -1,13 +1,13 @@
 /**
- * Entry of the SharedWorker that joins tabs of one browser: whoever connects says a key, and the
- * second to say it and the first get a port each, whose other end the other has. Only pages of one
- * origin in one profile of a browser share it. What then goes over the ports does not come by here.
+ * Entry of the SharedWorker that connects tabs of one browser. Each client sends a key; two clients
+ * with the same key each receive one end of a new channel. Only pages of one origin in one browser
+ * profile share the worker. Messages over the ports do not pass through it.
  */
 import { systemClock } from '../util/clock.ts';
 
 /**
- * How long a key waits for its second tab: longer than whoever asks, who may have gone without a
- * word.
+ * How long a key waits for its second tab: longer than the requester, which may disappear without a
+ * message.
  */
 const WAITING_MS = 30_000;
 

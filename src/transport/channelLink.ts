@@ -1,6 +1,6 @@
 /**
- * A link over a WebRTC data channel, on whichever thread the channel lives. docs/LIMITS.md lists
- * the numbers; the reasons stand beside each constant.
+ * A link over a WebRTC data channel, on the thread that owns the channel. docs/LIMITS.md lists the
+ * constants; the comments here explain them.
  */
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
@@ -9,24 +9,27 @@ import { BaseLink } from './baseLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * Bytes handed to the channel before frames wait in our queue instead. Chromium closes nothing but
- * throws above 16 MiB; 1 MiB keeps its SCTP window (at most ~1 MiB) full.
+ * Bytes in the channel's buffer before frames wait in our queue instead. Chromium throws above 16
+ * MiB; 1 MiB keeps its SCTP window (at most ~1 MiB) full.
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
-/** Refill when the channel has drained to this: far enough from zero that the wire never idles. */
+/**
+ * The channel is refilled when its buffer has drained to this: far enough from zero that the
+ * connection never idles.
+ */
 const CHANNEL_LOW_BYTES = 256 * 1024;
 /**
- * How long a link whose connection is gone waits for frames that came before: they reach this
- * thread by another way than the word of the end, and may be slower.
+ * How long a link waits for late frames after its connection has closed: frames reach this thread
+ * by another path than the close event, which may be faster.
  */
 const LAST_WORDS_MS = 50;
 
-/** What a channel belongs to. It may live on another thread. */
+/** The connection of a channel. It may live on another thread. */
 export interface Connection {
-  /** Called once when it has ended, or did not come about. */
+  /** Called once when the connection has ended or failed. */
   onclose: ((error: Error | null) => void) | null;
   describe(): Promise<LinkDescription>;
-  /** Ends it, with all its channels. Idempotent. */
+  /** Closes the connection and all its channels. Idempotent. */
   close(): void;
 }
 
@@ -79,13 +82,13 @@ class ChannelLink extends BaseLink {
 
   #receive(data: unknown): void {
     if (data instanceof ArrayBuffer) this.arrived(data);
-    else this.closed(new ProtocolError('The other side sent text where only frames belong.'));
+    else this.closed(new ProtocolError('The other side sent text instead of a frame.'));
   }
 }
 
 /**
- * Resolves with a link over `channel` once that is open, which it is not yet. Rejects with
- * PeerGoneError where its connection does not come about.
+ * Resolves with a link over `channel`, which must still be connecting, once it is open. Rejects
+ * with PeerGoneError if the connection fails.
  */
 export function openChannelLink(channel: RTCDataChannel, connection: Connection): Promise<Link> {
   const opened = deferred<Link>();

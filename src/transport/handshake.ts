@@ -1,7 +1,7 @@
 /**
- * HELLO and HELLO-ACK: a link counts as up once both ends have said who they are and agreed. A
- * stale or wrong peer (of another room, generation or rank) is refused here, before any gradient
- * crosses.
+ * HELLO and HELLO-ACK: a link is up once both ends have identified themselves and agreed. Stale or
+ * wrong peers (of another room, generation or rank) are rejected here, before any gradient is
+ * exchanged.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';
@@ -14,11 +14,11 @@ export const Hello = v.strictObject({ room: v.string(), generation: v.number(), 
 export type Hello = v.InferOutput<typeof Hello>;
 
 /**
- * Introduces both ends of a fresh link to each other. Resolves when both agreed; frames behind the
- * handshake stay queued in the link for the next handler. On failure the link is closed.
+ * Performs the handshake of a new link. Resolves when both ends agree; later frames stay queued in
+ * the link for the next handler. On failure the link is closed.
  *
- * @throws ProtocolError where the other side is not `expected`, TimeoutError after `timeoutMs`,
- *   PeerGoneError where the link closes first.
+ * @throws ProtocolError if the other side is not `expected`, TimeoutError after `timeoutMs`,
+ *   PeerGoneError if the link closes first.
  */
 export async function handshake(
   link: Link,
@@ -45,13 +45,13 @@ export async function handshake(
       const hello = v.safeParse(Hello, decodeJsonFrame(frame));
       const isExpected =
         hello.success && (Object.keys(expected) as (keyof Hello)[]).every((key) => hello.output[key] === expected[key]);
-      if (!isExpected) throw new ProtocolError(`A link meant for rank ${expected.rank} led to someone else.`);
+      if (!isExpected) throw new ProtocolError(`A link for rank ${expected.rank} reached another peer.`);
       greeted = true;
       link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO_ACK, self.generation), {})).catch(done.reject);
     } else if (kind === FrameKind.HELLO_ACK) acknowledged = true;
     else throw new ProtocolError(`Rank ${expected.rank} sent data before its greeting.`);
     if (!greeted || !acknowledged) return;
-    // At once, so that what follows is queued for whoever takes the link over.
+    // Reset immediately, so that later frames are queued for the next handler.
     link.onframe = null;
     done.resolve();
   };

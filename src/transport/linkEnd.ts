@@ -1,7 +1,6 @@
 /**
- * What every end of a link does the same way: counting, queueing frames that come before their
- * handler, and closing once. An implementation adds how a frame goes (`dispatch`), and reports what
- * came and broke.
+ * The common part of every link end: counters, a queue for frames that arrive before their handler,
+ * and closing once. Implementations send frames (`dispatch`), and report arrivals and failures.
  */
 import { asError, PeerGoneError } from '../util/errors.ts';
 import { checkFrameSize, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';
@@ -14,11 +13,11 @@ export abstract class LinkEnd implements Link {
   #closed: { error: Error | null } | null = null;
 
   /**
-   * Sends the frame off, at once. Resolves when more may come; throws or rejects with {@link
-   * goneError} where the link closes first.
+   * Sends the frame immediately. Resolves when more frames may be sent; throws or rejects with
+   * {@link goneError} if the link closes first.
    */
   protected abstract dispatch(frame: ArrayBuffer): Promise<void>;
-  /** Lets go of what is beneath; called once. */
+  /** Releases the underlying resources; called once. */
   protected abstract release(): void;
   abstract describe(): Promise<LinkDescription>;
 
@@ -36,7 +35,7 @@ export abstract class LinkEnd implements Link {
 
   set onframe(handler: ((frame: ArrayBuffer) => void) | null) {
     this.#onframe = handler;
-    // The handler may set another one, or none, between two frames: look again before each.
+    // The handler may be replaced or removed between two frames, so it is read before each.
     while (this.#onframe && this.#arrived.length > 0) this.#onframe(this.#arrived.shift()!);
   }
 
@@ -65,7 +64,7 @@ export abstract class LinkEnd implements Link {
     this.closed(null);
   }
 
-  /** A frame has arrived. */
+  /** Reports a frame that has arrived. */
   protected arrived(frame: ArrayBuffer): void {
     if (this.#closed) return;
     this.#counters.framesReceived += 1;
@@ -74,7 +73,7 @@ export abstract class LinkEnd implements Link {
     else this.#arrived.push(frame);
   }
 
-  /** The link is gone, by our side's wish or not. */
+  /** Reports that the link is closed, intentionally or not. */
   protected closed(error: Error | null): void {
     if (this.#closed) return;
     this.#closed = { error };

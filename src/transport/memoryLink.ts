@@ -1,4 +1,4 @@
-/** Two ends of a link inside one process: for tests, `runWorld`, and ranks that share a thread. */
+/** Links within one process: for tests, `runWorld`, and ranks that share a thread. */
 import { BaseLink } from './baseLink.ts';
 import type { LinkDescription } from './link.ts';
 
@@ -8,8 +8,8 @@ class MemoryLink extends BaseLink {
   protected transmit(frame: ArrayBuffer): void {
     const { peer } = this;
     const bytes = frame.byteLength;
-    // Detached like on any other link, so that a caller who goes on using the buffer is caught in a
-    // unit test.
+    // The buffer is detached as on any other link, so unit tests find callers that use it
+    // afterwards.
     const moved = structuredClone(frame, { transfer: [frame] });
     queueMicrotask(() => {
       this.left(bytes);
@@ -28,7 +28,7 @@ class MemoryLink extends BaseLink {
   }
 }
 
-/** A connected pair; both ends are open at once. */
+/** A connected pair; both ends are open immediately. */
 export function createMemoryLinkPair(): [MemoryLink, MemoryLink] {
   const a = new MemoryLink();
   const b = new MemoryLink();

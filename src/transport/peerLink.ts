@@ -1,13 +1,11 @@
 /**
- * Connections by simple-peer: the only file that knows it. Main thread only, as RTCPeerConnection
- * is.
+ * Connections by simple-peer: the only file that uses it. Main thread only, like RTCPeerConnection.
  *
- * simple-peer makes a channel of its own and keeps its events: by it the two ends know that they
- * are connected, and that the other is gone. Frames have another channel, which may move to a
- * worker.
+ * simple-peer opens a channel of its own, which detects that the two ends are connected and that
+ * the other end is gone. Frames use a second channel, which may move to a worker.
  */
 import type Peer from 'simple-peer';
-// The plain entry needs Node's globals; this build brings its own.
+// The default entry needs Node's globals; this build includes them.
 import PeerConstructor from 'simple-peer/simplepeer.min.js';
 import type { IceServer, PeerSignal } from '../protocol/control.ts';
 import { ProtocolError } from '../util/errors.ts';
@@ -15,48 +13,44 @@ import { openChannelLink, type Connection } from './channelLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * The stream of the channel for frames, on both ends: simple-peer's own channel gets 0 or 1,
- * whichever end it comes from (https://www.rfc-editor.org/rfc/rfc8832#section-6), and browsers
- * differ in how many there may be.
+ * The stream id of the channel for frames, on both ends. simple-peer's own channel gets 0 or 1,
+ * depending on which end creates it (https://www.rfc-editor.org/rfc/rfc8832#section-6), and
+ * browsers differ in the largest id.
  */
 const FRAMES_STREAM = 2;
 
 export interface PeerConnectOptions {
-  /** Exactly one side is; by convention the one with the lower member id. */
+  /** Exactly one side is the initiator; by convention the one with the lower member id. */
   initiator: boolean;
   iceServers: readonly IceServer[];
   /** `relay`: through a TURN server only. Default `all`. */
   iceTransportPolicy?: RTCIceTransportPolicy | undefined;
-  /** Called with what the other side's `signal` must be given. */
+  /** Called with signals for the other side's `signal`. */
   onsignal: (signal: PeerSignal) => void;
 }
 
-/** One attempt to connect; a failed one is thrown away and another made. */
+/** One attempt to connect; a failed attempt is discarded, and another one made. */
 export interface PeerAttempt {
-  /** Hands over what the other side signalled; late or superfluous signals are ignored. */
+  /** Passes in a signal from the other side; late or redundant signals are ignored. */
   signal(signal: PeerSignal): void;
   /**
-   * Resolves with the open link. Rejects with PeerGoneError where the connection fails or is
-   * aborted.
+   * Resolves with the open link. Rejects with PeerGoneError if the connection fails or is aborted.
    */
   readonly link: Promise<Link>;
   abort(): void;
 }
 
-/**
- * A connection under way. It has no deadline of its own: whoever closes it knows how long linking
- * may take.
- */
+/** A connection that is being established. It has no deadline of its own; the caller closes it. */
 export interface PeerConnection extends Connection {
   /**
-   * For frames. In the task that made it, and no later, it may be transferred to a worker, where
-   * the browser can do so.
+   * The channel for frames. It may be transferred to a worker, but only in the task that created
+   * it, if the browser supports it.
    */
   readonly channel: RTCDataChannel;
   signal(signal: PeerSignal): void;
 }
 
-/** Starts to connect. @throws where the browser makes no connections. */
+/** Starts to connect. @throws if the browser does not support connections. */
 export function openPeerConnection({ initiator, onsignal, ...options }: PeerConnectOptions): PeerConnection {
   const native = new RTCPeerConnection({
     iceTransportPolicy: options.iceTransportPolicy ?? 'all',
@@ -86,24 +80,24 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
     close: () => void peer.destroy(),
   };
   peer.on('signal', (signal: Peer.SignalData) => {
-    // simple-peer also emits signals for media, which we never use and the protocol does not carry.
+    // simple-peer also emits signals for media, which are not used and not part of the protocol.
     if (signal.type === 'offer' || signal.type === 'answer') onsignal({ type: signal.type, sdp: signal.sdp ?? '' });
     else if (signal.type === 'candidate') {
       const { candidate, sdpMid, sdpMLineIndex } = signal.candidate;
       onsignal({ type: 'candidate', candidate: { candidate, sdpMid, sdpMLineIndex } });
     }
   });
-  // Whoever sends there is none of ours, and nobody would read it.
-  peer.on('data', () => peer.destroy(new ProtocolError('The other side sent data where no frames belong.')));
+  // Data on simple-peer's channel violates the protocol.
+  peer.on('data', () => peer.destroy(new ProtocolError('The other side sent data outside of the frame channel.')));
   let failure: Error | null = null;
   peer.on('error', (error: Error) => (failure = error));
-  // Always comes, behind the error if there is one.
+  // Always emitted, after an error if there is one.
   peer.on('close', () => connection.onclose?.(failure));
   return connection;
 }
 
 /**
- * Starts one attempt to link, with frames on this thread. @throws where the browser makes no
+ * Starts one attempt to link, with frames on this thread. @throws if the browser does not support
  * connections.
  */
 export function connectPeer(options: PeerConnectOptions): PeerAttempt {

@@ -1,7 +1,7 @@
 /**
  * A link over a MessagePort: between threads of a page, or two tabs of one browser. Frames are
- * transferred, not copied. A port has neither backpressure nor a dependable close event, so both
- * are messages of ours.
+ * transferred, not copied. Ports have neither backpressure nor a reliable close event, so
+ * additional messages provide both.
  */
 import * as v from 'valibot';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
@@ -9,9 +9,9 @@ import { deferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './baseLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
-/** What a port carries besides frames (which are bare ArrayBuffers). */
+/** Messages beside frames, which are plain ArrayBuffers. */
 const PortMessage = v.variant('type', [
-  /** The other side has dealt with that many bytes of frames. */
+  /** The other side has processed this many bytes of frames. */
   v.strictObject({ type: v.literal('taken'), bytes: v.number() }),
   v.strictObject({ type: v.literal('closed'), message: v.nullable(v.string()) }),
   v.strictObject({ type: v.literal('describe') }),
@@ -23,10 +23,7 @@ const PortMessage = v.variant('type', [
 ]);
 type PortMessage = v.InferOutput<typeof PortMessage>;
 
-/**
- * Report consumption in steps of this many bytes: a message a frame would double the traffic of the
- * port.
- */
+/** Bytes between two `taken` messages: one per frame would double the port's traffic. */
 const TAKEN_STEP_BYTES = 256 * 1024;
 
 export class PortLink extends BaseLink {
@@ -73,7 +70,7 @@ export class PortLink extends BaseLink {
       return;
     }
     const parsed = v.safeParse(PortMessage, data);
-    if (!parsed.success) return this.closed(new ProtocolError('The other end of a port sent something unknown.'));
+    if (!parsed.success) return this.closed(new ProtocolError('The other end of a port sent an unknown message.'));
     const message = parsed.output;
     switch (message.type) {
       case 'taken':
@@ -91,15 +88,16 @@ export class PortLink extends BaseLink {
 }
 
 /**
- * A link over one end of a MessageChannel whose other end is a link too, or a {@link bridgeLink}.
+ * A link over one end of a MessageChannel. The other end must be a link, too, or a {@link
+ * bridgeLink}.
  */
 export function createPortLink(port: MessagePort): Link {
   return new PortLink(port);
 }
 
 /**
- * Puts `link` on the other side of `port`: the thread that holds the port's other end uses it as a
- * link of its own. Closing either closes both, and calls `onclose`.
+ * Connects `link` to `port`: the thread with the port's other end uses it as a link. Closing either
+ * closes both, and calls `onclose`.
  */
 export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => {}): void {
   const post = (message: PortMessage) => port.postMessage(message, []);
@@ -114,7 +112,7 @@ export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => 
   };
   port.onmessage = ({ data }: MessageEvent<unknown>) => {
     if (data instanceof ArrayBuffer) {
-      // A frame that can no longer be sent is lost with its link, which `onclose` below reports.
+      // A frame that can no longer be sent is lost with its link; `onclose` below reports it.
       forward(data).catch(() => {});
       return;
     }

@@ -1,7 +1,7 @@
 /**
- * A link that outlasts a membership generation: one link to a member, and a view of it for each
- * generation that uses it. The next generation greets over its view while the last one still
- * finishes over its own.
+ * A link that outlives a membership generation: one link to a member, with a view for each
+ * generation that uses it. The next generation performs its handshake over its view while the
+ * previous one is still finishing.
  */
 import { generationOf } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
@@ -9,24 +9,24 @@ import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
 
 /**
- * Most bytes kept of generations that this rank has not come to. Before it has heard this rank's
- * greeting a member sends nothing but its own, of some hundred bytes: this is enough for hundreds
- * of generations that come and go meanwhile.
+ * Most bytes kept of generations that this rank has not reached. Until a member receives this
+ * rank's HELLO, it only sends its own, of about a hundred bytes, so this suffices for hundreds of
+ * short-lived generations.
  */
 export const MAX_EARLY_BYTES = 64 * 1024;
 
 export class SharedLink {
   readonly #link: Link;
-  /** Open ones, by generation. */
+  /** Open views by generation. */
   readonly #views = new Map<number, GenerationView>();
-  /** Frames of generations later than any view's. */
+  /** Frames of later generations than any view's. */
   #early: { generation: number; frame: ArrayBuffer }[] = [];
-  /** Of all views there have been. */
+  /** The latest generation of all views so far. */
   #latestGeneration = -1;
   #onclose: ((error: Error | null) => void) | null = null;
   #closed: { error: Error | null } | null = null;
 
-  /** @param link an open link to one member, taken over. */
+  /** @param link an open link to one member; the SharedLink takes ownership. */
   constructor(link: Link) {
     this.#link = link;
     link.onframe = (frame) => this.#receive(frame);
@@ -42,8 +42,8 @@ export class SharedLink {
   }
 
   /**
-   * For the owner: called once when the link closes, before the views hear of it; at once if set
-   * late.
+   * For the owner: called once when the link closes, before the views' handlers; a handler that is
+   * set later is called at once.
    */
   set onclose(handler: ((error: Error | null) => void) | null) {
     this.#onclose = handler;
@@ -51,17 +51,17 @@ export class SharedLink {
   }
 
   /**
-   * The link as a generation has it: sends frames as they are, and gets those of its generation
-   * only, also those that came before the view was made. Closing it closes nothing else, and the
-   * other end does not hear of it; frames of its generation are dropped from then on.
+   * Creates a generation's view of the link. It sends frames unchanged and receives only frames of
+   * its generation, including those that arrived before it was created. Closing it does not close
+   * the link and does not notify the other end; later frames of its generation are dropped.
    *
-   * @param generation later than that of all views before.
-   * @throws UsageError where it is not: what a generation missed has been dropped.
+   * @param generation later than that of all previous views.
+   * @throws UsageError if it is not later: earlier frames have been dropped.
    */
   view(generation: number): Link {
     if (generation <= this.#latestGeneration) {
       throw new UsageError(
-        `Views are made in the order of generations: generation ${generation} cannot follow ${this.#latestGeneration}.`,
+        `Views must be created in the order of generations: generation ${generation} cannot follow ${this.#latestGeneration}.`,
       );
     }
     this.#latestGeneration = generation;
@@ -74,7 +74,7 @@ export class SharedLink {
     return view;
   }
 
-  /** Closes the link, on both sides, and with it all views. */
+  /** Closes the link on both sides, and all views. */
   close(): void {
     this.#end(null);
   }
@@ -97,7 +97,7 @@ export class SharedLink {
     if (bytes <= MAX_EARLY_BYTES) return;
     this.#end(
       new ProtocolError(
-        `A member sent more than ${MAX_EARLY_BYTES / 1024} KiB of generation ${generation} and others that this rank has not come to.`,
+        `A member sent more than ${MAX_EARLY_BYTES / 1024} KiB of generation ${generation} and others that this rank has not reached.`,
         { generation },
       ),
     );
@@ -122,12 +122,12 @@ class GenerationView extends LinkEnd {
     this.#detach = detach;
   }
 
-  /** A frame of the generation has come. */
+  /** Delivers a frame of the generation. */
   deliver(frame: ArrayBuffer): void {
     this.arrived(frame);
   }
 
-  /** The shared link is gone. */
+  /** Reports that the shared link is closed. */
   end(error: Error | null): void {
     this.closed(error);
   }

@@ -1,10 +1,10 @@
 /**
- * A link to another tab of the same browser: a MessagePort between the two threads that use it, be
- * they workers or main threads.
+ * A link to another tab of the same browser: a MessagePort between the threads (main threads or
+ * workers) that use it.
  *
- * A port does not say when the tab at its other end has died. The browser does, by way of the Web
- * Locks API (https://www.w3.org/TR/web-locks/): each end holds a lock as long as it lives, and asks
- * for the other's, which it is given at once when that tab is gone, in whatever way.
+ * A port does not report that the tab at its other end has died. The Web Locks API
+ * (https://www.w3.org/TR/web-locks/) does: each end holds a lock while it is alive and requests the
+ * other end's lock, which the browser grants as soon as that tab is gone.
  */
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
@@ -15,15 +15,15 @@ import type { PeerAttempt } from './peerLink.ts';
 import { PortLink } from './portLink.ts';
 
 /**
- * How long an end whose other end is gone waits for what that one may have sent before: the
- * browser's word takes another way, and may be faster.
+ * How long an end waits for late frames after the other end is gone: the lock is granted by another
+ * path than frames, which may be faster.
  */
 const LAST_WORDS_MS = 50;
 
 export interface TabConnectOptions {
-  /** Exactly one side is. */
+  /** Exactly one side is the initiator. */
   initiator: boolean;
-  /** Both sides' secret, by which they meet. */
+  /** The secret key by which both sides find each other. */
   key: string;
 }
 
@@ -31,7 +31,7 @@ class TabLink extends PortLink {
   readonly #watch = new AbortController();
   readonly #letGo: () => void;
 
-  /** @param letGo lets go of this end's lock. */
+  /** @param letGo releases this end's lock. */
   constructor(port: MessagePort, letGo: () => void, othersLock: string) {
     super(port);
     this.#letGo = letGo;
@@ -39,7 +39,7 @@ class TabLink extends PortLink {
     const gone = (): void => {
       systemClock.after(LAST_WORDS_MS, () => this.closed(new PeerGoneError('The other tab is gone.')));
     };
-    // Rejects when it is called off, or this tab ends.
+    // Rejects when it is aborted or this tab ends.
     navigator.locks.request(othersLock, { signal }, gone).catch(() => {});
   }
 
@@ -51,9 +51,9 @@ class TabLink extends PortLink {
 }
 
 /**
- * Starts one attempt to link to a tab that makes one with the same key. It takes no signals, and
- * has no deadline of its own. Its link rejects with PeerGoneError where the browser does not join
- * its tabs, or does not say when one is gone.
+ * Starts one attempt to link to the tab that connects with the same key. It needs no signals and
+ * has no deadline of its own. Its link rejects with PeerGoneError if the browser cannot connect its
+ * tabs, or cannot report that one is gone.
  */
 export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOptions): PeerAttempt {
   const own = `peergrad ${key} ${initiator ? 'a' : 'b'}`;
@@ -62,7 +62,7 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
   let opened: Link | null = null;
   let isAborted = false;
   const open = async (): Promise<Link> => {
-    // Before the other end can have a port: once it has, it asks for this lock.
+    // Acquired before the other end has a port, because it then requests this lock.
     const letGo = await hold(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
@@ -86,13 +86,15 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
 }
 
 /**
- * Resolves once this tab has the lock, with what lets go of it.
+ * Resolves once this tab has the lock, with a function that releases it.
  *
- * @throws (rejects) PeerGoneError on a page that is not secure: such have no locks.
+ * @throws (rejects) PeerGoneError in an insecure context, which has no locks.
  */
 async function hold(name: string): Promise<() => void> {
   if (!globalThis.isSecureContext) {
-    throw new PeerGoneError('Tabs of a page that is not secure (https) cannot tell when another is gone.');
+    throw new PeerGoneError(
+      'Tabs cannot be connected on an insecure page, which cannot detect that another tab is gone: use https.',
+    );
   }
   const held = deferred<() => void>();
   const released = deferred();

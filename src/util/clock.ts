@@ -1,4 +1,4 @@
-/** Time as a value that is passed in, so that tests own it. */
+/** Time as a dependency, so that tests control it. */
 export interface Clock {
   /** Milliseconds from an arbitrary origin, never going back. */
   now(): number;
@@ -6,7 +6,7 @@ export interface Clock {
   after(ms: number, fn: () => void): () => void;
 }
 
-/** Longest delay of a timer, milliseconds (24 days): setTimeout takes anything above for 0. */
+/** Longest delay of a timer, milliseconds (24 days): setTimeout treats longer ones as 0. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {

@@ -1,9 +1,7 @@
 import type { Clock } from './clock.ts';
 import { deferred } from './deferred.ts';
 
-/**
- * What `promise` gives, or a rejection with `expired()` if it takes longer than `ms` milliseconds.
- */
+/** Resolves like `promise`; rejects with `expired()` after `ms` milliseconds. */
 export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T>, expired: () => Error): Promise<T> {
   const late = deferred<never>();
   const cancel = clock.after(ms, () => late.reject(expired()));
@@ -14,7 +12,7 @@ export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T
   }
 }
 
-/** What `promise` gives, or a rejection with `signal`'s reason once that is aborted. */
+/** Resolves like `promise`; rejects with `signal`'s reason when it is aborted. */
 export async function unlessAborted<T>(signal: AbortSignal, promise: PromiseLike<T>): Promise<T> {
   signal.throwIfAborted();
   const aborted = deferred<never>();

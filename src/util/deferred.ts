@@ -1,6 +1,5 @@
 /**
- * A promise with its `resolve` and `reject` on the outside (`Promise.withResolvers`, which Node 20
- * lacks).
+ * A promise with its `resolve` and `reject` exposed (`Promise.withResolvers`, which Node 20 lacks).
  */
 export interface Deferred<T> {
   readonly promise: Promise<T>;

@@ -1,10 +1,10 @@
 /**
- * Whole arrays between float32 and float16 (IEEE 754 binary16, as bits in a Uint16Array): half the
- * bytes on a wire.
+ * Converts arrays between float32 and float16 (IEEE 754 binary16, as bits in a Uint16Array), which
+ * halves the bytes on a wire.
  *
- * Arithmetic on the bits, after Fabian Giesen's `float_to_half_fast3_rtne`
+ * It uses bit arithmetic, after Fabian Giesen's `float_to_half_fast3_rtne`
  * (https://gist.github.com/rygorous/2156668) and `half_to_float_fast5`
- * (https://gist.github.com/rygorous/2144712): nothing in it is left to an engine.
+ * (https://gist.github.com/rygorous/2144712), so the result does not depend on the engine.
  */
 import { UsageError } from './errors.ts';
 
@@ -13,37 +13,34 @@ const HALF_QUIET_NAN = 0x7e00;
 const FLOAT_INFINITY = 0x7f800000;
 const FLOAT_MANTISSA_BITS = 23;
 const FLOAT_EXPONENT_BIAS = 127;
-/** Bits of the float32 65536; what is below may still be rounded to a finite half. */
+/** Bits of the float32 65536; smaller values may round to a finite half. */
 const FLOAT_TOO_LARGE = (127 + 16) << 23;
 /** Bits of the float32 2^-14, the smallest normal half. */
 const FLOAT_SMALLEST_NORMAL = (127 - 14) << 23;
-/** Bits of mantissa that a float32 has and a half has not. */
+/** Mantissa bits that a float32 has more than a half. */
 const DROPPED_BITS = 13;
 /**
- * The difference of the exponents' biases, and just below half a unit of what stays: with the last
- * bit, ties go to even.
+ * The difference of the exponents' biases, plus just less than half a unit of the last kept bit;
+ * adding that bit rounds ties to even.
  */
 const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
 /** Subnormal halves are multiples of 2^-24. */
 const SUBNORMALS_PER_ONE = 16_777_216;
-/** 2^52: doubles from here on are whole numbers, so adding it rounds to one, ties to even. */
+/** 2^52: doubles from here on are integers, so adding it rounds to an integer, ties to even. */
 const ROUND_TO_INTEGER = 4_503_599_627_370_496;
-/** The factor by which a half's bits in a float32's place are too small. */
+/** The factor by which a half's bits in the position of a float32's are too small. */
 const REBIAS = powerOfTwo(112);
-/**
- * The least exponent of {@link toHalf}: with it, a float32 that is subnormal becomes a half that
- * is.
- */
+/** The least exponent of {@link toHalf}: with it, a subnormal float32 becomes a subnormal half. */
 export const MIN_HALF_EXPONENT = -112;
 
 /**
- * Each float32 rounded to the nearest float16, ties to even: from 65520 on infinity, below 2^-14
- * subnormal. A NaN stays one and keeps the upper bits of its payload.
+ * Rounds each float32 to the nearest float16, ties to even: infinity from 65520 on, subnormal below
+ * 2^-14. A NaN stays NaN and keeps the upper bits of its payload.
  *
- * @param into where to write; a new array by default.
- * @param exponent values are divided by 2^exponent first. From -112 on; not 0 only where all values
- *   are finite.
- * @throws UsageError where `into` has another length.
+ * @param into the output; a new array by default.
+ * @param exponent values are first divided by 2^exponent. At least -112; must be 0 unless all
+ *   values are finite.
+ * @throws UsageError if `into` has another length.
  */
 export function toHalf(
   from: Float32Array,
@@ -68,7 +65,7 @@ export function toHalf(
       half = HALF_INFINITY;
     } else {
       const payload = (magnitude >>> DROPPED_BITS) & 0x3ff;
-      // Without a payload it would be an infinity.
+      // A NaN without a payload would be an infinity.
       half = payload === 0 ? HALF_QUIET_NAN : HALF_INFINITY | payload;
     }
     into[i] = sign | half;
@@ -77,11 +74,11 @@ export function toHalf(
 }
 
 /**
- * Each float16 as a float32, which is exact.
+ * Converts each float16 to float32, which is exact.
  *
- * @param into where to write; a new array by default.
- * @param exponent values are multiplied by 2^exponent, as {@link toHalf} has divided them.
- * @throws UsageError where `into` has another length.
+ * @param into the output; a new array by default.
+ * @param exponent values are multiplied by 2^exponent, to reverse the division in {@link toHalf}.
+ * @throws UsageError if `into` has another length.
  */
 export function fromHalf(
   from: Uint16Array,
@@ -89,7 +86,7 @@ export function fromHalf(
   exponent = 0,
 ): Float32Array {
   checkLengths(from.length, into.length);
-  // As doubles, so the product is exact.
+  // Doubles, so that the product is exact.
   const factor = REBIAS * powerOfTwo(exponent);
   const bits = new Uint32Array(into.buffer, into.byteOffset, into.length);
   for (let i = 0; i < from.length; i++) {
@@ -105,12 +102,14 @@ export function fromHalf(
   return into;
 }
 
-/** 2^exponent, -126 .. 127, made of its bits: engines may round powers. */
+/** 2^exponent for -126 .. 127, built from its bits, because engines may round powers. */
 function powerOfTwo(exponent: number): number {
   return new Float32Array(Uint32Array.of((exponent + FLOAT_EXPONENT_BIAS) << FLOAT_MANTISSA_BITS).buffer)[0]!;
 }
 
 function checkLengths(from: number, into: number): void {
   if (from === into) return;
-  throw new UsageError(`${from} numbers cannot be converted into an array of ${into}: give one of the same length.`);
+  throw new UsageError(
+    `${from} numbers cannot be converted into an array of ${into}: pass an array of the same length.`,
+  );
 }

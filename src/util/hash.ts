@@ -1,7 +1,7 @@
 /**
- * Digest of state, to tell whether replicas agree bit for bit: 64 bits, plenty against accidents
- * (nobody forges their own replica). Not SHA-256 of `crypto.subtle`, which browsers have in secure
- * contexts only: a class without certificates may still train on WebGL.
+ * Digest of state, to compare replicas bit for bit: 64 bits, enough against accidental collisions
+ * (nobody forges their own replica). SHA-256 of `crypto.subtle` is not used, because browsers only
+ * have it in secure contexts, and classrooms without certificates can train on WebGL.
  */
 
 const C1 = 0xcc9e2d51;
@@ -9,9 +9,9 @@ const C2 = 0x1b873593;
 
 /**
  * Austin Appleby's MurmurHash3, x86 32-bit variant, over the words and then the last bytes of
- * `bytes`, from two seeds at once: what is done to a word before it is mixed in depends on no seed,
- * and two chains that do not wait for each other take hardly longer than one. A quarter to a fifth
- * of the time of two calls (`bench optimizer`).
+ * `bytes`, with two seeds at once. The seed-independent part is shared, and the two independent
+ * chains run in parallel, so it takes a fifth to a quarter of the time of two calls (`bench
+ * optimizer`).
  */
 function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -29,8 +29,8 @@ function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, 
 }
 
 /**
- * Bytes of the whole 32-bit words of so many. By division: bitwise operators give a negative number
- * from 2 GiB on.
+ * Bytes of the complete 32-bit words in `bytes` bytes. It divides, because bitwise operators return
+ * negative numbers from 2 GiB on.
  */
 export function wholeWords(byteLength: number): number {
   return byteLength - (byteLength % 4);

@@ -1,6 +1,4 @@
-/**
- * Bytes as people and ids have them: two hexadecimal digits each, with `between` between two bytes.
- */
+/** Bytes as two hexadecimal digits each, with `between` between two bytes. */
 export function hexOf(bytes: Iterable<number>, between = ''): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(between);
 }

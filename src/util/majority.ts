@@ -1,12 +1,10 @@
-/** Telling from what several say which of them are wrong: most of them are right. */
+/** Majority votes: finds the values that are wrong if most are right. */
 
-/**
- * The most frequent of `votes`; of equally frequent ones the first, `undefined` where nobody voted.
- */
+/** The most frequent of `votes`; of equally frequent ones the first; `undefined` without votes. */
 export function majority(votes: readonly string[]): string | undefined {
   const counts = new Map<string, number>();
   for (const vote of votes) counts.set(vote, (counts.get(vote) ?? 0) + 1);
-  // A map keeps the order of its first votes, so that only a vote more wins over an earlier one.
+  // A map keeps insertion order, so a later vote only wins with more votes.
   let [common, most] = [votes[0], 0];
   for (const [vote, count] of counts) if (count > most) [common, most] = [vote, count];
   return common;

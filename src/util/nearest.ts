@@ -1,8 +1,8 @@
-/** Which name somebody may have meant. */
+/** Suggestions for misspelt names. */
 
 /**
- * The known name nearest to `name`, if it is near: no more than a third of its letters are other,
- * and two of a short one's.
+ * The known name closest to `name`, if it is close: at most a third of its letters differ, or two
+ * letters of a short name.
  */
 export function nearestOf(name: string, known: readonly string[]): string | null {
   const most = Math.max(2, Math.floor(name.length / 3));
@@ -11,7 +11,7 @@ export function nearestOf(name: string, known: readonly string[]): string | null
   return least <= most && least < name.length ? known[distances.indexOf(least)]! : null;
 }
 
-/** Letters to insert, leave out or replace (Levenshtein). */
+/** Levenshtein distance: letters to insert, remove or replace. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 0; i < a.length; i++) {

@@ -1,4 +1,4 @@
-/** Elements `start` up to but without `end` of a flat array. */
+/** Elements start..end-1 of a flat array. */
 export interface Range {
   readonly start: number;
   readonly end: number;

@@ -1,5 +1,5 @@
 /**
- * Seeded random numbers that are the same on every machine: integer arithmetic only, no `Math.sin`,
+ * Seeded random numbers, the same on every machine: integer arithmetic only, without `Math.sin`,
  * `log` or `pow`, whose last bits differ between engines.
  */
 
@@ -24,8 +24,8 @@ export function mixSeed(...words: number[]): number {
 }
 
 /**
- * mulberry32, Tommy Ettinger's 32-bit generator: one word of state, passes gjrand; ample for data
- * and shuffles.
+ * mulberry32, Tommy Ettinger's 32-bit generator: one word of state, passes gjrand; sufficient for
+ * data and shuffles.
  */
 export function createRng(seed: number): Rng {
   let state = seed >>> 0;
@@ -40,8 +40,7 @@ export function createRng(seed: number): Rng {
 }
 
 /**
- * A permutation of 0 .. n-1 by Fisher and Yates' shuffle; the same for the same seed on every
- * machine.
+ * A permutation of 0 .. n-1 by a Fisher-Yates shuffle; the same for the same seed on every machine.
  */
 export function permutation(n: number, seed: number): Uint32Array {
   const rng = createRng(seed);

@@ -1,4 +1,4 @@
-/** Elements of a tensor of that shape: 1 of a scalar's. */
+/** Number of elements of a tensor with this shape; 1 for a scalar. */
 export function sizeOf(shape: readonly number[]): number {
   return shape.reduce((product, side) => product * side, 1);
 }

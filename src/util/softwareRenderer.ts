@@ -1,5 +1,2 @@
-/**
- * Names of programs that do a GPU's work on the processor, as WebGPU's adapters and WebGL's
- * renderers have them.
- */
+/** Names of software renderers in the names of WebGPU adapters and WebGL renderers. */
 export const SOFTWARE_RENDERER = /swiftshader|llvmpipe|software|basic render/i;

@@ -1,6 +1,6 @@
-/** Small statistics over numbers of a run. */
+/** Simple statistics. */
 
-/** The p-th quantile, 0 <= p <= 1, by the nearest rank; 0 for no values. */
+/** The p-th quantile, 0 <= p <= 1, by the nearest-rank method; 0 for an empty list. */
 export function quantile(values: readonly number[], p: number): number {
   if (values.length === 0) return 0;
   const sorted = [...values].sort((a, b) => a - b);

@@ -1,7 +1,4 @@
-/**
- * Lets timers and messages have their turn amid long work: what waits for nothing but itself would
- * never let them.
- */
+/** Yields to timers and messages during long work, which would otherwise block them. */
 import type { Clock } from './clock.ts';
 
 export class Yielder {
@@ -10,8 +7,8 @@ export class Yielder {
   #last: number;
 
   /**
-   * @param stretchMs of work between two turns. A turn takes up to 4 ms, as browsers have it of
-   *   timers behind timers.
+   * @param stretchMs milliseconds of work between two yields. A yield takes up to 4 ms, because
+   *   browsers delay nested timers.
    */
   constructor(clock: Clock, stretchMs: number) {
     this.#clock = clock;
@@ -19,7 +16,7 @@ export class Yielder {
     this.#last = clock.now();
   }
 
-  /** Gives them a turn, if the last was long ago. */
+  /** Yields if the last time was long enough ago. */
   async yieldIfDue(): Promise<void> {
     if (this.#clock.now() - this.#last < this.#stretchMs) return;
     await new Promise<void>((resolve) => this.#clock.after(0, resolve));

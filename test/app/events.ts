@@ -1,6 +1,7 @@
 /** Plausible events for tests of the page. */
-import type { RosterEntry } from '../../src/protocol/control.ts';
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { RosterEntry } from '../../src/protocol/room.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 
 export function member(name: string, ready = true): RosterEntry {
   return {

@@ -6,7 +6,7 @@ import { partsOf } from '../../bench/all.ts';
 import { runBench } from '../../bench/cli.ts';
 import { replaceSection, table } from '../../bench/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';
 
 const K = 1000;

@@ -9,7 +9,7 @@ import {
   type ReadinessState,
   type RoomMessage,
 } from '../../src/engine/readiness.ts';
-import type { Device } from '../../src/protocol/control.ts';
+import type { Device } from '../../src/protocol/room.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError, DeviceError, DivergenceError, MismatchError, PeergradError } from '../../src/util/errors.ts';
 

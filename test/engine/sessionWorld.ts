@@ -2,7 +2,8 @@
 import type { BlobStore } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import { Session } from '../../src/engine/session.ts';
-import type { EngineCommand, EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineCommand } from '../../src/protocol/commands.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';

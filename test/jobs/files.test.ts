@@ -41,7 +41,7 @@ test('a table is read from a picked file, or from an address', async () => {
   const fetched = await loadData(job, { baseUrl: origin });
   expect(fetched.train.digest).toBe(picked.train.digest);
   const gone = parseJob({ job: 'table', data: { kind: 'url', url: '/gone.csv' } });
-  await expect(loadData(gone, { baseUrl: origin })).rejects.toThrow(`${origin}/gone.csv is not there`);
+  await expect(loadData(gone, { baseUrl: origin })).rejects.toThrow(`${origin}/gone.csv does not exist`);
   await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
 });
 
@@ -97,18 +97,18 @@ test("a job's own layers that do not fit the files are told before anything is t
   // Rooms and whether they are missing, new, old.
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
   expect(await problemOf({ job: 'table', model: model(3, 2) }, table)).toBe(
-    'model.config.layers[0].config.batch_input_shape: the model takes samples of [3], and the samples are [1, 1, 4], or [4] in one row.',
+    'model.config.layers[0].config.batch_input_shape: the model needs samples of [3], but the samples are [1, 1, 4], or [4] in one row.',
   );
   expect(await problemOf({ job: 'table', model: model(4, 3) }, table)).toContain('the samples have 2 classes: [2].');
   const amounts = new File([houses], 'houses.csv');
   expect(await problemOf({ job: 'table', model: model(1, 1) }, amounts)).toBeNull();
-  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/leave the softmax out/);
+  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/remove the softmax/);
   expect(await problemOf({ job: 'table', model: model(1, 2) }, amounts)).toContain('the samples have an amount: [1].');
   const x = npyFile([4, 2], [1, 2, 3, 4, 5, 6, 7, 8]);
   const y = npyFile([4], [0, 1, 0, 1], { type: 'i8' });
   const arrays = new File([zipFile({ 'x.npy': x, 'y.npy': y })], 'set.npz');
   expect(await problemOf({ job: 'images', model: model(2, 2) }, arrays)).toBeNull();
-  expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model answers [5]');
+  expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model outputs [5]');
 });
 
 test('an amount is learned by squared error, and told in its own unit', async () => {
@@ -121,7 +121,7 @@ test('an amount is learned by squared error, and told in its own unit', async ()
   const { lossSum, correct, sums } = await task.evaluate(Uint32Array.of(0, 1, 2));
   expect(correct).toBe(0);
   expect(sums![0]).toBeCloseTo(lossSum, 4);
-  expect(task.score!.told(sums!, 3)).toEqual({ rmse: Math.sqrt(sums![0]! / 3) * data.test.labelUnit! });
+  expect(task.score!.toMetrics(sums!, 3)).toEqual({ rmse: Math.sqrt(sums![0]! / 3) * data.test.labelUnit! });
   const inputs = new Float32Array(3);
   const amounts = new Float32Array(3);
   await data.test.read([0, 1, 2], inputs, amounts);
@@ -142,7 +142,11 @@ test('what a picked text holds is told as it will be learned, and what is wrong 
   const text = '0123456789'.repeat(2 * context);
   expect(await inspectFiles(job, [new File([text], 'a.txt')])).toEqual({
     preview: {
-      ...{ kind: 'gpt', characters: 20 * context, vocabulary: 10, samples: 18, heldOut: 1 },
+      kind: 'gpt',
+      characters: 20 * context,
+      vocabulary: 10,
+      samples: 18,
+      heldOut: 1,
       beginning: text.slice(0, 300),
     },
     problem: null,

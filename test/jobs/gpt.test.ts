@@ -9,7 +9,7 @@ import { loadText } from '../../src/jobs/gpt/loadText.ts';
 import { plainText, textOf, type Text } from '../../src/jobs/gpt/text.ts';
 import { Network, type NetworkSize } from '../../src/jobs/gpt/network.ts';
 import { Characters } from '../../src/jobs/gpt/characters.ts';
-import { Writer } from '../../src/jobs/gpt/writer.ts';
+import { TokenSampler } from '../../src/jobs/gpt/tokenSampler.ts';
 import { PRESETS } from '../../src/spec/gpt.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -114,7 +114,7 @@ describe('the bigram model', () => {
   test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
     'knows what a table with one added to each count knows',
     async (...pieces) => {
-      // Of 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never
+      // With 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never
       // "c" after "b": 1 / 4.
       const expected = -(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3;
       expect(await bigramLoss(piecewise(pieces), 'abac', 3)).toBeCloseTo(expected, 12);
@@ -142,10 +142,10 @@ describe('the text', () => {
     // In pieces of any size.
     for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
       const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
-      await expect(reading).rejects.toThrow(/notes.txt is not a text in UTF-8: byte 7 \(255\)/);
+      await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
     }
     const cut = read(textOf([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
-    await expect(cut).rejects.toThrow(/cut.txt is not a text in UTF-8: byte 1 \(195\)/);
+    await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
   });
 
   test('is asked for where there is none', async () => {
@@ -201,7 +201,7 @@ describe('the text', () => {
       expect(await load('100%25.txt')).toBe('all of it');
       expect(await load('50%.txt')).toBe('half of it');
       expect(await load('books/')).toBe('first\nsecond');
-      await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt is not there');
+      await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt does not exist');
       await expect(load('other/')).rejects.toThrow('has no index.json');
     } finally {
       vi.unstubAllGlobals();
@@ -308,7 +308,7 @@ describe('writing', () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
-    const tokens = new Writer(SIZE, SIZE.vocabulary, weights).write([3, 1], { temperature: 0, seed: 1 });
+    const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([3, 1], { temperature: 0, seed: 1 });
     // What is in view when the next token is drawn: half of it is forgotten when it is full.
     let view = [3, 1];
     while (written.length < 12) {
@@ -328,7 +328,7 @@ describe('writing', () => {
   test('draws the same with the same seed, and bolder when it is hotter', () => {
     const { network, weights } = loudNetwork();
     const write = (temperature: number, seed: number): number[] => {
-      const tokens = new Writer(SIZE, SIZE.vocabulary, weights).write([0], { temperature, seed });
+      const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([0], { temperature, seed });
       return Array.from({ length: 200 }, () => tokens.next().value);
     };
     expect(write(1, 5)).toEqual(write(1, 5));

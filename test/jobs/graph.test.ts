@@ -8,12 +8,12 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, lossSum, type JobModel } from '../../src/jobs/index.ts';
-import { decodeWeights, fitWeights } from '../../src/jobs/weights/index.ts';
+import { decodeWeights, fitWeights } from '../../src/jobs/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 import { rowsOf, Topology } from '../../src/spec/topology.ts';
-import { OWN_JOB } from './ownJob.ts';
-import { loadedOf } from './loadedOf.ts';
+import { CUSTOM_MODEL_JOB } from './customModelJob.ts';
+import { loadLayersModel } from './loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 
@@ -72,7 +72,7 @@ test('what is taken from a description is taken from what was taken, too, by way
   for (const model of [
     branching().toJSON(null, false),
     JSON.parse(fixture('functional.json').toString()),
-    OWN_JOB.model,
+    CUSTOM_MODEL_JOB.model,
   ]) {
     const once = topologyOf(model);
     expect(JSON.stringify(topologyOf(structuredClone(once)))).toBe(JSON.stringify(once));
@@ -102,8 +102,8 @@ test("Keras 3's is computed as Keras does, with the weights that Keras saved", a
 });
 
 test('a saved model answers in TensorFlow.js as here', async () => {
-  const model = buildModel(jobOf(OWN_JOB.model), SHAPE);
-  const loaded = await loadedOf(model);
+  const model = buildModel(jobOf(CUSTOM_MODEL_JOB.model), SHAPE);
+  const loaded = await loadLayersModel(model);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
   const off = tf.max(tf.abs(tf.sub(loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))))).dataSync()[0];
   expect(off).toBeLessThan(1e-6);
@@ -158,32 +158,32 @@ describe('a model is refused by the path to what is wrong:', () => {
     [
       'no source',
       ({ layers }) => (layers[2]!.inbound_nodes = []),
-      'layers[2].inbound_nodes: it names the layers that this one takes from.',
+      'layers[2].inbound_nodes: it must list the layers that this one reads.',
     ],
     [
       'a layer that is called twice',
       ({ layers }) => layers[2]!.inbound_nodes.push(...call('small')),
-      'layers[2].inbound_nodes: a layer is used once here',
+      'layers[2].inbound_nodes: layers that are called several times',
     ],
     [
       'the second call of one',
       ({ layers }) => (layers[2]!.inbound_nodes = [[['small', 1, 0, {}]]]),
-      'layers[2].inbound_nodes: a layer is used once here',
+      'layers[2].inbound_nodes: layers that are called several times',
     ],
     [
       'arguments',
       ({ layers }) => (layers[2]!.inbound_nodes = [[['small', 0, 0, { training: true }]]]),
-      'layers[2].inbound_nodes: a layer is called with what others give',
+      'layers[2].inbound_nodes: arguments of calls are not supported',
     ],
     [
       'what is no call',
       ({ layers }) => (layers[2]!.inbound_nodes = ['small']),
-      'layers[2].inbound_nodes: it says which layers',
+      'layers[2].inbound_nodes: it must list the layers',
     ],
     [
       'a loose end',
       ({ layers }) => (layers[13]!.inbound_nodes = call('hidden', 'hidden')),
-      'layers[12]: nothing takes what it gives: leave it out.',
+      'layers[12]: no layer reads its output: remove it.',
     ],
     [
       'two inputs',
@@ -192,12 +192,12 @@ describe('a model is refused by the path to what is wrong:', () => {
           ['pixels', 0, 0],
           ['small', 0, 0],
         ]),
-      'input_layers: a model has one input here.',
+      'input_layers: a model must have exactly one input.',
     ],
     [
       'another input',
       (config) => (config.input_layers = [['small', 0, 0]]),
-      'input_layers: the input is the first layer, "pixels".',
+      'input_layers: the input must be the first layer, "pixels".',
     ],
     [
       'two outputs',
@@ -206,12 +206,12 @@ describe('a model is refused by the path to what is wrong:', () => {
           ['gated', 0, 0],
           ['answer', 0, 0],
         ]),
-      'output_layers: a model has one output here.',
+      'output_layers: a model must have exactly one output.',
     ],
     [
       'an output on the way',
       (config) => (config.output_layers = ['gated', 0, 0]),
-      'output_layers: the output is the last layer, "answer".',
+      'output_layers: the output must be the last layer, "answer".',
     ],
     [
       'no output',
@@ -221,36 +221,40 @@ describe('a model is refused by the path to what is wrong:', () => {
     [
       'shapes that cannot be added',
       ({ layers }) => (layers[4]!.inbound_nodes = call('conv', 'depthwise', 'small')),
-      'layers[4]: the layer takes what is of one shape, and gets [7, 7, 4] and [7, 7, 4] and [7, 7, 1].',
+      'layers[4]: the inputs must have the same shape, but they are [7, 7, 4] and [7, 7, 4] and [7, 7, 1].',
     ],
     [
       'what does not lie side by side',
       ({ layers }) => (layers[8]!.inbound_nodes = call('pooled', 'normalized', 'sum')),
-      'layers[8]: what is laid side by side differs in the last side only',
+      'layers[8]: concatenated inputs may only differ in the last dimension',
     ],
     [
       'several for one',
       ({ layers }) => (layers[6]!.inbound_nodes = call('padded', 'sum')),
-      'layers[6]: the layer takes from one layer, and gets 2',
+      'layers[6]: the layer has one input, but gets 2',
     ],
     [
       'one for several',
       ({ layers }) => (layers[4]!.inbound_nodes = call('depthwise')),
-      'layers[4]: the layer joins what two or more layers give, and gets one.',
+      'layers[4]: the layer needs two or more inputs, but gets one.',
     ],
     [
       'a softmax on the way',
       ({ layers }) => (layers[12]!.config['activation'] = 'softmax'),
       'layers[12]: only the last layer may be a softmax',
     ],
-    ['no input layer', ({ layers }) => layers.shift(), 'layers[0].config: the first layer says what a sample is'],
+    [
+      'no input layer',
+      ({ layers }) => layers.shift(),
+      'layers[0].config: the first layer must state the shape of a sample',
+    ],
     [
       'code',
       ({ layers }) => (layers[5]!.class_name = 'Lambda'),
-      'layers[5].class_name: "Lambda" is no layer of jobs: a job is data',
+      'layers[5].class_name: "Lambda" is not a supported layer: a job is data',
     ],
   ])('%s', (_, spoil, sentence) => {
-    const model = structuredClone(OWN_JOB.model) as unknown as Described;
+    const model = structuredClone(CUSTOM_MODEL_JOB.model) as unknown as Described;
     spoil(model.config);
     expect(() => jobOf(model)).toThrow(`model.config.${sentence}`);
   });

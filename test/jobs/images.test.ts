@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
-import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
+import type { DecodePicture } from '../../src/jobs/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images/images.ts';
-import { splitOf } from '../../src/jobs/split.ts';
+import { trainTestSplit } from '../../src/jobs/trainTestSplit.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { npyFile } from './formats/npyFiles.ts';
 import { zipFile } from './formats/zipFiles.ts';
@@ -76,7 +76,10 @@ describe('pictures in folders', () => {
     for (const { first, label } of samples) expect(label).toBe(first > 0.5 ? 1 : 0);
     expect(new Set(samples.map(({ first }) => first)).size).toBe(10);
     expect(preview).toMatchObject({
-      ...{ samples: 10, heldOut: 2, shape: [8, 8, 1], ignored: 0 },
+      samples: 10,
+      heldOut: 2,
+      shape: [8, 8, 1],
+      ignored: 0,
       classes: [
         { name: 'cats', count: 5 },
         { name: 'dogs', count: 5 },
@@ -155,32 +158,32 @@ describe('pictures in folders', () => {
     [
       'a held-out folder that is no class',
       { ...inTrain, ...inFolder('test/unknown', 6) },
-      'The folder: test/unknown/0.png is held out, and no training picture is in a folder "unknown": the classes are cats, dogs. ' +
-        'Add such pictures to train, or take the folder out.',
+      'The folder: test/unknown/0.png is held out, but no training picture is in a folder "unknown": the classes are cats, dogs. ' +
+        'Add such pictures to train, or remove the folder.',
     ],
     [
       'a held-out class in other letters',
       { ...inTrain, ...inFolder('test/Cats', 3), ...inFolder('test/dogs', 3) },
-      'test/Cats/0.png is held out, and no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
+      'test/Cats/0.png is held out, but no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
     ],
     [
       'labels in the names of files',
       { 'train/cat.0.jpg': picture(1), 'train/dog.0.jpg': picture(2), 'test1/1.jpg': picture(3) },
-      'the class of train/cat.0.jpg is unknown, as the folder "train" says only what its pictures are for',
+      'the class of train/cat.0.jpg is unknown, as the folder "train" only names the split',
     ],
     [
       'a picture beside the folders of classes',
       { ...pets, 'pets/preview.png': picture(1) },
-      'the class of pets/preview.png is unclear, as pets has pictures and the folder pets/dogs has, too.',
+      'the class of pets/preview.png is unclear, as pets and its inner folder pets/dogs both have pictures.',
     ],
     [
       'a zip bomb',
       { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
-      'p.zip: pets/dogs/bomb.png has 67108865 bytes, and a picture may have 67108864. Make it smaller, or take it out.',
+      'p.zip: pets/dogs/bomb.png has 67108865 bytes, more than 67108864. Make it smaller, or remove it.',
     ],
-    ['nothing', {}, 'The choice holds no pictures'],
-    ['other files', { 'a.txt': picture(1) }, 'The folder holds no pictures: a.txt is none'],
-    ['no folder', { 'a.png': picture(1) }, 'a.png is in no folder'],
+    ['nothing', {}, 'The choice has no pictures'],
+    ['other files', { 'a.txt': picture(1) }, 'The folder has no pictures: a.txt is not a picture'],
+    ['no folder', { 'a.png': picture(1) }, 'a.png is not in a folder'],
     ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
     ['a damaged one', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
     [
@@ -189,7 +192,11 @@ describe('pictures in folders', () => {
       'pets/cats/bad.png',
     ],
     ['no zip file', { 'p.zip': picture(1) }, 'p.zip is not a zip file: it starts with 01 at byte 0'],
-    ['two zip files', { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) }, 'p.zip, q.zip: choose one'],
+    [
+      'two zip files',
+      { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
+      'p.zip, q.zip: choose a single npz or zip file',
+    ],
   ])('wrong: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
     await expect(load(files)).rejects.toBeInstanceOf(DataError);
@@ -239,8 +246,10 @@ describe('arrays', () => {
     );
     const held = npyFile([2, 2], [1000, 0, 1009, 1], { type: 'f8' });
     const npz = zipFile({
-      ...{ 'X_train.npy': flat, 'y_train.npy': y },
-      ...{ 'X_test.npy': held, 'y_test.npy': npyFile([2, 1], [7, 7], { type: 'u1' }) },
+      'X_train.npy': flat,
+      'y_train.npy': y,
+      'X_test.npy': held,
+      'y_test.npy': npyFile([2, 1], [7, 7], { type: 'u1' }),
     });
     const loaded = await load({ 'set.npz': npz });
     expect([loaded.train.size, loaded.test.size, loaded.train.inputShape]).toEqual([10, 2, [1, 1, 2]]);
@@ -253,22 +262,24 @@ describe('arrays', () => {
 
   test('of floats may differ in how exact they are', async () => {
     const arrays = {
-      ...{ 'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }), 'y_train.npy': y },
-      ...{ 'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }), 'y_test.npy': y },
+      'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
+      'y_train.npy': y,
+      'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }),
+      'y_test.npy': y,
     };
     const loaded = await load(npz(arrays));
     expect(await all(loaded.test)).toEqual(await all(loaded.train));
   });
 
-  const heldRow = splitOf(40, JOB.seed).test[0]!;
+  const heldRow = trainTestSplit(40, JOB.seed).test[0]!;
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
-    ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, and x and y'],
+    ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, but x and y'],
     [
       'lengths',
       npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
-      'x.npy has 10 samples, and set.npz: y.npy 9 labels',
+      'x.npy has 10 samples, but set.npz: y.npy has 9 labels',
     ],
     ['one-hot labels', npz({ 'x.npy': x, 'y.npy': npyFile([10, 2], upTo(20)) }), 'y.npy has shape (10, 2)'],
     ['fractions', npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }), 'y.npy: row 9 has label 0.5'],
@@ -302,15 +313,17 @@ describe('arrays', () => {
     [
       'an infinite number in a row to test on',
       npz({
-        ...{ 'x_train.npy': npyFile([10, 2], upTo(20)), 'y_train.npy': y },
-        ...{ 'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]), 'y_test.npy': npyFile([2], [7, 7]) },
+        'x_train.npy': npyFile([10, 2], upTo(20)),
+        'y_train.npy': y,
+        'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]),
+        'y_test.npy': npyFile([2], [7, 7]),
       }),
       'x_test.npy: row 1 has Infinity at byte ',
     ],
     [
       'bytes to train and others to test on',
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': npyFile([10, 4, 4], upTo(160)), 'y_test.npy': y }),
-      'set.npz: x_test.npy is of type f4, and set.npz: x_train.npy of u1: save both with one type, as their scale may differ.',
+      'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1: save both with the same type, because their scales may differ.',
     ],
     [
       'an unknown class',
@@ -349,11 +362,15 @@ describe('IDX files', () => {
     [
       'cut off',
       { ...pair, [images]: pair[images].subarray(0, 99) },
-      'ends too early: 20 x 6 x 5 of u1 from byte 16 on end at byte 616, and the file at 99',
+      'ends too early: 20 x 6 x 5 of u1 from byte 16 on end at byte 616, but the file ends at byte 99',
     ],
     ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
-    ['damaged gzip', { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) }, 'cannot be unpacked: behind'],
-    ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, and train-labels-idx1-ubyte 19 labels'],
+    [
+      'damaged gzip',
+      { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) },
+      'cannot be unpacked: its gzip data is damaged or ends too early, after',
+    ],
+    ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
     ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'there are 1 different labels'],
   ])('wrong: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);

@@ -69,17 +69,17 @@ describe('picked files', () => {
   test.each<[string, Files, string]>([
     ['nothing', {}, 'looked for train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images'],
     ['other files', { 'cat.jpg': new Uint8Array(3) }, 'found cat.jpg'],
-    ['no labels', { [images]: imagesFile(2) }, 'its labels are not'],
-    ['no images', { [labels]: labelsFile(2) }, 'its images are not'],
-    ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'holds 3 images, but train-labels-idx1-ubyte 4'],
+    ['no labels', { [images]: imagesFile(2) }, 'its labels were not'],
+    ['no images', { [labels]: labelsFile(2) }, 'its images were not'],
+    ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'has 3 images, but train-labels-idx1-ubyte has 4'],
     ['sizes', { [images]: imagesFile(3, 32, 30), [labels]: labelsFile(3) }, 'images of 32 x 30 pixels'],
     ['labels', { [images]: imagesFile(1), [labels]: idxFile([1], Uint8Array.of(10)) }, 'label 10 at position 0'],
     [
       'swapped files',
       { [images]: labelsFile(50), [labels]: labelsFile(50) },
-      'it holds 50 of u1, and images are bytes in 3',
+      'it holds 50 of u1, but images are bytes in 3',
     ],
-    ['no samples', pair('train', 0), 'holds no images'],
+    ['no samples', pair('train', 0), 'has no images'],
     ['one sample', pair('train', 1), 'too few'],
     ['gzip', { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) }, 'is not gzip'],
   ])('wrong: %s', async (_, files, sentence) => {
@@ -135,7 +135,7 @@ describe('a folder on a server', () => {
     const wrong = await serve({ 'index.json': '{"files":[]}' });
     await expect(load(`${wrong.origin}/data`)).rejects.toThrow('index.json is not a JSON list');
     const broken = await serve({ 'index.json': '["train-images-idx3-ubyte"]' });
-    await expect(load(`${broken.origin}/data`)).rejects.toThrow('is listed in index.json but not there');
+    await expect(load(`${broken.origin}/data`)).rejects.toThrow('is listed in index.json but does not exist');
   });
 
   test('a server that fails or is not there', async () => {

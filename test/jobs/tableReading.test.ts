@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../src/jobs/dataset.ts';
 import { agreeOn, openShard } from '../../src/jobs/index.ts';
-import { splitOf } from '../../src/jobs/split.ts';
+import { trainTestSplit } from '../../src/jobs/trainTestSplit.ts';
 import { Table, type TableJob } from '../../src/jobs/table/table.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 
@@ -84,7 +84,7 @@ describe('a field that is missing', () => {
   test('is nothing but such words in a feature of no use', async () => {
     const text = table('a,b,class', 20, (i) => `NA,${i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'empty', missing: 20 });
-    expect((await open(classes('-'))).problem()?.message).toContain('column "class" says the same in every row');
+    expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
   test('is agreed on where each tab has its own table: one has the class "-" only, and a feature of "?"', async () => {
@@ -119,7 +119,7 @@ describe('a field that is missing', () => {
     const shards = await shardsOf(texts);
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: 'its column "b" is of words, and the others\' of numbers' },
+      { rank: 2, why: 'its column "b" contains words, but the others\' contains numbers' },
     ]);
   });
 });
@@ -127,7 +127,7 @@ describe('a field that is missing', () => {
 /** The numbers that columns are read as, each of which has one number only. */
 async function meansOf(text: string): Promise<number[]> {
   const { columns } = (await open(text)).facts();
-  return columns.map(({ sums }) => sums.mean);
+  return columns.map(({ moments }) => moments.mean);
 }
 
 describe('numbers', () => {
@@ -171,19 +171,19 @@ describe('numbers', () => {
     [
       'one that nothing in the file tells the decimal mark of',
       table('a;b', 30, (i) => `${i < 9 ? i : `1,${100 + i}`};${i % 2}`),
-      'a.csv, line 11: "1,109" in column "a" is 1109 or 1.109, and nothing in the file says which. ' +
-        'Write all numbers with a decimal point, and none between thousands.',
+      'a.csv, line 11: "1,109" in column "a" may be 1109 or 1.109: nothing in the file shows which. ' +
+        'Write all numbers with a decimal point and without thousands separators.',
     ],
     [
       'one in a file with both decimal marks',
       table('a;b;c;y', 30, (i) => `2,5;2.5;${i < 9 ? i : '1.234'};${i % 2}`),
-      'a.csv, line 11: "1.234" in column "c" is 1.234 or 1234, and the other columns have both decimal marks. ' +
-        'Write all numbers with a decimal point, and none between thousands.',
+      'a.csv, line 11: "1.234" in column "c" may be 1.234 or 1234: the other columns have both decimal marks. ' +
+        'Write all numbers with a decimal point and without thousands separators.',
     ],
     [
       'another decimal mark than the others',
       table('a;y', 60, (i) => `${i === 50 ? '3.5' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Write them all with the same.',
+      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Use the same mark in all of them.',
     ],
     [
       'as many with one decimal mark as with the other',
@@ -193,17 +193,17 @@ describe('numbers', () => {
     [
       'signs beside them',
       table('a;y', 60, (i) => `${i === 0 ? 'free' : `$${i},000`};${i % 2}`),
-      'a.csv, line 3: "$1,000" in column "a" has a sign beside its number, as 58 others have. Write the numbers alone.',
+      'a.csv, line 3: "$1,000" in column "a" has a sign beside its number, like 58 others. Remove the signs.',
     ],
     [
       'shares of a hundred',
       table('a,y', 60, (i) => `${i}.5 %,${i % 2}`),
-      'a.csv, line 2: "0.5 %" in column "a" has a sign beside its number, as 59 others have. Write the numbers alone.',
+      'a.csv, line 2: "0.5 %" in column "a" has a sign beside its number, like 59 others. Remove the signs.',
     ],
     [
       'a word among them',
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "5o" in column "a" is not a number, and 59 others are. Correct it, or leave it empty.',
+      'a.csv, line 52: "5o" in column "a" is not a number, but 59 others are. Correct it, or leave it empty.',
     ],
   ])('wrong: %s', async (_, text, sentence) => {
     expect((await open(text)).problem()?.message).toContain(sentence);
@@ -252,7 +252,7 @@ describe('numbers', () => {
     expect(divergent).toEqual([]);
     expect(facts).toMatchObject({ columns: [{ kind: 'number', mark: 'comma' }, { mark: null }] });
     expect(agreedBy(comma, alike, point).divergent).toEqual([
-      { rank: 2, why: 'its column "a" has decimal points, and the others\' decimal commas' },
+      { rank: 2, why: 'its column "a" has decimal points, but the others\' has decimal commas' },
     ]);
     // A tab that joins whole numbers later reads its own as they are written.
     const { facts: wholes } = agreedBy(whole, whole);
@@ -272,7 +272,7 @@ describe('a line of names', () => {
   test('that is not there is told of where the job names a column', async () => {
     const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
     expect((await open(text, { target: 'class' })).problem()?.message).toBe(
-      'a.csv, line 1: there is no column "class". Line 1 holds data and no names: ' +
+      'a.csv, line 1: there is no column "class". Line 1 is data, not column names: ' +
         'add a line of names above it, or choose one of column 1, column 2, column 3.',
     );
     const opened = await open(text);
@@ -283,7 +283,7 @@ describe('a line of names', () => {
   test('and rows between spaces are one column: that is told', async () => {
     const text = table('a b y', 20, (i) => `${i} ${i * 2} ${i % 2}`);
     expect((await open(text)).problem()?.message).toBe(
-      'a.csv, line 1: there is one column only. Separate columns by a comma, a semicolon, a tab or |.',
+      'a.csv, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.',
     );
   });
 
@@ -293,14 +293,14 @@ describe('a line of names', () => {
     );
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: "its columns are column 1, column 2, and the others' size, kind" },
+      { rank: 2, why: "its columns are column 1, column 2, but the others' are size, kind" },
     ]);
   });
 });
 
 describe('held-out rows', () => {
   /** The rows that the seed holds out. */
-  const heldOut = splitOf(20, JOB.seed).test;
+  const heldOut = trainTestSplit(20, JOB.seed).test;
 
   test('add no category, and no input for gaps: what only they have is zero', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
@@ -331,7 +331,7 @@ describe('held-out rows', () => {
   test('are told apart from an amount that is the same in all others before anything is trained', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
-      'says the same in every row that is learned from',
+      'has the same value in every training row',
     );
   });
 });
@@ -379,7 +379,9 @@ describe('files that people have', () => {
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
     expect(opened.preview).toMatchObject({
-      ...{ rows: 60, hasHeader: false, unlabelled: [] },
+      rows: 60,
+      hasHeader: false,
+      unlabelled: [],
       columns: [
         { kind: 'category', missing: 0, distinct: 3 },
         { kind: 'number', missing: 6 },
@@ -432,12 +434,12 @@ describe('files that people have', () => {
     [
       'a title',
       'Prices of 2024\n',
-      'fields, and line 1 has 1. If line 1 is neither names nor data, remove it; otherwise',
+      'fields, but line 1 has 1. If line 1 is neither a header nor data, remove it; otherwise',
     ],
     [
       'a separator, as Excel has it',
       'sep=;\n',
-      'fields, and line 1 has 2. If line 1 is neither names nor data, remove it',
+      'fields, but line 1 has 2. If line 1 is neither a header nor data, remove it',
     ],
   ])('%s above the names is told', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);

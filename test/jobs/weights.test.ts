@@ -15,7 +15,7 @@ import {
   fitWeights,
   type NamedTensor,
   type Topology,
-} from '../../src/jobs/weights/index.ts';
+} from '../../src/jobs/weights/weightsFile.ts';
 import { readSafetensors, writeSafetensors } from '../../src/jobs/weights/safetensors.ts';
 import { WEIGHTS_FORMATS } from '../../src/spec/modelFile.ts';
 import { DataError } from '../../src/util/errors.ts';
@@ -31,7 +31,9 @@ const fixture = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(path.join(import.meta.dirname, 'weights', name)));
 
 const tensor = (name: string, shape: number[], values: number[]): NamedTensor => ({
-  ...{ name, shape, values: Float32Array.from(values) },
+  name,
+  shape,
+  values: Float32Array.from(values),
 });
 
 /** What Python wrote. */
@@ -54,7 +56,9 @@ function build(model: 'mlp' | 'cnn', seed: number): JobModel {
 
 const tensorsOf = ({ names, variables }: JobModel): NamedTensor[] =>
   variables.map((variable, i) => ({
-    ...{ name: names[i]!, shape: variable.shape, values: variable.dataSync<'float32'>() as Float32Array<ArrayBuffer> },
+    name: names[i]!,
+    shape: variable.shape,
+    values: variable.dataSync<'float32'>() as Float32Array<ArrayBuffer>,
   }));
 
 const shapesOf = ({ variables }: JobModel) => variables.map(({ shape }) => shape);
@@ -72,7 +76,9 @@ const safetensors = (header: unknown, data = new Uint8Array(8)): Uint8Array<Arra
   return Uint8Array.from([...length, ...text, ...data]);
 };
 const F32 = (begin: number, end: number, shape: number[]) => ({
-  ...{ dtype: 'F32', shape, data_offsets: [begin, end] },
+  dtype: 'F32',
+  shape,
+  data_offsets: [begin, end],
 });
 
 /** By name, as a file's tensors need not be in the model's order. */
@@ -122,10 +128,10 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
-    expect(() => fitWeights(file, others)).toThrow(/^mine lacks "conv1\/kernel".* it holds .*: choose the model/);
+    expect(() => fitWeights(file, others)).toThrow(/^mine lacks "conv1\/kernel".* it contains .*: choose the model/);
     const shapes = shapesOf(model).map((shape) => (shape.length === 1 ? shape : [...shape].reverse()));
     expect(() => fitWeights(file, { ...model, shapes })).toThrow(
-      /mine has "dense1\/kernel".* of shape \[784, 5\], and in this model it is \[5, 784\]/,
+      /mine has "dense1\/kernel".* of shape \[784, 5\], but in this model it has \[5, 784\]/,
     );
     const less = { names: model.names.slice(0, 3), shapes: shapesOf(model), topology: model.topology };
     expect(() => fitWeights(file, less)).toThrow(/mine has ".+", which this model does not have/);
@@ -171,13 +177,21 @@ describe('safetensors', () => {
   });
 
   test.each([
-    ['a header that is longer than any', Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]), 'at byte 0, a header of'],
-    ['a header that is no JSON', safetensors('{"a":'), 'at byte 8, its header is no JSON object'],
-    ['a header that is a list', safetensors('{}').fill(0x5b, 8, 9).fill(0x5d, 9, 10), 'holds no weights'],
+    [
+      'a header that is longer than any',
+      Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]),
+      "at byte 0, the header's length of",
+    ],
+    ['a header that is no JSON', safetensors('{"a":'), 'at byte 8, its header is not a JSON object'],
+    [
+      'a header that is a list',
+      safetensors('{}').fill(0x5b, 8, 9).fill(0x5d, 9, 10),
+      'is not a supported file of weights',
+    ],
     [
       'metadata that are no texts',
       safetensors({ __metadata__: { a: 1 } }),
-      '__metadata__ holds something else than texts',
+      '__metadata__ contains values that are not texts',
     ],
     [
       'an entry without offsets',
@@ -188,16 +202,16 @@ describe('safetensors', () => {
     [
       'another type',
       safetensors({ a: { ...F32(0, 8, [4]), dtype: 'F16' } }),
-      'at byte 62, tensor "a" is F16, and only F32 can be taken: save it as float32',
+      'at byte 62, tensor "a" is F16, but only F32 is supported: save it as float32',
     ],
-    ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, and its shape [3] are 12 bytes'],
+    ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes'],
     [
       'tensors over each other',
       safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }),
-      'tensor "b" lies over tensor "a"',
+      'tensor "b" overlaps tensor "a"',
     ],
-    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'what follows the header belongs to no tensor'],
-    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'what follows tensor "a" belongs to no tensor'],
+    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header belong to no tensor'],
+    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" belong to no tensor'],
     ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
   ])('refuses %s, and says where', async (_, bytes, says) => {
     expect(await refusalOf(bytes)).toContain(says);
@@ -235,7 +249,7 @@ describe('tfjs', () => {
     expect((await decodeWeights('parts', zip([w]))).tensors).toEqual([tensor('w', [2], [0, 0])]);
     expect(await refusalOf(zip([{ ...w, shape: [3] }]))).toContain('ends a.bin, b.bin within "w", at byte 8 of 12');
     expect(await refusalOf(zip([]))).toContain('8 bytes in a.bin, b.bin that belong to no weight');
-    expect(await refusalOf(zip([{ ...w, dtype: 'int32' }]))).toContain('"w" as int32, and only float32 can be taken');
+    expect(await refusalOf(zip([{ ...w, dtype: 'int32' }]))).toContain('"w" as int32, but only float32 is supported');
     expect(await refusalOf(zip([{ ...w, quantization: {} }]))).toContain('"w" as quantized');
     expect(await refusalOf(zip('none'))).toContain(
       'has a folder/model.json that cannot be read (weightsManifest.0.weights',

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import { toJsonLines } from '../../launcher/output/jsonLines.ts';
 import { createLog, errorsOf } from '../../launcher/output/log.ts';
-import type { CodecChoice, EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { CodecChoice, RunResult } from '../../src/protocol/runResult.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
 
 function listen() {

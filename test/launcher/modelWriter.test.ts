@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { ModelWriter, type ModelOutputs } from '../../launcher/modelWriter.ts';
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { ManualClock } from '../manualClock.ts';
 

@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest';
 import { Visit } from '../../launcher/browser/visit.ts';
 import { STALL_MS } from '../../launcher/watch.ts';
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const RESULT = { steps: 3 } as RunResult;

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { disagreement, summarize } from '../../launcher/output/report.ts';
 import { RunWatch } from '../../launcher/watch.ts';
 import { ManualClock } from '../manualClock.ts';

@@ -339,7 +339,7 @@ describe('Trainer', () => {
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
     expect(trainerWith({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
     expect(trainerWith({ momentum: 0.5 })).toThrow(
-      'Trainer has no option "momentum": it has optimizer, learningRate, ',
+      'Trainer has no option "momentum": choose one of optimizer, learningRate, ',
     );
     expect(trainerWith({ model: 'cnn' })).toThrow(UsageError);
     expect(trainerWith({ group: null, tabs: undefined, epochs: undefined })).not.toThrow();

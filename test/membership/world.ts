@@ -22,7 +22,8 @@ import {
   type MembershipEvent,
   type MembershipState,
 } from '../../src/engine/membership/membership.ts';
-import type { ClientMessage, Device, Nodes, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
+import type { ClientMessage, ServerMessage } from '../../src/protocol/control.ts';
+import type { Device, Nodes, RosterEntry } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReplicatedDataAssigner } from '../../src/engine/training/data/replicatedDataAssigner.ts';

@@ -11,15 +11,18 @@ import { parseJob } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 
 const META: CheckpointMeta = {
-  ...{ id: 'K7F3QX-m-20', room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
-  ...{
-    position: { epoch: 1, offset: 640 },
-    evaluateEvery: 5,
-    verdicts: [{ step: 5, best: 0.5, bestStep: 4, since: 1 }],
-    trainedMs: 0,
-    losses: [2.5, 1 / 3],
-    stateHash: '0123456789abcdef',
-  },
+  id: 'K7F3QX-m-20',
+  room: 'K7F3QX',
+  job: parseJob({}),
+  savedAt: 1_700_000_000_000,
+  step: 20,
+  worldSize: 4,
+  position: { epoch: 1, offset: 640 },
+  evaluateEvery: 5,
+  verdicts: [{ step: 5, best: 0.5, bestStep: 4, since: 1 }],
+  trainedMs: 0,
+  losses: [2.5, 1 / 3],
+  stateHash: '0123456789abcdef',
 };
 const ARRAYS = [Int32Array.of(1, 0), Float32Array.of(1.5, -2, 0.25), new Float32Array(), Float64Array.of(1 / 3)];
 const BYTES = encodeCheckpoint(META, ARRAYS);
@@ -40,7 +43,7 @@ describe('a checkpoint', () => {
   test('is refused where it is cut off, wherever', async () => {
     for (let end = 0; end < BYTES.length; end++) {
       expect(await refusalOf(BYTES.slice(0, end))).toMatch(
-        /^Checkpoint mine is damaged \((it is cut off|it has \d+ bytes of)/,
+        /^Checkpoint mine is damaged \((it is cut off|it has \d+ bytes instead of)/,
       );
     }
   });

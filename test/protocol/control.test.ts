@@ -19,7 +19,11 @@ describe('control messages', () => {
     [
       'a world that is to be smaller than it may be',
       JSON.stringify({
-        ...{ type: 'create', version: 8, name: 'a', job: DEFAULT_JOB, startAt: null },
+        type: 'create',
+        version: 8,
+        name: 'a',
+        job: DEFAULT_JOB,
+        startAt: null,
         nodes: { min: 3, max: 2 },
       }),
       /nodes: min must not be above max/,
@@ -95,12 +99,9 @@ describe('job', () => {
     [{ learningRate: Number.NaN }, /learningRate/],
     [{ epochs: 1.5 }, /epochs/],
     [{ speed: 'fast' }, /speed/],
-    [{ job: 'mnist' }, /mnist needs data/],
-    [
-      { job: 'table' },
-      /mnist needs data of kind "url", "files" or "spread"; images and table take these and "federated"/,
-    ],
-    [{ job: 'table', model: 'cnn', data: { kind: 'files' } }, /rows of a table are for the model mlp/],
+    [{ job: 'mnist' }, /mnist has "url"/],
+    [{ job: 'table' }, /mnist has "url", "files" or "shared"; images and table have these or "federated"/],
+    [{ job: 'table', model: 'cnn', data: { kind: 'files' } }, /tables need the model mlp/],
     [{ side: 7 }, /side/],
     [{ channels: 2 }, /channels/],
     [{ task: 'clustering' }, /task/],

@@ -26,8 +26,14 @@ const header = fc.record<FrameHeader>({
   dtype: fc.constantFrom(...Object.values(DtypeCode)),
   reduceOp: fc.constantFrom(...Object.values(ReduceOp)),
   algorithm: fc.constantFrom(...Object.values(Algorithm)),
-  ...{ step: u16, group: u16, tag: u16, root: u16 },
-  ...{ generation: u32, seq: u32, offset: u32, count: u32 },
+  step: u16,
+  group: u16,
+  tag: u16,
+  root: u16,
+  generation: u32,
+  seq: u32,
+  offset: u32,
+  count: u32,
 });
 
 describe('frame', () => {
@@ -46,15 +52,24 @@ describe('frame', () => {
   test('has the byte layout that docs/PROTOCOL.md gives', () => {
     const frame = createFrame(
       {
-        ...{ kind: FrameKind.DATA, op: 1, dtype: 1, reduceOp: 2, algorithm: 1, step: 0x0102 },
-        ...{ generation: 3, seq: 4, tag: 5, root: 8, offset: 6, count: 7, group: 9 },
+        kind: FrameKind.DATA,
+        op: 1,
+        dtype: 1,
+        reduceOp: 2,
+        algorithm: 1,
+        step: 0x0102,
+        generation: 3,
+        seq: 4,
+        tag: 5,
+        root: 8,
+        offset: 6,
+        count: 7,
+        group: 9,
       },
       4,
     );
     expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
-      ...[3, 3, 1, 1, 2, 1, 0x02, 0x01],
-      ...[3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0],
-      ...[6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 4, 0],
+      3, 3, 1, 1, 2, 1, 0x02, 0x01, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0, 6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 4, 0,
     ]);
   });
 
@@ -69,7 +84,7 @@ describe('frame', () => {
       }),
     );
     const truncated = createFrame(emptyHeader(FrameKind.DATA, 1), 8).slice(0, 36);
-    expect(() => readHeader(truncated)).toThrow(/says 8 payload bytes and holds 4/);
+    expect(() => readHeader(truncated)).toThrow(/states 8 payload bytes, but it has 4/);
     const newer = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
     new Uint8Array(newer)[0] = FRAME_VERSION + 1;
     expect(() => readHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));

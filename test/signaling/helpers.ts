@@ -2,12 +2,12 @@
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
-  type Device,
   parseControl,
   PROTOCOL_VERSION,
   ServerMessage,
   SIGNALING_PATH,
 } from '../../src/protocol/control.ts';
+import type { Device } from '../../src/protocol/room.ts';
 import type { SignalingServer } from '../../signaling/index.ts';
 
 export const CPU: Device = { backend: 'cpu', adapter: 'test' };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { codecsOf } from '../../src/spec/plan.ts';
 import {
-  codecsOf,
   JOB_NAMES,
   OPTIMIZER_NAMES,
   parseJob,
@@ -31,7 +31,9 @@ function writtenOf(fields: Record<string, unknown>): unknown {
 const sources: Record<JobSpec['job'], fc.Arbitrary<JobSpec['data']>> = {
   digits: fc.constant({ kind: 'synthetic' }),
   lesson: fc.constant({ kind: 'none' }),
-  ...{ mnist: elsewhere(), images: elsewhere(), table: elsewhere() },
+  mnist: elsewhere(),
+  images: elsewhere(),
+  table: elsewhere(),
   gpt: fc.oneof(fc.constant({ kind: 'built-in' } as const), elsewhere()),
 };
 
@@ -121,31 +123,33 @@ test('a file tells which of its fields it says', () => {
 });
 
 test.each([
-  ['{"peergrad": 1,\n  "seed": 7,\n}', 'job.json, line 3, column 1: this is no JSON (property name expected): '],
-  ['{"peergrad": 1, // mine\n}', 'job.json, line 1, column 17: this is no JSON (invalid comment token): '],
-  ['', 'job.json, line 1, column 1: this is no JSON (value expected): '],
-  ['[1]', 'job.json is no job file: '],
-  ['{"seed": 7}', 'job.json is no job file: those say "peergrad": 1.'],
-  ['{"peergrad": 2}', 'job.json: peergrad: this is version 1, and the file says 2: '],
-  ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" is there twice: '],
-])('what is no job file is told by its place: %j', (text, expected) => {
+  ['{"peergrad": 1,\n  "seed": 7,\n}', 'job.json, line 3, column 1: this is not valid JSON (property name expected): '],
+  ['{"peergrad": 1, // mine\n}', 'job.json, line 1, column 17: this is not valid JSON (invalid comment token): '],
+  ['', 'job.json, line 1, column 1: this is not valid JSON (value expected): '],
+  ['[1]', 'job.json is not a job file: '],
+  ['{"seed": 7}', 'job.json is not a job file: the field "peergrad": 1 is missing. '],
+  ['{"peergrad": 2}', 'job.json: peergrad: this page supports version 1, but the file has 2: '],
+  ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" occurs twice: '],
+])('a file that is not a job file is rejected with the place: %j', (text, expected) => {
   expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
 });
 
 test('a file of a size that no job has is refused', () => {
-  expect(refusalOf('['.repeat(100_000))).toBe('job.json is no job file: its brackets are nested too deep.');
+  expect(refusalOf('['.repeat(100_000))).toBe(
+    'job.json is not a job file: its brackets are nested too deeply. Choose another file.',
+  );
   expect(refusalOf(' '.repeat(1_000_001))).toMatch(/^job\.json has more than 1000000 characters/);
 });
 
 test.each([
   ['"learninRate": 0.1', 'job.json, line 2: learninRate: there is no such field; did you mean learningRate.'],
   ['"job": "gpt", "gpt": {"lairs": 2}', 'job.json, line 2: gpt.lairs: there is no such field; did you mean layers.'],
-  ['"xyzzy": 0', 'job.json, line 2: xyzzy: there is no such field; there are job, model, '],
+  ['"xyzzy": 0', 'job.json, line 2: xyzzy: there is no such field; the fields are job, model, '],
   ['"learningRate": "fast"', 'job.json, line 2: learningRate: Invalid type: Expected number but received "fast".'],
   ['"batchSize": 0', 'job.json, line 2: batchSize: Invalid value: Expected >=1 but received 0.'],
   ['"job": "poker"', 'job.json, line 2: job: Invalid type: Expected ("digits" | '],
   ['"job": "gpt", "gpt": {"width": 10, "heads": 3}', 'job.json, line 2: gpt: width must be a multiple of heads'],
-  ['"data": {"kind": "files"}', 'job.json: digits draws its own data; '],
+  ['"data": {"kind": "files"}', 'job.json: digits has data of kind "synthetic"; '],
 ])('a field that is wrong is told by its line and its path: %s', (field, expected) => {
   expect(refusalOf(`{"peergrad": 1,\n${field}}`).slice(0, expected.length)).toBe(expected);
 });

@@ -25,13 +25,25 @@ const KERAS_3 = {
         module: 'keras.layers',
         class_name: 'Conv2D',
         config: {
-          ...{ name: 'conv2d', trainable: true, filters: 4, kernel_size: [3, 3], strides: [1, 1], padding: 'valid' },
+          name: 'conv2d',
+          trainable: true,
+          filters: 4,
+          kernel_size: [3, 3],
+          strides: [1, 1],
+          padding: 'valid',
           dtype: { module: 'keras', class_name: 'DTypePolicy', config: { name: 'float32' }, registered_name: null },
-          ...{ data_format: 'channels_last', dilation_rate: [1, 1], groups: 1, activation: 'relu', use_bias: true },
+          data_format: 'channels_last',
+          dilation_rate: [1, 1],
+          groups: 1,
+          activation: 'relu',
+          use_bias: true,
           kernel_initializer: { module: 'keras.initializers', class_name: 'GlorotUniform', config: { seed: null } },
           bias_initializer: { module: 'keras.initializers', class_name: 'Zeros', config: {}, registered_name: null },
-          ...{ kernel_regularizer: null, bias_regularizer: null, activity_regularizer: null },
-          ...{ kernel_constraint: null, bias_constraint: null },
+          kernel_regularizer: null,
+          bias_regularizer: null,
+          activity_regularizer: null,
+          kernel_constraint: null,
+          bias_constraint: null,
         },
         registered_name: null,
         build_config: { input_shape: [null, 28, 28, 1] },
@@ -39,7 +51,7 @@ const KERAS_3 = {
       { class_name: 'Flatten', config: { name: 'flatten', trainable: true, data_format: 'channels_last' } },
       {
         class_name: 'Dense',
-        config: { ...{ name: 'dense', units: 10, activation: 'linear', use_bias: true, quantization_config: null } },
+        config: { name: 'dense', units: 10, activation: 'linear', use_bias: true, quantization_config: null },
       },
     ],
     build_input_shape: [null, 28, 28, 1],
@@ -77,8 +89,13 @@ test("a description of Keras's is taken, but for what a job need not know", () =
         {
           class_name: 'Conv2D',
           config: {
-            ...{ name: 'conv2d', filters: 4, kernel_size: [3, 3], strides: [1, 1], padding: 'valid' },
-            ...{ activation: 'relu', use_bias: true },
+            name: 'conv2d',
+            filters: 4,
+            kernel_size: [3, 3],
+            strides: [1, 1],
+            padding: 'valid',
+            activation: 'relu',
+            use_bias: true,
           },
         },
         { class_name: 'Flatten', config: { name: 'flatten' } },
@@ -113,17 +130,17 @@ test.each<[string, unknown, string]>([
   [
     'a layer of code',
     modelOf(['Flatten', {}], ['Lambda', {}]),
-    `${at(1)}.class_name: "Lambda" is no layer of jobs: a job is data`,
+    `${at(1)}.class_name: "Lambda" is not a supported layer: a job is data`,
   ],
   [
     'an unknown layer',
     modelOf(['Flatten', {}], ['Foo', {}]),
-    `${at(1)}.class_name: "Foo" is no layer of jobs: there are InputLayer, Dense,`,
+    `${at(1)}.class_name: "Foo" is not a supported layer: choose one of InputLayer, Dense,`,
   ],
   [
     'batch normalization',
     modelOf(['BatchNormalization', {}]),
-    `${at(0)}.class_name: "BatchNormalization" is no layer of jobs: its averages`,
+    `${at(0)}.class_name: "BatchNormalization" is not a supported layer: its averages`,
   ],
   [
     'a wrong name',
@@ -168,13 +185,13 @@ test.each<[string, unknown, string]>([
   [
     'pictures made of rows',
     modelOf(['Flatten', {}], ['Conv2D', { filters: 2, kernel_size: 3 }]),
-    `${at(1)}: the layer takes pictures, [height, width, channels], and gets [784]`,
+    `${at(1)}: the layer needs pictures, [height, width, channels], but gets [784]`,
   ],
-  ['what is flat already', modelOf(['Flatten', {}], ['Flatten', {}]), `${at(1)}: what the layer gets, [784], is flat`],
+  ['what is flat already', modelOf(['Flatten', {}], ['Flatten', {}]), `${at(1)}: the input [784] is already flat`],
   [
     'a shape of other size',
     modelOf(['Reshape', { target_shape: [10, 10] }]),
-    `${at(0)}.config.target_shape: [10, 10] does not hold the 784 numbers`,
+    `${at(0)}.config.target_shape: [10, 10] does not have the 784 elements`,
   ],
   [
     'a softmax on the way',
@@ -184,12 +201,12 @@ test.each<[string, unknown, string]>([
   [
     'two of a name',
     modelOf(['Flatten', { name: 'a' }], ['Dense', { units: 10, name: 'a' }]),
-    `${at(1)}.config.name: another layer is named "a"`,
+    `${at(1)}.config.name: another layer has the name "a"`,
   ],
   [
     'no shape',
     { class_name: 'Sequential', config: { layers: [{ class_name: 'Dense', config: { units: 10 } }] } },
-    `${at(0)}.config: the first layer says what a sample is`,
+    `${at(0)}.config: the first layer must state the shape of a sample`,
   ],
   ['nothing to learn', modelOf(['Flatten', {}]), 'job.json, line 1: model.config.layers: no layer has weights'],
   [
@@ -200,28 +217,24 @@ test.each<[string, unknown, string]>([
   [
     'too much memory',
     modelOf(['Conv2D', { filters: 60_000, kernel_size: 1 }]),
-    `${at(0)}: it gives 47040000 numbers for a sample`,
+    `${at(0)}: its output has 47040000 numbers per sample`,
   ],
   [
     'other samples',
     modelOf(['Flatten', { input_shape: [32, 32, 3] }], [...DENSE]),
-    `${at(0)}.config.batch_input_shape: the model takes samples of [32, 32, 3], and samples of digits are [28, 28, 1], or [784] in one row.`,
+    `${at(0)}.config.batch_input_shape: the model needs samples of [32, 32, 3], but samples of digits are [28, 28, 1], or [784] in one row.`,
   ],
   [
     'other classes',
     modelOf(['Flatten', {}], ['Dense', { units: 7 }]),
-    `${at(1)}: the model answers [7], and samples of digits have 10 classes: [10].`,
+    `${at(1)}: the model outputs [7], but samples of digits have 10 classes: [10].`,
   ],
   [
     'a model of code',
     { class_name: 'MyModel', config: {} },
-    'job.json, line 1: model.class_name: a model is a Sequential here, of layers one behind the other, or a Functional',
+    'job.json, line 1: model.class_name: a model must be a Sequential, a sequence of layers, or a Functional',
   ],
-  [
-    'what joins nothing',
-    modelOf(['Flatten', {}], ['Add', {}], [...DENSE]),
-    `${at(1)}: the layer joins what two or more`,
-  ],
+  ['what joins nothing', modelOf(['Flatten', {}], ['Add', {}], [...DENSE]), `${at(1)}: the layer needs two or more`],
 ])('a model is refused by the path to what is wrong: %s', (_, model, expected) => {
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
@@ -232,21 +245,19 @@ test('a model is refused that is too long to reach every tab', () => {
     { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },
   ]);
   expect(refusalOf(modelOf(...norms, ['Flatten', {}], [...DENSE]))).toMatch(
-    /^job\.json, line 1: model\.config\.layers: they take \d+ bytes, and at most 12288 reach every tab/,
+    /^job\.json, line 1: model\.config\.layers: the layers take \d+ bytes, but at most 12288 are supported/,
   );
 });
 
 test.each(['gpt', 'lesson'])('the job %s has no layers of its own', (job) => {
   const data = { kind: job === 'gpt' ? 'built-in' : 'none' };
-  expect(() => parseJob({ job, data, model: modelOf(['Flatten', {}], [...DENSE]) })).toThrow(
-    /layers are for the jobs digits/,
-  );
+  expect(() => parseJob({ job, data, model: modelOf(['Flatten', {}], [...DENSE]) })).toThrow(/only the jobs digits/);
   expect(DEFAULT_JOB.model).toBe('mlp');
 });
 
 /** A job with a ReLU as Keras writes it. */
 const withRelu = (slope: number) => {
-  const config = { ...{ name: 're_lu', trainable: true, dtype: 'float32', max_value: 6 }, negative_slope: slope };
+  const config = { name: 're_lu', trainable: true, dtype: 'float32', max_value: 6, negative_slope: slope };
   return {
     ...DEFAULT_JOB,
     model: modelOf(['Flatten', {}], ['ReLU', { ...config, threshold: 0 }], [...DENSE]),
@@ -255,5 +266,5 @@ const withRelu = (slope: number) => {
 
 test("Keras's ReLU is read as it is written, and with a slope refused", () => {
   expect(parseJob(withRelu(0)).model).toMatchObject({ config: { layers: [{}, { class_name: 'ReLU' }, {}] } });
-  expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: it is 0 here/);
+  expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: only 0 is supported/);
 });

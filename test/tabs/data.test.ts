@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { npyFile } from '../jobs/formats/npyFiles.ts';
 import { pngFile } from '../jobs/formats/pngFiles.ts';

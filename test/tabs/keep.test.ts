@@ -123,7 +123,7 @@ test('a truncated file and weights of another model are rejected with their reas
   await cut.page.getByText('Checkpoint half.peergrad is damaged (it is cut off').waitFor();
   const text = await begin({ name: 'notes.txt', bytes: Buffer.from('nothing of the kind') });
   await button(text, 'Open the room').click();
-  await text.page.getByText('notes.txt holds no weights that can be read here').waitFor();
+  await text.page.getByText('notes.txt is not a supported file of weights').waitFor();
 });
 
 const OWN = {
@@ -156,7 +156,9 @@ test('a job file with its own model is shown to all and trains in two tabs, and 
   await open(json.replace('"Flatten"', '"Lambda"'));
   const line = json.slice(0, json.indexOf('"Flatten"')).split('\n').length;
   await ann.page
-    .getByText(`job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is no layer of jobs: a job is data`)
+    .getByText(
+      `job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is not a supported layer: a job is data`,
+    )
     .waitFor();
   // A half-typed value shows its error at once, and is replaced by the file.
   await ann.page.getByText('Advanced', { exact: true }).click();

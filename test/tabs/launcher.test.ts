@@ -14,9 +14,9 @@ import { startSignaling } from '../../signaling/index.ts';
 import { DIST } from '../../launcher/build.ts';
 import { readSafetensors } from '../../src/jobs/weights/safetensors.ts';
 import { parseJob } from '../../src/spec/job.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { relative, train } from '../engine/train.ts';
-import { OWN_JOB } from '../jobs/ownJob.ts';
+import { CUSTOM_MODEL_JOB } from '../jobs/customModelJob.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
@@ -96,7 +96,7 @@ test('two processes started by hand are one world with the ranks of their enviro
 
 test('layers of a job file train on WebGPU as on the CPU, and are saved by their names', async () => {
   const [job, out] = ['own.json', 'own.safetensors'].map((name) => path.join(folder, name));
-  await writeFile(job!, JSON.stringify({ peergrad: 1, ...OWN_JOB, batchSize: 4 }));
+  await writeFile(job!, JSON.stringify({ peergrad: 1, ...CUSTOM_MODEL_JOB, batchSize: 4 }));
   const told = await runCommand([
     'run',
     job!,
@@ -114,7 +114,7 @@ test('layers of a job file train on WebGPU as on the CPU, and are saved by their
   expect(result).toMatchObject({ worldSize: 2, backend: 'webgpu', steps: 3 });
   expect(result.stateHash).toEqual([result.stateHash[0], result.stateHash[0]]);
   await tf.setBackend('cpu');
-  const [alone] = (await train(1, { ...OWN_JOB, batchSize: 8, maxSteps: 3 })).results;
+  const [alone] = (await train(1, { ...CUSTOM_MODEL_JOB, batchSize: 8, maxSteps: 3 })).results;
   for (const [step, loss] of alone!.losses.entries()) expect(relative(result.losses[step]!, loss)).toBeLessThan(1e-3);
   const { tensors, about } = readSafetensors('own.safetensors', new Uint8Array(await readFile(out!)));
   expect(Object.fromEntries(tensors.map(({ name, shape }) => [name, shape]))).toEqual({

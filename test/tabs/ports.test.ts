@@ -1,6 +1,6 @@
 /** Tabs of one browser that are linked by message ports. */
 import { expect, test, vi } from 'vitest';
-import type { LinkRoute } from '../../src/protocol/events.ts';
+import type { LinkRoute } from '../../src/protocol/runEvents.ts';
 import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });

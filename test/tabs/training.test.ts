@@ -1,6 +1,6 @@
 /** Training runs in real tabs: Chromium, WebRTC, WebGPU in software. */
 import { describe, expect, test, vi } from 'vitest';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { type Tab, type World, worldOfFile } from './world.ts';
 
 // For a run in four tabs on two slow cores; each wait inside has a shorter deadline with a better

@@ -5,7 +5,7 @@ import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import type { Nodes } from '../../src/protocol/control.ts';
+import type { Nodes } from '../../src/protocol/room.ts';
 import { parseJob } from '../../src/spec/job.ts';
 
 /** Deadline for slow machines; a failure names the awaited event. */

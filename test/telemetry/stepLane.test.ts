@@ -24,7 +24,9 @@ describe('a step', () => {
     const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
     const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
     expect(lane).toEqual({
-      ...{ step: 7, startedAt: 1000, duration: 30 },
+      step: 7,
+      startedAt: 1000,
+      duration: 30,
       segments: [
         { kind: 'compute', start: 0, end: 20 },
         { kind: 'readback', start: 20, end: 22 },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { RankStatistics, RankTelemetry } from '../../src/protocol/events.ts';
+import type { RankStatistics } from '../../src/protocol/runEvents.ts';
+import type { RankTelemetry } from '../../src/protocol/events.ts';
 import { findStragglers } from '../../src/telemetry/stragglers.ts';
 
 interface Rank {
@@ -16,11 +17,21 @@ function find(ranks: readonly Rank[]) {
   const own = ranks.map(({ compute, other = 5 }) => compute + other);
   const stepMs = Math.max(...own) + 2;
   const statistics = ranks.map(({ compute }, rank): RankStatistics => ({
-    ...{ rank, computeMs: compute, communicateMs: 10, stepMs },
-    ...{ gradientBytesSent: 0, gradientBytesReceived: 0, otherBytesSent: 0, memoryBytes: 0 },
+    rank,
+    computeMs: compute,
+    communicateMs: 10,
+    stepMs,
+    gradientBytesSent: 0,
+    gradientBytesReceived: 0,
+    otherBytesSent: 0,
+    memoryBytes: 0,
   }));
   const telemetry = ranks.map(({ isHidden = false, transit = 1, error = 0.2 }, rank): RankTelemetry => ({
-    ...{ rank, isHidden, waitMs: stepMs - own[rank]!, lanes: [], clock: { offsetMs: 0, errorMs: error } },
+    rank,
+    isHidden,
+    waitMs: stepMs - own[rank]!,
+    lanes: [],
+    clock: { offsetMs: 0, errorMs: error },
     right: { route: 'direct', roundTripMs: 1, bytesSent: 1, bytesReceived: 1, transitMs: transit },
   }));
   return findStragglers(statistics, telemetry);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Fault, FaultKind } from '../../tools/chaos/faults.ts';
 import { type ReportedEvent, type Observation, recoveredAt, reportOf, returnedAt } from '../../tools/chaos/report.ts';
-import type { RunResult } from '../../src/protocol/events.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 /** Samples of a pass. */

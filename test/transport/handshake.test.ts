@@ -27,7 +27,7 @@ describe('handshake', () => {
   ])('refuses a peer of another %s and closes the link', async (_field, actual) => {
     const [a, b] = createMemoryLinkPair();
     const theirs = handshake(b, actual, alice, options).catch((error: unknown) => error);
-    await expect(handshake(a, alice, bob, options)).rejects.toThrow(/meant for rank 1 led to someone else/);
+    await expect(handshake(a, alice, bob, options)).rejects.toThrow(/for rank 1 reached another peer/);
     expect(a.state).toBe('closed');
     expect(await theirs).toBeInstanceOf(PeerGoneError);
   });

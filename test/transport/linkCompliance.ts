@@ -231,7 +231,7 @@ export const LINK_CASES: LinkCase[] = [
       });
       check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
       check(times === 1, `onclose was called ${times} times`);
-      // Whoever asks late is told too.
+      // A handler that is set later is called, too.
       await closed(link);
     },
   },

@@ -38,6 +38,6 @@ test('a port that carries something unknown closes its link with an error', asyn
   const link = createPortLink(port1);
   const gone = new Promise<Error | null>((resolve) => (link.onclose = resolve));
   port2.postMessage({ type: 'nonsense' });
-  expect((await gone)?.message).toMatch(/something unknown/);
+  expect((await gone)?.message).toMatch(/an unknown message/);
   port2.close();
 });

@@ -136,7 +136,7 @@ describe('a shared link', () => {
         [2, null],
       ]);
     expect([a.state, b.state]).toEqual(['closed', 'closed']);
-    // Whoever asks late is told too; a view that comes too late is closed.
+    // A handler that is set later is called, too; a view that is created later is closed.
     let late: unknown = 'nothing';
     a.onclose = (error) => (late = error);
     expect(late).toBeNull();
@@ -202,7 +202,7 @@ describe('from one generation to the next', () => {
     await settled();
     oldA.close();
     const late = greet(b.view(2), 2, 1);
-    // Of a generation that is over at the other end.
+    // A frame of a generation that is over at the other end.
     await oldB.send(dataOf(1));
     const [newA, newB] = await Promise.all([early, late]);
     const next = new Promise<ArrayBuffer>((resolve) => (newB.onframe = resolve));
@@ -216,7 +216,7 @@ describe('from one generation to the next', () => {
     const kept = a.view(1);
     const outcomes = await Promise.allSettled([greet(a.view(2), 2, 0), greet(b.view(2), 2, 0)]);
     for (const outcome of outcomes) {
-      expect(String(outcome.status === 'rejected' && outcome.reason)).toContain('led to someone else');
+      expect(String(outcome.status === 'rejected' && outcome.reason)).toContain('reached another peer');
     }
     expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
   });

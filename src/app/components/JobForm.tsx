@@ -4,15 +4,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import {
-  codecsOf,
-  kindOfModel,
-  parseJob,
-  takesFiles,
-  type JobSpec,
-  type ModelName,
-  type PlannedCodec,
-} from '../../spec/job.ts';
+import { codecsOf } from '../../spec/plan.ts';
+import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type PlannedCodec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';

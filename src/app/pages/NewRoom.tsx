@@ -1,7 +1,7 @@
 /** Opening a room: a name, the job, and the checks. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
 import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
 import { Banner } from '../components/Banner.tsx';

@@ -1,6 +1,6 @@
 /** The end of a run: the result, agreement of ranks, and bytes sent against theory. */
 import type { ComponentChildren } from 'preact';
-import type { RateTest, RunResult } from '../../protocol/events.ts';
+import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { metricEntries, metricsTold, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';

@@ -1,6 +1,6 @@
 /** Figures and facts computed from the view; pure. */
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { Device } from '../../protocol/control.ts';
+import type { Device } from '../../protocol/room.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
 import { dissenters } from '../../util/majority.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';

@@ -1,5 +1,5 @@
 /** This tab in its room: connection, device, members. */
-import type { Device } from '../../protocol/control.ts';
+import type { Device } from '../../protocol/room.ts';
 import type { RankState, RankStatus, WarmupStage } from '../../protocol/events.ts';
 import type { EventOf } from './events.ts';
 

@@ -1,5 +1,5 @@
 /** A run as it is shown: its generation, its progress and what ranks report. */
-import type { RosterEntry } from '../../protocol/control.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { EventOf } from './events.ts';
 import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';

@@ -1,6 +1,6 @@
 /** How far a run is: steps, evaluations, samples of text, checkpoints, the result. */
 import type { Confusion } from '../../protocol/confusion.ts';
-import type { RunResult } from '../../protocol/events.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
 import { metricsTold, type Metrics } from '../../spec/measures.ts';
 import type { EventOf } from './events.ts';
 import { append, emptySeries, type Series } from './series.ts';

@@ -1,5 +1,7 @@
 /** What ranks report of one generation of a run: links, ring steps, statistics, hashes. */
-import type { CodecChoice, LinkRoute, RankStatistics, RankTelemetry } from '../../protocol/events.ts';
+import type { RankTelemetry } from '../../protocol/events.ts';
+import type { CodecChoice } from '../../protocol/runResult.ts';
+import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
 import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
 import type { EventOf } from './events.ts';
 

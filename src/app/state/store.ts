@@ -5,7 +5,8 @@
  */
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { startEngine, type Engine } from '../../engine/page.ts';
-import type { EngineCommand, EngineEvent } from '../../protocol/events.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { LessonOrder } from '../../protocol/lesson.ts';
@@ -18,7 +19,7 @@ import { remembered } from '../browser/remembered.ts';
 import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
 import { messages } from '../locales/index.ts';
-import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { hiddenParts, numberIn, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';

@@ -2,7 +2,8 @@
  * Everything that the page shows, as a fold over the engine's events. The fold is pure: a recorded
  * list of events gives the same page again. It is bounded: a run may last for days.
  */
-import type { BucketChoice, EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { BucketChoice } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { EventOf } from './events.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';

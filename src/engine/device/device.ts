@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
-import type { Device } from '../../protocol/control.ts';
+import type { Device } from '../../protocol/room.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DeviceError, messageOf } from '../../util/errors.ts';

@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../../parallel/data/distributeFiles.ts';
-import type { RosterEntry } from '../../protocol/control.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';

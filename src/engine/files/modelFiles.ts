@@ -10,7 +10,7 @@ import {
   VOCABULARY,
   type NamedTensor,
   type WeightsFile,
-} from '../../jobs/weights/index.ts';
+} from '../../jobs/weights/weightsFile.ts';
 import { createLayout } from '../../parallel/ddp/buckets.ts';
 import { readVariables } from '../../parallel/ddp/flatten.ts';
 import {
@@ -19,7 +19,8 @@ import {
   looksLikeCheckpoint,
   type CheckpointMeta,
 } from '../../protocol/checkpoint.ts';
-import type { EngineCommand, EngineEvent, ModelFile } from '../../protocol/events.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
+import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
 import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';

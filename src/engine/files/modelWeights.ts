@@ -1,7 +1,7 @@
 /** Puts the weights of a file into a model. */
 import * as tf from '@tensorflow/tfjs';
 import type { KeptModel } from '../../jobs/index.ts';
-import { fitWeights, type WeightsFile } from '../../jobs/weights/index.ts';
+import { fitWeights, type WeightsFile } from '../../jobs/weights/weightsFile.ts';
 
 /** @throws DataError if the weights are not those of this model. */
 export function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {

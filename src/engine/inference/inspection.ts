@@ -7,7 +7,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';
-import type { EngineCommand, EngineEvent } from '../../protocol/events.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
 import { learnsDigits, type JobSpec } from '../../spec/job.ts';
 import type { LabelledImage, Learned, Mistake, WeightPictures } from '../../spec/inspection.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';

@@ -1,5 +1,6 @@
 /** Answers the page's questions to the model, one after the other. */
-import type { EngineCommand, EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
 import { answer } from './inspection.ts';
 

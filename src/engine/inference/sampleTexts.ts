@@ -2,7 +2,8 @@
  * What a language model writes as it learns: a sample after the first steps, and then ever more
  * seldom, and one at the end.
  */
-import type { EngineEvent, WrittenSample } from '../../protocol/events.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { WrittenSample } from '../../protocol/runResult.ts';
 import type { TextGenerator } from './textGenerator.ts';
 
 /** Steps after which there is a sample: these, and these times 10, 100, ... */

@@ -3,7 +3,7 @@
  * read from the GPU in one turn of the event loop, so that they are those after one step; writing
  * itself is done on the processor, in short stretches.
  */
-import { Writer, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
+import { TokenSampler, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { mixSeed } from '../../util/rng.ts';
@@ -22,7 +22,7 @@ const STRETCH_MS = 20;
 /** Keeps samples apart from the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 
-/** What to begin with, and how daring to be; see {@link Writer.write}. */
+/** What to begin with, and how daring to be; see {@link TokenSampler.sample}. */
 interface Request {
   prompt: string;
   temperature: number;
@@ -85,7 +85,10 @@ export class TextGenerator {
     const known = this.#tokenizer.encode(prompt);
     // What it has no tokens for is no beginning.
     const start = known.length > 0 ? known : Uint16Array.of(0);
-    const tokens = new Writer(size, this.#tokenizer.size, weights).write(start, { temperature, seed: this.#seed });
+    const tokens = new TokenSampler(size, this.#tokenizer.size, weights).sample(start, {
+      temperature,
+      seed: this.#seed,
+    });
     const written: number[] = [];
     const yielder = new Yielder(systemClock, STRETCH_MS);
     while (written.length < LENGTH) {

@@ -12,7 +12,7 @@ import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGr
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { LessonOrder, LessonState, numbersOf, OwnNumbers } from '../../protocol/lesson.ts';
-import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';

@@ -1,5 +1,5 @@
 /** Which event of the membership an error in a generation is. */
-import type { RosterEntry } from '../../protocol/control.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import { PeerGoneError, PeergradError, TimeoutError } from '../../util/errors.ts';
 import type { MembershipEvent } from './membership.ts';
 import type { RendezvousOptions } from './rendezvousOptions.ts';

@@ -1,6 +1,6 @@
 /** One generation of a room, as those who train in it see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
-import type { RosterEntry } from '../../protocol/control.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Link } from '../../transport/link.ts';

@@ -5,7 +5,8 @@
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { IceServer, RosterEntry, ServerMessage } from '../../protocol/control.ts';
+import type { IceServer, ServerMessage } from '../../protocol/control.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred } from '../../util/deferred.ts';

@@ -9,14 +9,8 @@
  * Two generations may be alive at once: where only newcomers come, the older one trains until the
  * younger one is linked by all.
  */
-import {
-  settingsOf,
-  type ClientMessage,
-  type RosterEntry,
-  type RunOutcome,
-  type ServerMessage,
-  type ReconnectState,
-} from '../../protocol/control.ts';
+import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
+import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
 
 export interface MembershipState {
   /** `null` until admitted. */

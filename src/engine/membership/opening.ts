@@ -1,6 +1,7 @@
 /** The first message of a tab that opens or joins a room. */
-import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage } from '../../protocol/control.ts';
-import type { EngineCommand } from '../../protocol/events.ts';
+import { PROTOCOL_VERSION, type ClientMessage } from '../../protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
 
 /** Ranks may come and go in rooms that a page opens. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };

@@ -5,13 +5,8 @@
  * `enter` and `train`. A lost connection to the server is made again while there is something to
  * continue: a running ring needs no server.
  */
-import {
-  PROTOCOL_VERSION,
-  type ClientMessage,
-  type IceServer,
-  type RosterEntry,
-  type ServerMessage,
-} from '../../protocol/control.ts';
+import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
+import { type RosterEntry } from '../../protocol/room.ts';
 import { isElastic } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import { asError, PeerGoneError, PeergradError, RemovedError, SignalingError } from '../../util/errors.ts';

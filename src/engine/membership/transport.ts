@@ -1,7 +1,7 @@
 /** How the ranks of a world are linked. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { RunResult } from '../../protocol/events.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
 
 /**
  * What the links between ring neighbours are, of all ranks. A collective: every rank must call it.

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import {
-  classScore,
+  classMetrics,
   dropoutPlaces,
   FIRST_CLASSES,
   Network,
@@ -35,7 +35,7 @@ export function createGptTask(
   const { layers, heads, width, context, dropout } = job.gpt;
   const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
   const author = new TextGenerator(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
-  const score = classScore(job);
+  const score = classMetrics(job);
   const trainBatch = new WindowBatch(train, job.batchSize);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
   return {

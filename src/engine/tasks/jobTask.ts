@@ -4,10 +4,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import {
-  amountScore,
+  amountMetrics,
   amountSums,
   buildModel,
-  classScore,
+  classMetrics,
   countAmongFirst,
   countConfusion,
   countCorrect,
@@ -71,7 +71,7 @@ export async function createJobTask(
   const { labelUnit } = train;
   const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
   const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
-  const score = labelUnit === undefined ? classScore(job) : amountScore(job, labelUnit);
+  const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
   const seed = shard?.seed ?? job.seed;
   // Ranks' shares of a test within a pass fill their batches, too.

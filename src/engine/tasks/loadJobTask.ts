@@ -1,6 +1,6 @@
 /** A built-in job's data and model, as a {@link Task}. */
 import { createCorpus, loadData, loadText } from '../../jobs/index.ts';
-import { type LoadDataOptions } from '../../jobs/source.ts';
+import { type LoadDataOptions } from '../../jobs/fileSource.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { createGptTask } from './gptTask.ts';

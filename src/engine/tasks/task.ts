@@ -2,7 +2,7 @@
  * What a run trains: variables, a loss over samples by index, and how well held-out samples are
  * answered.
  */
-import type { Score } from '../../jobs/index.ts';
+import type { HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/ddp/flatten.ts';
 import type { Pass } from '../../parallel/ddp/pass.ts';
 
@@ -30,7 +30,7 @@ export interface Task {
   /** Names of the classes, where {@link evaluate} counts which is taken for which. */
   readonly classes?: readonly string[] | undefined;
   /** What else is told of held-out samples, from sums of {@link evaluate}. */
-  readonly score?: Score | undefined;
+  readonly score?: HeldOutMetrics | undefined;
   /**
    * Digest of the samples, to see that all ranks hold the same; of a shard, of all that ranks have
    * agreed on.

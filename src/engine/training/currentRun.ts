@@ -2,7 +2,8 @@
  * The run that this tab takes part in: prepared once, saved while it trains, and replaced by the
  * next one. The model of a run that is over answers queries until then.
  */
-import type { ClientMessage, Device, RunOutcome } from '../../protocol/control.ts';
+import type { ClientMessage, RunOutcome } from '../../protocol/control.ts';
+import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic, keepsModel, type JobSpec } from '../../spec/job.ts';

@@ -4,7 +4,7 @@ import { splitWindow } from '../../parallel/data/cursor.ts';
 import { judge, type Progress } from '../../parallel/recovery/progress.ts';
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Metrics } from '../../spec/measures.ts';
 import type { Yielder } from '../../util/yielder.ts';
 import type { Task } from '../tasks/task.ts';
@@ -153,7 +153,7 @@ export async function testHeldOut(
   const all = Array.from(await group.allReduce(own));
   const [tested, lossSum, correct, ...sums] = all.slice(0, first);
   const counts = all.slice(first);
-  const metrics = score?.told(sums, tested!) ?? {};
+  const metrics = score?.toMetrics(sums, tested!) ?? {};
   return {
     ...{ samples: tested!, loss: lossSum! / tested!, accuracy: task.classifies ? correct! / tested! : null },
     ...(Object.keys(metrics).length > 0 && { metrics }),

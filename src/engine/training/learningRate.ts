@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rateAt } from '../../optim/schedule.ts';
 import { shareOfTime } from '../../parallel/recovery/progress.ts';
 import type { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 
 export class LearningRate {

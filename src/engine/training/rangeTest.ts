@@ -2,8 +2,8 @@
 import { findRate, hasExploded } from '../../optim/rangeTest.ts';
 import type { RunBounds } from '../../parallel/recovery/progress.ts';
 import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
-import type { RunResult } from '../../protocol/events.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { RunState } from './runState.ts';
 
 export class RangeTest {

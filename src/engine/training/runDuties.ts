@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/yielder.ts';
 import type { Task } from '../tasks/task.ts';
 import { dutiesAfter, HeldOutTests, joined, NO_DUTIES, testInterval, type Duties } from './evaluation.ts';

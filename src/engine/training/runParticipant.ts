@@ -3,8 +3,9 @@
  * trains with at present.
  */
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkFacts, type WeightsFile } from '../../jobs/weights/index.ts';
-import type { EngineEvent, RunResult, WrittenSample } from '../../protocol/events.ts';
+import { checkFacts, type WeightsFile } from '../../jobs/weights/weightsFile.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { RunResult, WrittenSample } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../../spec/job.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';

@@ -1,6 +1,6 @@
 /** How far a run is, and what ends it. */
 import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { RangeTest } from './rangeTest.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 

@@ -1,8 +1,8 @@
 /** The result of a run, as every rank has it but for times. */
 import type { Progress } from '../../parallel/recovery/progress.ts';
-import type { Device } from '../../protocol/control.ts';
-import type { RunResult } from '../../protocol/events.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { Device } from '../../protocol/room.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Tested } from './evaluation.ts';
 import type { RangeTest } from './rangeTest.ts';
 import type { RunStrategy } from './runStrategy.ts';

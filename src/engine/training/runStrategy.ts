@@ -4,7 +4,7 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
 import { createStrategy } from '../../parallel/strategies/index.ts';
 import { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
 

@@ -1,8 +1,10 @@
 /** Compares the ranks' state hashes, and exchanges their statistics with them. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
-import type { EngineEvent, RankStatistics } from '../../protocol/events.ts';
-import { isElastic, type TrainingPlan } from '../../spec/job.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { RankStatistics } from '../../protocol/runEvents.ts';
+import { isElastic } from '../../spec/job.ts';
+import { type TrainingPlan } from '../../spec/plan.ts';
 import { DivergenceError, MismatchError } from '../../util/errors.ts';
 import { dissenters } from '../../util/majority.ts';
 import type { RunStats } from './telemetry/runStats.ts';

@@ -2,7 +2,7 @@
 import { keepingBuffers } from '../../parallel/ddp/flatten.ts';
 import type { PassOptions } from '../../parallel/ddp/pass.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Task } from '../tasks/task.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';

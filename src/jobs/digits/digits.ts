@@ -1,14 +1,14 @@
 /**
- * 28 x 28 handwritten-looking digits, drawn in code: the job that needs no download.
+ * Synthetic handwritten digits of 28 x 28 pixels: a data set that needs no download.
  *
- * Sample i of a split is a function of (seed, split, i) alone and is drawn when it is read, so
- * there is nothing to load and nothing to agree on; only exact arithmetic is used (see pen.ts), so
- * all ranks see the same bits.
+ * Sample i of a split depends on (seed, split, i) only and is drawn when it is read, so nothing has
+ * to be loaded or agreed on. Only exact arithmetic is used (see pen.ts), so all ranks get the same
+ * bits.
  */
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import { Raster, smoothLine } from './pen.ts';
-import type { Split } from '../split.ts';
-import { STYLES, type Style } from './strokes.ts';
+import type { Split } from '../trainTestSplit.ts';
+import { STYLES, type Style } from './handwriting.ts';
 import { createRng, mixSeed, type Rng } from '../../util/rng.ts';
 
 const DIGITS_TRAIN_SIZE = 20_000;
@@ -18,39 +18,37 @@ const DIGITS_TEST_SIZE = 2_000;
 const SIDE = 28;
 const PIXELS = SIDE * SIDE;
 const CLASSES = 10;
-/** Words that keep the splits' random numbers apart. */
+/** Seed words that separate the random numbers of the splits. */
 const SPLIT_WORDS = { train: 1, test: 2 } as const;
 
-// The writer's variety, chosen so that an mlp takes about 150 steps of 128 samples to be right on
-// 98 % of the test split. Lengths are in pixels unless a comment says otherwise; "+-" means even
-// chances within.
+// Ranges of variation, chosen so that an mlp reaches 98 % on the test split after about 150 steps
+// of 128 samples. Lengths are in pixels unless noted otherwise; "+-" means uniformly distributed.
 const HEIGHT = { min: 16, max: 22 };
-/** Width of the digit's box relative to its height's, so 1 is the shape of the tables. */
+/** Aspect ratio of the digit relative to the stroke tables; 1 keeps their shape. */
 const ASPECT = { min: 0.75, max: 1.25 };
 /**
- * +- shear to the right: sideways pixels per pixel of height; people lean to the right more than to
+ * Shear to the right: horizontal pixels per pixel of height. People lean to the right more than to
  * the left.
  */
 const SLANT = { min: -0.2, max: 0.4 };
-/** +- tangent of half the angle of rotation: 0.09 is 10 degrees. */
+/** +- tangent of half the rotation angle: 0.09 is 10 degrees. */
 const HALF_TURN = 0.09;
 const SHIFT = 1;
 const RADIUS = { min: 0.65, max: 1.6 };
-/** The pen's radius at a stroke's end relative to its start's. */
+/** Pen radius at the end of a stroke relative to its start. */
 const TAPER = { min: 0.75, max: 1.15 };
 /**
- * +- bend of the paper, in digit heights, at each knot of a WARP_KNOTS x WARP_KNOTS grid over the
- * digit.
+ * +- distortion, in digit heights, at each knot of a WARP_KNOTS x WARP_KNOTS grid over the digit.
  */
 const WARP = 0.07;
 const WARP_KNOTS = 4;
 const INK = { min: 0.7, max: 1 };
-/** Noise: +- on each pixel, before cutting to 0 .. 1. */
+/** +- noise of each pixel, before clamping to 0 .. 1. */
 const GRAIN = 0.08;
 
 /**
- * One split of the drawn digits: label = index % 10, so every ten samples in a row hold each digit
- * once.
+ * One split of the synthetic digits: label = index % 10, so ten consecutive samples contain each
+ * digit once.
  */
 export class SyntheticDigits implements Dataset {
   readonly size: number;
@@ -77,14 +75,14 @@ export class SyntheticDigits implements Dataset {
   }
 }
 
-/** The first styles are likelier: with three, 5/9, 3/9 and 1/9. */
+/** Picks a style; the first ones are more likely: with three styles, 5/9, 3/9 and 1/9. */
 function pickStyle(styles: readonly Style[], rng: Rng): Style {
   return styles[Math.min(rng.below(styles.length), rng.below(styles.length))]!;
 }
 
 /**
- * Draws the strokes as one writer would: one size, slant and pen per sample, every point off by a
- * little.
+ * Draws the strokes of one sample with a common size, slant and pen, and distorts each point
+ * slightly.
  */
 function write(raster: Raster, style: Style, rng: Rng): void {
   const height = between(rng, HEIGHT);
@@ -113,8 +111,8 @@ function write(raster: Raster, style: Style, rng: Rng): void {
 }
 
 /**
- * How far the paper is bent along one axis at (x, y): the knots' values, blended linearly, so
- * strokes stay joined.
+ * Distortion along one axis at (x, y): bilinear interpolation between the knots, so strokes stay
+ * connected.
  */
 function bend(bends: Float64Array, axis: 0 | 1, x: number, y: number): number {
   const cells = WARP_KNOTS - 1;
@@ -130,7 +128,7 @@ function bend(bends: Float64Array, axis: 0 | 1, x: number, y: number): number {
   return upper * (1 - fy) + lower * fy;
 }
 
-/** Ink and grain onto `inputs` from `offset` on. */
+/** Writes ink and noise to `inputs`, starting at `offset`. */
 function develop(raster: Raster, rng: Rng, inputs: Float32Array, offset: number): void {
   const ink = between(rng, INK);
   for (let pixel = 0; pixel < PIXELS; pixel++) {

@@ -1,17 +1,17 @@
 /**
- * A pen on a small grey raster. Only `+ - * /`, `Math.sqrt`, comparisons and float32 rounding on
- * store, so a drawing has the same bits on every machine.
+ * Draws lines on a small grey raster. It uses only `+ - * /`, `Math.sqrt`, comparisons and float32
+ * rounding on store, so a drawing has the same bits on every machine.
  */
 
 /**
- * Lines that a curve between two points is drawn with: at digit size their kinks are below a tenth
- * of a pixel.
+ * Line segments per curve span: at digit size their corners deviate by less than a tenth of a
+ * pixel.
  */
 const LINES_PER_SPAN = 5;
 
 /**
  * The smooth curve through `points` (x, y, x, y, ...) as a polyline of the same layout: uniform
- * Catmull-Rom, with a corner where a point comes twice in a row.
+ * Catmull-Rom, with a corner at a point that occurs twice in a row.
  */
 export function smoothLine(points: ArrayLike<number>): number[] {
   const last = points.length / 2 - 1;
@@ -31,7 +31,7 @@ export function smoothLine(points: ArrayLike<number>): number[] {
     for (let line = 1; line <= LINES_PER_SPAN; line++) {
       const t = line / LINES_PER_SPAN;
       const s = 1 - t;
-      // Hermite's basis.
+      // Hermite basis functions.
       const h1 = (1 + 2 * t) * s * s;
       const g1 = t * s * s;
       const h2 = t * t * (3 - 2 * t);
@@ -42,10 +42,10 @@ export function smoothLine(points: ArrayLike<number>): number[] {
   return out;
 }
 
-/** A square raster of floats, 0 = paper. Pixel (x, y) has its centre at (x + 0.5, y + 0.5). */
+/** A square raster of floats; 0 is blank. Pixel (x, y) has its centre at (x + 0.5, y + 0.5). */
 export class Raster {
   readonly side: number;
-  /** How far inside the ink each pixel's centre is, in pixels; negative is outside. */
+  /** Signed distance of each pixel's centre to the edge of the ink, in pixels; negative outside. */
   readonly #depth: Float64Array;
 
   constructor(side: number) {
@@ -59,8 +59,8 @@ export class Raster {
   }
 
   /**
-   * Draws a polyline (x, y, x, y, ... in pixels) with a round pen whose radius goes from `radius0`
-   * to `radius1` pixels. Lines drawn over each other are no darker than one.
+   * Draws a polyline (x, y, x, y, ... in pixels) with a round pen whose radius changes from
+   * `radius0` to `radius1` pixels. Overlapping lines are no darker than one line.
    */
   draw(line: ArrayLike<number>, radius0: number, radius1: number): void {
     const segments = line.length / 2 - 1;
@@ -96,7 +96,9 @@ export class Raster {
     }
   }
 
-  /** Ink at a pixel index, 0 .. 1: full half a pixel inside the line, none half a pixel outside. */
+  /**
+   * Ink at a pixel index, 0 .. 1: 1 from half a pixel inside the line, 0 from half a pixel outside.
+   */
   coverage(pixel: number): number {
     return Math.min(1, Math.max(0, this.#depth[pixel]! + 0.5));
   }

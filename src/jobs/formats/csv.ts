@@ -1,31 +1,31 @@
 /**
- * Reader for CSV of any size: one pass finds where records begin, and later any row is read by its
- * number. Records are separated by line ends outside quotes; what a record with quotes says is Papa
- * Parse's to tell.
+ * Reader for CSV files of any size: one pass finds where records begin, then any row is read by its
+ * number. Records are separated by line ends outside of quotes; Papa Parse parses records with
+ * quotes.
  *
- * Source: RFC 4180, and what spreadsheets write: other separators, a byte order mark, any line
- * ends.
+ * Source: RFC 4180, and the variants that spreadsheets write: other separators, a byte order mark,
+ * any line ends.
  */
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
-import { isHeader } from './header.ts';
+import { isHeader } from './csvHeader.ts';
 import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 
-/** Bytes scanned at once. */
+/** Bytes per scan step. */
 const CHUNK_BYTES = 1024 * 1024;
-/** A longer record is a quote that was never closed. */
+/** Longest record; a longer one is caused by a quote that was never closed. */
 const MAX_RECORD_BYTES = 1024 * 1024;
-/** Lines that the separator is guessed from. */
+/** Number of lines used to detect the separator. */
 const GUESS_LINES = 20;
-/** Lines that the first is compared with, to know whether it is names. */
+/** Number of lines that the first line is compared with, to detect a header. */
 const HEADER_LINES = 1000;
 const SEPARATORS = [',', ';', '\t', '|'];
 const BOM = [0xef, 0xbb, 0xbf];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
 
-/** What people take for CSV: how it starts, what it is, and what to do. */
+/** Formats that people mistake for CSV: their first bytes, and what to do. */
 const OTHERS: [start: number[], advice: string][] = [
   [[0x50, 0x4b, 0x03, 0x04], 'a zip file or a workbook: export the sheet as CSV'],
   [[0xff, 0xfe], 'UTF-16: save it as UTF-8'],
@@ -33,24 +33,27 @@ const OTHERS: [start: number[], advice: string][] = [
   [[0x1f, 0x8b], 'gzip: unpack it'],
 ];
 
-/** @param line in the file, from 1, where the record begins, and `offset` the byte. */
+/**
+ * Receives one row. @param line line in the file, from 1, where the record begins; `offset` is its
+ * byte.
+ */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
 
 interface CsvRecord {
   fields: string[];
-  /** Where it begins. */
+  /** Position of its first byte. */
   line: number;
   offset: number;
 }
 
 export class CsvFile {
   readonly name: string;
-  /** Names from the first line; where that is data, columns are numbered from 1. */
+  /** Names from the first line; without a header, columns are numbered from 1. */
   readonly columns: readonly string[];
   readonly hasHeader: boolean;
   readonly separator: string;
   readonly #file: PartialFile;
-  /** Where rows begin, and where the last ends. */
+  /** Offsets of the rows, and the end of the last row. */
   #offsets: Float64Array<ArrayBuffer> = new Float64Array(1024);
   #rows = 0;
 
@@ -63,11 +66,12 @@ export class CsvFile {
   }
 
   /**
-   * Reads the columns' names, and then the whole file once.
+   * Reads the column names, then the whole file once.
    *
-   * @param begin gets the columns' names before any row, and gives what to do with each row.
-   * @throws (rejects) DataError, with the line, if the file is no CSV, records have different
-   *   numbers of fields, or quotes are not closed; whatever `visit` throws.
+   * @param begin receives the column names before any row, and returns the function that receives
+   *   the rows.
+   * @throws (rejects) DataError, with the line, if the file is not CSV, records have different
+   *   numbers of fields, or a quote is not closed; whatever `visit` throws.
    */
   static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
@@ -91,7 +95,7 @@ export class CsvFile {
     return csv;
   }
 
-  /** Rows of data. */
+  /** Number of data rows. */
   get rows(): number {
     return this.#rows;
   }
@@ -112,9 +116,9 @@ export class CsvFile {
         if (fields.length !== this.columns.length) {
           const found = fields.length === 1 ? '1 field' : `${fields.length} fields`;
           const isSecond = row === (this.hasHeader ? 0 : 1);
-          const advice = `${isSecond ? 'If line 1 is neither names nor data, remove it; otherwise correct this line' : 'Correct the line'}; a field`;
+          const advice = `${isSecond ? 'If line 1 is neither a header nor data, remove it; otherwise correct this line' : 'Correct the line'}; a field`;
           throw new DataError(
-            `${this.name}, line ${line}: ${found}, and line 1 has ${this.columns.length}. ${advice} with a separator in it needs quotes.`,
+            `${this.name}, line ${line}: ${found}, but line 1 has ${this.columns.length}. ${advice} that contains a separator needs quotes.`,
           );
         }
         if (row >= 0) visit(fields, row, line, offset);
@@ -140,7 +144,7 @@ function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean):
   const twice = names.find((one, i) => names.indexOf(one) !== i);
   if (twice !== undefined) {
     throw new DataError(
-      `${name}, line ${line}: two columns are called ${JSON.stringify(twice)}. Rename one of them; if line ${line} is data, add a line of names above it.`,
+      `${name}, line ${line}: two columns are named ${JSON.stringify(twice)}. Rename one of them; if line ${line} is data, add a line with column names above it.`,
     );
   }
   return names;
@@ -148,14 +152,14 @@ function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean):
 
 interface Guess {
   separator: string;
-  /** The first bytes' records. */
+  /** The records in the first bytes of the file. */
   records: CsvRecord[];
 }
 
 /**
- * Finds the separator: that which gives most records as many fields as the first has, then that
- * with which quotes make sense, then that which gives most numbers, as a file with decimal commas
- * can be cut at its commas, too.
+ * Detects the separator. It prefers the one with which most records have as many fields as the
+ * first; then one with which quotes are well-formed; then the one with most numbers, because a file
+ * with decimal commas can also be split at its commas.
  *
  * @param head the file's first bytes.
  */
@@ -172,7 +176,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
       return { separator, records, score };
     },
   );
-  // The first of equals.
+  // Array.sort is stable: of equal candidates the first wins.
   const [best] = found.sort((a, b) => {
     const at = a.score.findIndex((one, i) => one !== b.score[i]);
     return at === -1 ? 0 : b.score[at]! - a.score[at]!;
@@ -180,10 +184,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
   return best ?? { separator: SEPARATORS[0]!, records: recordsIn(name, head, SEPARATORS[0]!, isWhole).records };
 }
 
-/**
- * The records in a file's first bytes; in front of the first in which quotes make no sense, if
- * there is one.
- */
+/** The records in a file's first bytes, up to the first record with malformed quotes. */
 function recordsIn(
   name: string,
   head: Uint8Array,
@@ -202,10 +203,12 @@ function recordsIn(
 
 async function firstRecord(file: PartialFile, separator: string): Promise<CsvRecord> {
   for await (const [first] of recordsOf(file, separator)) if (first !== undefined) return first;
-  throw new DataError(`${file.name}, line 1: there is no record. Choose a file with a line of names and rows below.`);
+  throw new DataError(
+    `${file.name}, line 1: the file has no records. Choose a file with a line of column names and rows below it.`,
+  );
 }
 
-/** The file's records, in batches. */
+/** Yields the file's records, in batches. */
 async function* recordsOf(file: PartialFile, separator: string): AsyncGenerator<CsvRecord[]> {
   const splitter = new Splitter(file.name, separator);
   for (let at = 0; at < file.size; at += CHUNK_BYTES) {
@@ -213,23 +216,26 @@ async function* recordsOf(file: PartialFile, separator: string): AsyncGenerator<
   }
 }
 
-/** Where in a field the next byte is. */
+/**
+ * States of the parser: at the start of a field, in an unquoted field, inside quotes, after a
+ * closing quote.
+ */
 const [START, PLAIN, QUOTED, CLOSED] = [0, 1, 2, 3];
 
-/** Cuts bytes into records. */
+/** Splits bytes into records. */
 class Splitter {
   readonly #name: string;
   readonly #separator: string;
   readonly #separatorByte: number;
   readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-  /** Of a record that has not ended yet. */
+  /** Bytes of an incomplete record. */
   #rest = new Uint8Array(0);
-  /** Bytes of the file before the rest. */
+  /** Offset of `#rest` in the file. */
   #offset = 0;
   #place = START;
   #hasQuotes = false;
   #line = 1;
-  /** Where the record under way begins. */
+  /** First line of the current record. */
   #recordLine = 1;
   #wasCr = false;
 
@@ -239,7 +245,7 @@ class Splitter {
     this.#separatorByte = separator.charCodeAt(0);
   }
 
-  /** @param records gets those that end in this chunk. */
+  /** Adds bytes. @param records receives the records that end in this chunk. */
   add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {
     const bytes = new Uint8Array(this.#rest.length + chunk.length);
     bytes.set(this.#rest);
@@ -249,7 +255,7 @@ class Splitter {
     for (let at = Math.max(start, this.#rest.length); at < bytes.length; at++) {
       const byte = bytes[at]!;
       const isEnd = byte === LF || byte === CR;
-      // Of CR and LF together the first ends the line.
+      // CR LF is one line end, counted at the CR.
       if (isEnd && !(byte === LF && this.#wasCr)) this.#line++;
       this.#wasCr = byte === CR;
       if (this.#place === QUOTED) {
@@ -260,7 +266,7 @@ class Splitter {
       } else if (byte === this.#separatorByte) {
         this.#place = START;
       } else if (byte === QUOTE && this.#place !== PLAIN) {
-        // One at the start opens, and a second one right behind the closing one was meant.
+        // A quote at the start opens a field; one right after a closing quote is an escaped quote.
         this.#place = QUOTED;
         this.#hasQuotes = true;
       } else {
@@ -278,14 +284,14 @@ class Splitter {
     return records;
   }
 
-  /** Of an empty line nothing is a record. */
+  /** Ends a record. Empty lines are skipped. */
   #end(records: CsvRecord[], bytes: Uint8Array, from: number, to: number): void {
     const line = this.#recordLine;
     if (to > from) {
       const { fields, problem } = fieldsOf(this.#decode(bytes.subarray(from, to)), this.#separator, this.#hasQuotes);
       if (problem !== null) {
         throw new DataError(
-          `${this.#name}, line ${line}: a quoted field goes on behind its quote (${problem}). Write a quote inside one twice.`,
+          `${this.#name}, line ${line}: text follows the closing quote of a field (${problem}). Double each quote inside a quoted field.`,
         );
       }
       records.push({ fields, line, offset: this.#offset + from });
@@ -300,7 +306,7 @@ class Splitter {
       return this.#decoder.decode(bytes);
     } catch (cause) {
       throw new DataError(
-        `${this.#name}, line ${this.#recordLine}: this is not UTF-8. Save the file as UTF-8.`,
+        `${this.#name}, line ${this.#recordLine}: the text is not UTF-8. Save the file as UTF-8.`,
         {},
         { cause },
       );
@@ -309,19 +315,19 @@ class Splitter {
 
   #unclosed(): DataError {
     return new DataError(
-      `${this.#name}, line ${this.#recordLine}: a quote that opens in this record is never closed. Close it, or write it twice.`,
+      `${this.#name}, line ${this.#recordLine}: a quote that is opened in this record is never closed. Close it, or double it if it is part of the text.`,
     );
   }
 }
 
-/** A record's fields; `problem` where its quotes make no sense. */
+/** Splits a record into fields; `problem` describes malformed quotes. */
 function fieldsOf(
   record: string,
   delimiter: string,
   hasQuotes = record.includes('"'),
 ): { fields: string[]; problem: string | null } {
   if (!hasQuotes) return { fields: record.split(delimiter), problem: null };
-  // A line end within quotes is part of a field: this record has no other.
+  // Line ends only occur within quotes here, so " " as the newline never splits the record.
   const { data, errors } = Papa.parse<string[]>(record, { delimiter, newline: '\n' });
   return { fields: data[0] ?? [], problem: errors.find(({ type }) => type === 'Quotes')?.message ?? null };
 }

@@ -1,36 +1,39 @@
 /**
- * Reader for IDX, the format of the MNIST files: two zero bytes, a type, the number of dimensions,
- * each dimension as a big-endian 32-bit integer, then the elements. A plain file stays where it is,
- * a gzipped one is unpacked into memory.
+ * Reader for IDX, the format of the MNIST files: two zero bytes, an element type, the number of
+ * dimensions, each dimension as a big-endian 32-bit integer, then the elements. Plain files are
+ * read on demand; gzipped ones are unpacked into memory.
  *
  * Source: https://yann.lecun.com/exdb/mnist/ ("The IDX file format").
  */
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { bytesOf, StoredArray, type ArrayLayout, type ElementType } from './array.ts';
+import { bytesOf, StoredArray, type ArrayLayout, type ElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
-/** By IDX's codes. */
+/** Element types by IDX's codes. */
 const TYPES: Partial<Record<number, ElementType>> = { 8: 'u1', 9: 'i1', 11: 'i2', 12: 'i4', 13: 'f4', 14: 'f8' };
 const MAX_DIMENSIONS = 4;
 const MAX_HEADER_BYTES = 4 + 4 * MAX_DIMENSIONS;
-/** Limit for the contents of a gzipped file: more is a gzip bomb, or should be unpacked on disk. */
+/**
+ * Limit for the contents of a gzipped file. Larger data sets should be unpacked on disk; this also
+ * stops gzip bombs.
+ */
 const MAX_UNPACKED_BYTES = 512 * 1024 * 1024;
 
 /**
- * Whether the file is gzipped is seen from its first bytes, not from its name: servers may unpack
- * `.gz` files on the way.
+ * Opens an IDX file. Gzip is detected by the first bytes and not by the name, because servers may
+ * unpack `.gz` files on the way.
  *
- * @throws (rejects) DataError, with the byte, if it is no IDX file, or of another length than its
- *   header says.
+ * @throws (rejects) DataError, with the byte, if the file is not IDX or has another length than its
+ *   header states.
  */
 export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   const start = hexOf(new Uint8Array(await blob.slice(0, 2).arrayBuffer()), ' ');
   if (name.endsWith('.gz') && start !== '1f 8b' && start !== '00 00') {
     throw new DataError(
-      `${name} is not gzip: it starts with ${start || 'nothing (it is empty)'}, where gzip has 1f 8b (and an unpacked ` +
-        'IDX file 00 00). It may be a web page saved under this name: download it again.',
+      `${name} is not gzip: it starts with ${start || 'nothing (it is empty)'}, but gzip files start with 1f 8b (and unpacked ` +
+        'IDX files with 00 00). It may be a web page saved under this name: download it again.',
     );
   }
   const file = new PartialFile(name, start === '1f 8b' ? await gunzip(name, blob) : blob);
@@ -40,7 +43,7 @@ export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
     const { shape, type, offset } = layout;
     throw new DataError(
       `${name} ${file.size < end ? 'ends too early' : 'is longer than its header says'}: ${shape.join(' x ')} of ${type} from byte ` +
-        `${offset} on end at byte ${end}, and the file at ${file.size}${file.size < end ? '' : ' or later'}. Download it again.`,
+        `${offset} on end at byte ${end}, but the file ends at byte ${file.size}${file.size < end ? '' : ' or later'}. Download it again.`,
     );
   }
   return new StoredArray(file, layout);
@@ -51,7 +54,7 @@ function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): ArrayLayout {
   const type = TYPES[code];
   if (a !== 0 || b !== 0 || type === undefined || dimensions < 1 || dimensions > MAX_DIMENSIONS) {
     throw new DataError(
-      `${name} is not IDX: it starts with ${hexOf(head.subarray(0, 4), ' ') || 'nothing'} at byte 0, where IDX has 00 00, a type ` +
+      `${name} is not IDX: it starts with ${hexOf(head.subarray(0, 4), ' ') || 'nothing'} at byte 0, but IDX files start with 00 00, a type ` +
         `(08, 09, 0b .. 0e) and 1 to ${MAX_DIMENSIONS} dimensions. Download it again.`,
     );
   }
@@ -67,7 +70,7 @@ function endOf({ shape, type, offset }: ArrayLayout): number {
   return offset + sizeOf(shape) * bytesOf(type);
 }
 
-/** Unpacks until the end, or until more has come than the header says. */
+/** Unpacks a gzipped file; stops when it has more bytes than its header states. */
 async function gunzip(name: string, blob: Blob): Promise<Blob> {
   const reader = blob.stream().pipeThrough(new DecompressionStream('gzip')).getReader();
   const parts: Uint8Array<ArrayBuffer>[] = [];
@@ -75,7 +78,7 @@ async function gunzip(name: string, blob: Blob): Promise<Blob> {
   for (let length = 0; ;) {
     const { value, done } = await reader.read().catch((cause: unknown): never => {
       throw new DataError(
-        `${name} cannot be unpacked: behind ${length} bytes its gzip data is damaged or ends too early. Download it again.`,
+        `${name} cannot be unpacked: its gzip data is damaged or ends too early, after ${length} unpacked bytes. Download it again.`,
         {},
         { cause },
       );
@@ -90,7 +93,7 @@ async function gunzip(name: string, blob: Blob): Promise<Blob> {
     await reader.cancel().catch(() => undefined);
     if (!isBomb) return new Blob(parts);
     throw new DataError(
-      `${name} unpacks to more than ${MAX_UNPACKED_BYTES} bytes: unpack it, and choose the plain file.`,
+      `${name} unpacks to more than ${MAX_UNPACKED_BYTES} bytes: unpack it on disk and choose the plain file.`,
     );
   }
 }

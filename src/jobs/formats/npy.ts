@@ -1,19 +1,19 @@
 /**
- * Reader for npy, the format of NumPy's arrays, versions 1 to 3: a magic word, a header that is a
- * Python dictionary, the elements.
+ * Reader for npy, NumPy's array format, versions 1 to 3: a magic string, a header as a Python
+ * dictionary, the elements.
  *
  * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
 import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './array.ts';
+import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** \x93NUMPY */
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
-/** Longer headers describe records of many fields, which are no plain numbers. */
+/** Longest header. Longer ones describe records with many fields, which are not supported. */
 const MAX_HEADER_BYTES = 64 * 1024;
-/** What lies in columns is laid out anew in memory. */
+/** Largest array in Fortran order, which is converted to C order in memory. */
 const MAX_FORTRAN_BYTES = 512 * 1024 * 1024;
 
 interface Header {
@@ -21,16 +21,16 @@ interface Header {
   isLittleEndian: boolean;
   isFortran: boolean;
   shape: number[];
-  /** Where the elements begin, bytes. */
+  /** Byte offset of the first element. */
   offset: number;
 }
 
 /**
- * Opens one npy file; its elements are read later.
+ * Opens an npy file; its elements are read on demand.
  *
- * @param name what to call it in errors
- * @throws (rejects) DataError, with the byte, if it is not npy, of a type that is no plain number,
- *   or of another length than its header says.
+ * @param name the file's name in errors.
+ * @throws (rejects) DataError, with the byte, if the file is not npy, has an unsupported element
+ *   type, or has another length than its header states.
  */
 export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);
@@ -40,13 +40,13 @@ export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   if (file.size !== offset + bytes) {
     throw new DataError(
       `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: (${shape.join(', ')}) of ` +
-        `${type} from byte ${offset} on end at byte ${offset + bytes}, and the file at ${file.size}. Save it again.`,
+        `${type} from byte ${offset} on end at byte ${offset + bytes}, but the file ends at byte ${file.size}. Save it again.`,
     );
   }
   if (shape.length < 2 || !isFortran) return new StoredArray(file, { shape, type, isLittleEndian, offset });
   if (bytes > MAX_FORTRAN_BYTES) {
     throw new DataError(
-      `${name} has ${bytes} bytes in Fortran order, of which at most ${MAX_FORTRAN_BYTES} can be read: save ` +
+      `${name} has ${bytes} bytes in Fortran order, but at most ${MAX_FORTRAN_BYTES} are supported: save ` +
         'numpy.ascontiguousarray of it.',
     );
   }
@@ -60,13 +60,15 @@ async function readHeader(file: PartialFile): Promise<Header> {
   const wrong = MAGIC.findIndex((byte, i) => head[i] !== byte);
   if (wrong !== -1) {
     throw new DataError(
-      `${name} is not npy: byte ${wrong} is ${head[wrong] ?? 'missing'}, and npy has ${MAGIC[wrong]} there. Save the array with ` +
+      `${name} is not npy: byte ${wrong} is ${head[wrong] ?? 'missing'}, but npy files have ${MAGIC[wrong]} there. Save the array with ` +
         'numpy.save or numpy.savez.',
     );
   }
   const version = head[6];
   if (version !== 1 && version !== 2 && version !== 3) {
-    throw new DataError(`${name} is npy of version ${version ?? 'none'} (byte 6), and 1, 2 and 3 are known.`);
+    throw new DataError(
+      `${name} has npy version ${version ?? '(missing)'} at byte 6, but only versions 1, 2 and 3 are supported. Save it with another version of NumPy.`,
+    );
   }
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   const start = version === 1 ? 10 : 12;
@@ -74,7 +76,7 @@ async function readHeader(file: PartialFile): Promise<Header> {
   const offset = start + length;
   if (length === 0 || length > MAX_HEADER_BYTES || offset > file.size) {
     throw new DataError(
-      `${name} is damaged at byte 8: its header would have ${length} bytes, and the file has ${file.size}. Save it again.`,
+      `${name} is damaged at byte 8: its header would have ${length} bytes, but the file has ${file.size}. Save it again.`,
     );
   }
   const text = new TextDecoder(version === 3 ? 'utf-8' : 'latin1').decode(await file.read(start, offset));
@@ -90,15 +92,17 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
   const order = /'fortran_order'\s*:\s*(True|False)/.exec(text)?.[1];
   const sides = /'shape'\s*:\s*\(([\d,\s]*)\)/.exec(text)?.[1];
   if (descr === undefined && /'descr'\s*:\s*\[/.test(text)) {
-    return fail('describes records with fields, and plain numbers are needed: save one field, or a CSV file');
+    return fail('describes records with fields, but plain numbers are needed: save one field, or a CSV file');
   }
   if (descr === undefined || order === undefined || sides === undefined) {
-    return fail(`says no type, order and shape: it is ${JSON.stringify(text.slice(0, 80))}. Save the array again`);
+    return fail(
+      `does not state type, order and shape: it is ${JSON.stringify(text.slice(0, 80))}. Save the array again`,
+    );
   }
   const type = ELEMENT_TYPES.find((known) => known === descr.slice(1));
   if (type === undefined || !'<>|='.includes(descr[0]!)) {
     return fail(
-      `says type ${JSON.stringify(descr)}, and the numbers known are ${ELEMENT_TYPES.join(', ')}: convert it with astype`,
+      `has type ${JSON.stringify(descr)}, but only ${ELEMENT_TYPES.join(', ')} are supported: convert the array with astype`,
     );
   }
   const shape = sides
@@ -106,11 +110,14 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
     .map((side) => side.trim())
     .filter((side) => side !== '')
     .map(Number);
-  if (!shape.every(Number.isSafeInteger)) return fail(`says shape (${sides}), which is too large`);
+  if (!shape.every(Number.isSafeInteger)) return fail(`has shape (${sides}), which is too large`);
   return { type, isLittleEndian: descr[0] !== '>', isFortran: order === 'True', shape };
 }
 
-/** Elements of `size` bytes, laid out by columns (the first dimension fastest), by rows. */
+/**
+ * Converts elements of `size` bytes from Fortran order (the first dimension varies fastest) to C
+ * order.
+ */
 function rowsOf(columns: Uint8Array, shape: readonly number[], size: number): Uint8Array<ArrayBuffer> {
   const rows = new Uint8Array(columns.length);
   const strides = shape.map((_, i) => sizeOf(shape.slice(0, i)));

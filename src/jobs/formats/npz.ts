@@ -1,23 +1,27 @@
 /**
- * Reader for npz, NumPy's arrays by name in a zip file. Of what `numpy.savez` writes, uncompressed,
- * only rows asked for are read.
+ * Reader for npz: named NumPy arrays in a zip file. From uncompressed files (`numpy.savez`), rows
+ * are read on demand.
  */
-import type { StoredArray } from './array.ts';
+import type { StoredArray } from './storedArray.ts';
 import { openNpy } from './npy.ts';
 import { openZip } from './zip.ts';
 
 interface NpzFile {
-  /** Of the arrays, in the file's order. */
+  /** Names of the arrays, in the file's order. */
   names: readonly string[];
   /**
+   * Opens one array.
+   *
    * @param name one of the names.
-   * @throws (rejects) DataError, with the byte, if the array is damaged or of a kind that cannot be
-   *   read.
+   * @throws (rejects) DataError, with the byte, if the array is damaged or not supported.
    */
   open: (name: string) => Promise<StoredArray>;
 }
 
-/** @throws (rejects) DataError, with the byte, if it is no zip file, or a damaged one. */
+/**
+ * Opens an npz file. @throws (rejects) DataError, with the byte, if it is not a zip file, or a
+ * damaged one.
+ */
 export async function openNpz(name: string, blob: Blob): Promise<NpzFile> {
   const entries = new Map(
     (await openZip(name, blob))

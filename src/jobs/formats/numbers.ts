@@ -1,21 +1,20 @@
 /**
- * Numbers in fields, as programs and spreadsheets write them: with a point or a comma before the
- * fraction, and the other between thousands.
+ * Numbers in text fields, as written by programs and spreadsheets: with a decimal point or a
+ * decimal comma, and the other mark as the thousands separator.
  */
 import type { DecimalMark } from '../../spec/preview.ts';
 
-/** Thousands never begin with a zero: 0,125 has a decimal comma. */
+/** A group before a thousands separator never starts with a zero, so 0,125 has a decimal comma. */
 const PATTERNS: Record<DecimalMark, RegExp> = {
   point: /^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{0,2}(,\d{3})+(\.\d*)?)(e[+-]?\d+)?$/i,
   comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
 };
 
-/** Numbers of as many digits are different float64s if they are different. */
+/** Different decimal numbers with at most this many digits are different as float64. */
 const EXACT_DIGITS = 15;
 
 /**
- * The number that a field holds; `null` if it holds something else, or a number that overflows and
- * would spoil its whole column.
+ * The number in a field; `null` if the field is not a number or the number overflows to infinity.
  */
 export function numberOf(field: string, mark: DecimalMark): number | null {
   const text = field.trim();
@@ -25,8 +24,8 @@ export function numberOf(field: string, mark: DecimalMark): number | null {
 }
 
 /**
- * One name for each number that a field may hold: for 1 and 1.0 the same, and for long numbers,
- * which a float64 rounds, their digits.
+ * The canonical name of a number: the same for 1 and 1.0; for numbers with more digits than a
+ * float64 holds, their digits.
  */
 export function nameOfNumber(field: string, mark: DecimalMark): string {
   const text = plain(field.trim(), mark);
@@ -35,7 +34,7 @@ export function nameOfNumber(field: string, mark: DecimalMark): string {
   return digits.replace(/^0+/, '').length <= EXACT_DIGITS ? String(Number(text)) : text;
 }
 
-/** Without marks between thousands, and with a decimal point. */
+/** Removes thousands separators and uses a decimal point. */
 function plain(text: string, mark: DecimalMark): string {
   return mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.');
 }
@@ -46,12 +45,15 @@ export function isNumber(field: string): boolean {
 }
 
 /**
- * Words that programs write in place of a number that is missing. In a column of words these are
- * words: a class may be called "none".
+ * Words that programs write for a missing number. In a column of words they are ordinary words: a
+ * class may be called "none".
  */
 const MARKERS = new Set(['na', 'n/a', '#n/a', '<na>', 'nan', 'null', 'none', '?', '-', '--', '.']);
 
-/** Whether a field stands for a missing number; an empty one is missing in every column. */
+/**
+ * Whether a field marks a missing number. Empty fields count as missing in every column and are
+ * checked separately.
+ */
 export function isMarker(field: string): boolean {
   return MARKERS.has(field.trim().toLowerCase());
 }

@@ -1,20 +1,20 @@
 /**
- * A file that is read in parts, wherever somebody asks. The blocks asked for last stay in memory,
- * up to a bound: a file that fits is read once, and one that does not is streamed.
+ * A file that is read in blocks on demand. The most recently used blocks stay in memory, up to a
+ * limit: small files are read once, large ones are streamed.
  */
 import { DataError, messageOf } from '../../util/errors.ts';
 
-/** Bytes read at once: a few samples' worth, and enough that a whole file takes few reads. */
+/** Bytes of a block: a few samples, and large enough that a whole file takes few reads. */
 const BLOCK_BYTES = 64 * 1024;
-/** What one file may keep in memory. */
+/** Memory limit of one file's blocks, bytes. */
 const KEPT_BYTES = 64 * 1024 * 1024;
 
 export class PartialFile {
-  /** For errors. */
+  /** The file's name, for errors. */
   readonly name: string;
   readonly size: number;
   readonly #blob: Blob;
-  /** By number, the one asked for last at the end. */
+  /** Blocks by number, least recently used first. */
   readonly #blocks = new Map<number, Promise<Uint8Array<ArrayBuffer>>>();
 
   constructor(name: string, blob: Blob) {
@@ -24,9 +24,9 @@ export class PartialFile {
   }
 
   /**
-   * Bytes from..to-1, fewer where the file ends before.
+   * Reads bytes from..to-1, fewer if the file ends before `to`.
    *
-   * @throws (rejects) DataError where the file cannot be read any more.
+   * @throws (rejects) DataError if the file can no longer be read.
    */
   async read(from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
     const end = Math.min(to, this.size);
@@ -56,7 +56,7 @@ export class PartialFile {
       return new Uint8Array(await this.#blob.slice(from, from + BLOCK_BYTES).arrayBuffer());
     } catch (cause) {
       throw new DataError(
-        `${this.name} could not be read from byte ${from} on (${messageOf(cause)}): if it was changed or moved, choose it again.`,
+        `${this.name} could not be read from byte ${from} on (${messageOf(cause)}): choose it again if it was changed or moved.`,
         {},
         { cause },
       );

@@ -1,6 +1,6 @@
 /**
- * Zip files: the directory, and then the entries that are asked for, by slices of the file. zip.js
- * reads them; this file adds our errors, and bounds what is held in memory.
+ * Zip files: reads the directory, then single entries by slices of the file. zip.js parses the
+ * format; this module adds error messages and limits memory.
  */
 import {
   ERR_BAD_FORMAT,
@@ -20,30 +20,30 @@ import { PartialFile } from './partialFile.ts';
 
 const STORED = 0;
 const DEFLATED = 8;
-/** zip.js reads the directory at once: this is one of two million names. */
+/** zip.js reads the whole directory at once: this size holds two million names. */
 const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
-/** Limit for one unpacked entry: a larger one is not a sample but a bomb. */
+/** Limit for one unpacked entry; a larger one is a zip bomb. */
 const MAX_UNPACKED_BYTES = 2 ** 32;
 
 interface ZipEntry {
-  /** With folders: `cats/1.png`. */
+  /** Path with folders: `cats/1.png`. */
   readonly path: string;
-  /** Unpacked, bytes. */
+  /** Unpacked size, bytes. */
   readonly size: number;
   /**
-   * The entry's bytes. A stored entry is a slice of the file, unread; a deflated one is unpacked,
-   * and its checksum compared.
+   * Reads the entry's bytes. A stored entry is returned as a slice of the file, without reading it;
+   * a deflated one is unpacked and its checksum verified.
    *
-   * @throws (rejects) DataError, with the byte, if it is damaged, encrypted or packed in another
-   *   way.
+   * @throws (rejects) DataError, with the byte, if the entry is damaged, encrypted or uses another
+   *   compression method.
    */
   readonly blob: () => Promise<Blob>;
 }
 
 /**
- * Reads the directory of a zip file, without its folders.
+ * Reads the directory of a zip file. Folders are left out.
  *
- * @throws (rejects) DataError if there is none, or it is damaged.
+ * @throws (rejects) DataError if the directory is missing or damaged.
  */
 export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
   const file = new PartialFile(name, blob);
@@ -75,7 +75,9 @@ function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {
     },
     readUint8Array: (offset, length) => {
       if (length > MAX_DIRECTORY_BYTES)
-        throw new DataError(`${file.name} has a directory of ${length} bytes: pack it in several files.`);
+        throw new DataError(
+          `${file.name} has a directory of ${length} bytes, more than ${MAX_DIRECTORY_BYTES}: split it into several zip files.`,
+        );
       return file.read(offset, offset + length);
     },
     createReadable: ({ offset = 0, size = file.size } = {}) => blob.slice(offset, offset + size).stream(),
@@ -96,18 +98,18 @@ async function directoryError(
     case ERR_BAD_FORMAT:
       return fail(
         start === '50 4b 03 04'
-          ? `ends too early, at byte ${size}: a zip file's directory should be there. Download it again.`
-          : `is not a zip file: it starts with ${start === '' ? 'nothing' : start} at byte 0, where zip has ` +
+          ? `ends too early, at byte ${size}: the directory at the end of the zip file is missing. Download it again.`
+          : `is not a zip file: it starts with ${start === '' ? 'nothing' : start} at byte 0, where zip files have ` +
               '50 4b 03 04. Choose another file.',
       );
     case ERR_CENTRAL_DIRECTORY_NOT_FOUND:
       return fail(
-        `is damaged at byte ${at}: entry ${count + 1} of its directory is not there. Download or pack it again.`,
+        `is damaged at byte ${at}: entry ${count + 1} of its directory is missing. Download or pack it again.`,
       );
     case ERR_EOCDR_LOCATOR_ZIP64_NOT_FOUND:
-      return fail('is damaged: its zip64 directory is not there. Download it again.');
+      return fail('is damaged: its zip64 directory is missing. Download it again.');
     case ERR_SPLIT_ZIP_FILE:
-      return fail('is one of several parts: pack the files into one.');
+      return fail('is one part of a split zip file: pack the files into a single zip file.');
     default:
       return fail(`is damaged (${messageOf(cause)}): download or pack it again.`);
   }
@@ -120,13 +122,19 @@ async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Bl
   };
   if (entry.encrypted) return fail(offset, 'is encrypted: pack the files without a password.');
   if (method !== STORED && method !== DEFLATED) {
-    return fail(offset, `is packed by method ${method}, and only stored and deflated files can be read: pack it anew.`);
+    return fail(
+      offset,
+      `uses compression method ${method}, but only stored and deflated entries can be read: pack it again.`,
+    );
   }
   if (method === STORED && compressedSize !== size)
-    return fail(offset, `has ${compressedSize} bytes, and the directory says ${size}: it is damaged.`);
+    return fail(
+      offset,
+      `has ${compressedSize} bytes, but the directory says ${size}: it is damaged. Download or pack it again.`,
+    );
   const start = (): number => entry.localDirectory?.dataOffset ?? offset;
   if (size > MAX_UNPACKED_BYTES && method !== STORED)
-    return fail(offset, `would unpack to ${size} bytes: pack it without compression.`);
+    return fail(offset, `would unpack to ${size} bytes, more than ${MAX_UNPACKED_BYTES}: pack it without compression.`);
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   try {
     if (method === STORED) {
@@ -139,7 +147,7 @@ async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Bl
   } catch (cause) {
     switch (messageOf(cause)) {
       case ERR_LOCAL_FILE_HEADER_NOT_FOUND:
-        return fail(offset, 'is not there: the file is damaged. Download or pack it again.', cause);
+        return fail(offset, 'is missing: the file is damaged. Download or pack it again.', cause);
       case ERR_ENTRY_DATA_OUT_OF_BOUNDS:
         return fail(start(), `ends too early, at byte ${blob.size}: download it again.`, cause);
       default:

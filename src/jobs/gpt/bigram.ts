@@ -1,11 +1,11 @@
-/** What a language model has to beat: a table of which character follows which. */
+/** A bigram model: the baseline for a language model. */
 
 /**
- * Mean loss over the characters of `test` but for the first, in nats, of a model that knows nothing
- * but how often each character of `train` followed the one before it; one is added to each count,
- * so that nothing is impossible.
+ * Mean loss, in nats, over the characters of `test` except the first, of a model that counts how
+ * often each character follows another in `train`. Each count starts at 1, so no pair has
+ * probability 0.
  *
- * @param characters how many different ones there are, in both.
+ * @param characters number of different characters in both texts.
  */
 export async function bigramLoss(train: AsyncIterable<string>, test: string, characters: number): Promise<number> {
   const pairs = new Map<string, number>();

@@ -4,17 +4,17 @@ import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
-/** A token for each character (code point) that a text has, in the order of their codes. */
+/** One token for each character (code point) of a text, in code point order. */
 export class Characters implements Tokenizer {
   readonly #characters: readonly string[];
   readonly #tokens: ReadonlyMap<string, number>;
 
-  /** @throws DataError where there are too many. */
+  /** @throws DataError if the text has too many different characters. */
   constructor(text: string) {
     const characters = [...new Set(text)].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!);
     if (characters.length > MAX_VOCABULARY) {
       throw new DataError(
-        `The text has ${characters.length} different characters, and a model takes ${MAX_VOCABULARY} at most: choose ` +
+        `The text has ${characters.length} different characters, but a model supports at most ${MAX_VOCABULARY}: choose ` +
           'byte pairs as tokens.',
       );
     }

@@ -1,6 +1,6 @@
 /**
- * A text to learn from, cut into samples: windows of tokens, each with the token behind it. The end
- * of the text is held out.
+ * A text as samples: consecutive windows of tokens, each with the token that follows it. The end of
+ * the text is held out.
  */
 import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -10,30 +10,27 @@ import { plainText, stretchOf, type Text } from './text.ts';
 import { createTokenizer, tokenizerOf } from './createTokenizer.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
-/** Of the text, at its end. */
+/** Held-out share, at the end of the text. */
 const HELD_OUT_SHARE = 0.1;
 /**
- * Characters: more do not make the loss more certain, and all are tested at the end of every pass.
+ * Most held-out characters. More would not make the loss more precise, and all of them are
+ * evaluated at the end of every epoch.
  */
 const MOST_HELD_OUT = 16_384;
 
-/** Of those that a model does not know. */
+/** Most unknown characters that an error lists. */
 const TOLD_CHARACTERS = 8;
-/** Unicode's, and the last of those that are one code unit. */
+/** Number of Unicode code points, and the last one that fits one code unit. */
 const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
 
 /**
- * Windows that lie one behind the other: each token but the first is what a model is to tell once
- * in a pass.
+ * Consecutive windows of a token sequence: each token except the first is predicted once per epoch.
  */
 export class Windows {
   readonly size: number;
   readonly context: number;
-  /**
-   * Tokens for each character: what a loss by token is multiplied with, so that it is one by
-   * character.
-   */
+  /** Tokens per character: converts a loss per token to a loss per character. */
   readonly tokensPerCharacter: number;
   readonly tokens: Uint16Array;
 
@@ -45,10 +42,10 @@ export class Windows {
   }
 
   /**
-   * Writes windows `indices` one after the other to the front of `tokens`, and what follows each of
-   * their tokens to `next`; both have `context` places for each.
+   * Writes windows `indices` one after the other to the start of `tokens`, and the successor of
+   * each token to `next`; each window takes `context` elements in both.
    *
-   * @throws UsageError where there is no such window.
+   * @throws UsageError if an index is out of range.
    */
   read(indices: ArrayLike<number>, tokens: Int32Array, next: Int32Array): void {
     const { context } = this;
@@ -68,19 +65,19 @@ export interface Corpus {
   tokenizer: Tokenizer;
   train: Windows;
   test: Windows;
-  /** Of the whole text. */
+  /** Number of characters of the whole text. */
   characters: number;
-  /** Of the held-out part, see {@link bigramLoss}. */
+  /** Loss of the bigram model on the held-out part, see {@link bigramLoss}. */
   bigramLoss: number;
 }
 
 /**
- * Reads the text some times over, and keeps its tokens and no more of it.
+ * Tokenizes a text. It reads the text several times and keeps only the tokens.
  *
- * @param vocabulary of a model that is gone on with; `null`: one is made for the text.
- * @throws (rejects) DataError where the text is too short, has too many different characters, or
- *   some that `vocabulary` has not; where that is of other tokens than the job's; or where the text
- *   cannot be read.
+ * @param vocabulary of a resumed model; `null`: one is created for the text.
+ * @throws (rejects) DataError if the text is too short, has too many different characters or some
+ *   that `vocabulary` lacks, if `vocabulary` has another kind of tokens than the job, or if the
+ *   text cannot be read.
  */
 export async function createCorpus(
   text: Text,
@@ -90,7 +87,7 @@ export async function createCorpus(
   const { context } = model;
   const all = await survey(text.pieces());
   const heldOut = Math.min(MOST_HELD_OUT, Math.floor(all.length * HELD_OUT_SHARE));
-  // A character of two code units is not cut in two.
+  // Keeps surrogate pairs together.
   const after = (await joined(stretchOf(text, all.length - heldOut, all.length))).replace(/^[\uDC00-\uDFFF]/, '');
   const before = () => stretchOf(text, 0, all.length - after.length);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, all.different);
@@ -100,26 +97,26 @@ export async function createCorpus(
       : tokenizerOf(vocabulary);
   const held = await survey(plainText(after).pieces());
   const left = { characters: all.characters - held.characters, bytes: all.bytes - held.bytes };
-  // A token is a character, or one byte at least.
+  // A token is a character, or at least one byte.
   const most = model.tokens === 'characters' ? left.characters : left.bytes;
   const train = new Windows(await tokensOf(tokenizer, before(), most), context, left.characters);
   const test = new Windows(tokenizer.encode(after), context, held.characters);
   if (train.size === 0 || test.size === 0) {
     throw new DataError(
       `The text has ${all.length} characters, of which the last tenth is held out: too few for samples of ${context} ` +
-        'tokens. Choose a longer text, or a shorter context.',
+        'tokens. Choose a longer text or a shorter context.',
     );
   }
   const bigram = await bigramLoss(before(), after, Array.from(all.different).length);
   return { tokenizer, train, test, characters: all.characters, bigramLoss: bigram };
 }
 
-/** @param characters the text's. @throws DataError */
+/** @param characters the different characters of the text. @throws DataError */
 function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: string): void {
   if (vocabulary.tokens !== tokens) {
     const [theirs, ours] = [vocabulary.tokens, tokens].map((kind) => kind.replace('-', ' '));
     throw new DataError(
-      `The model to go on with has ${theirs} as tokens, and the job ${ours}: choose ${theirs}, or begin without its file.`,
+      `The tokens of the resumed model are ${theirs}, but the job has ${ours}: choose ${theirs}, or start without the model's file.`,
     );
   }
   if (vocabulary.tokens === 'byte-pairs') return;
@@ -128,18 +125,18 @@ function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: 
   if (unknown.length === 0) return;
   const some = unknown.slice(0, TOLD_CHARACTERS).map((character) => JSON.stringify(character));
   throw new DataError(
-    `The text has ${unknown.length} characters that the model to go on with has no tokens for (${some.join(', ')}` +
-      `${unknown.length > some.length ? ', ...' : ''}): take them out, choose another text, or begin without the model's file.`,
+    `The text has ${unknown.length} characters for which the resumed model has no tokens (${some.join(', ')}` +
+      `${unknown.length > some.length ? ', ...' : ''}): remove them, choose another text, or start without the model's file.`,
   );
 }
 
 interface Survey {
-  /** Code units. */
+  /** Length in code units. */
   length: number;
   characters: number;
-  /** In UTF-8. */
+  /** Length in bytes of UTF-8. */
   bytes: number;
-  /** Each of the characters once, in the order of their codes. */
+  /** The different characters, in code point order. */
   different: string;
 }
 
@@ -168,7 +165,7 @@ async function joined(pieces: AsyncIterable<string>): Promise<string> {
   return all;
 }
 
-/** @param most how many there may be. */
+/** @param most upper bound of the number of tokens. */
 async function tokensOf(tokenizer: Tokenizer, pieces: AsyncIterable<string>, most: number): Promise<Uint16Array> {
   const tokens = new Uint16Array(most);
   let length = 0;

@@ -1,4 +1,4 @@
-/** The tokenizer of a model, for a text or from a vocabulary. */
+/** Creates tokenizers, from a text or from a vocabulary. */
 import type { GptModel } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { BytePairs } from './bytePairs.ts';
@@ -6,9 +6,10 @@ import { Characters } from './characters.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 /**
- * For a text of these `characters`, in whatever order; byte pairs are those of its part `train`.
+ * Creates the tokenizer of a model for a text. Byte pairs are learned from its part `train`.
  *
- * @throws (rejects) DataError where there are too many different characters.
+ * @param characters the different characters of the text, in any order.
+ * @throws (rejects) DataError if there are too many different characters.
  */
 export async function createTokenizer(
   { tokens, vocabulary }: Pick<GptModel, 'tokens' | 'vocabulary'>,

@@ -1,13 +1,13 @@
 /**
- * The text that needs no download: short fables of animals who meet, ask and answer, written in
- * code as digits are drawn. Enough grammar to tell a model that writes words from one that writes
- * sentences. Only exact arithmetic: the same on every machine.
+ * The built-in text: short generated fables of animals that meet, ask and answer. Their grammar
+ * suffices to tell a model that writes words from one that writes sentences. Only exact arithmetic
+ * is used, so the text is the same on every machine.
  */
 import { createRng, type Rng } from '../../util/rng.ts';
 
-/** Characters, at least: the last fable is told to its end. */
+/** Least number of characters; the last fable is complete. */
 export const FABLES_LENGTH = 150_000;
-/** Not the job's: the text is the same in every run, as a file would be. */
+/** A fixed seed instead of the job's: the text is the same in every run, like a file. */
 const SEED = 0xfab1e;
 
 const ANIMALS = ['fox', 'crow', 'hare', 'wolf', 'mouse', 'goat', 'owl', 'frog', 'bear', 'hen', 'donkey', 'heron'];
@@ -24,7 +24,7 @@ const WEATHERS = [
 ];
 const FAULTS = ['laughed', 'ran away', 'said nothing', 'turned red', 'hid behind a stone', 'began to weep'];
 
-/** What an animal wants, and what the other one says to it: by the kind of thing that happens. */
+/** What an animal wants. */
 const ASKING: readonly ((thing: string) => string)[] = [
   (thing) => `Give me some of your ${thing}, for I have none`,
   (thing) => `Where did you find so much ${thing}`,
@@ -51,7 +51,7 @@ const MORALS = [
   'A promise is lighter than bread, and feeds nobody.',
 ];
 
-/** All of it. */
+/** Generates the whole text. */
 export function writeFables(): string {
   const rng = createRng(SEED);
   const fables: string[] = [];

@@ -1,21 +1,21 @@
 /**
- * Where the job `gpt` has its text from: the one that is built in, files on a web server, or files
- * that the user picked.
+ * Loads the text of the job `gpt`: the built-in text, files from a web server, or files that the
+ * user picked.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { fetchFiles, type LoadDataOptions } from '../source.ts';
+import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
 import { plainText, textOf, type Text } from './text.ts';
 
-/** Of a folder's files, those that are text. */
+/** Names of the text files in a folder. */
 const TEXT_NAME = /\.txt$/i;
-/** Their tokens take twice as many, which a tab has beside the model. */
+/** Limit of the text's size. Its tokens take twice as much memory, beside the model. */
 const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 
 /**
- * @throws (rejects) DataError where there is no text, or too much; whether it is UTF-8 is seen as
- *   it is read.
+ * @throws (rejects) DataError if there is no text, or too much of it. Invalid UTF-8 is found later,
+ *   when the text is read.
  */
 export async function loadText(
   { job, data }: Pick<JobSpec, 'job' | 'data'>,
@@ -34,7 +34,7 @@ export async function loadText(
     case 'synthetic':
     case 'none':
     case 'federated':
-      throw new UsageError(`The job ${job} has no text of kind "${data.kind}".`);
+      throw new UsageError(`The job ${job} does not support text of kind "${data.kind}".`);
     default:
       return data satisfies never;
   }
@@ -43,12 +43,12 @@ export async function loadText(
 function checked(files: readonly File[], where: string, signal?: AbortSignal): Text {
   if (files.length === 0) {
     throw new DataError(
-      `No text ${where}: give the address of a text file, or of a folder whose index.json names files ending in .txt.`,
+      `No text ${where}: enter the address of a text file, or of a folder whose index.json lists files ending in .txt.`,
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   if (bytes <= MAX_TEXT_BYTES) return textOf(files, signal);
   throw new DataError(
-    `The text ${where} has ${bytes} bytes, and a tab learns from ${MAX_TEXT_BYTES} at most: choose less.`,
+    `The text ${where} has ${bytes} bytes, but at most ${MAX_TEXT_BYTES} are supported: choose fewer files.`,
   );
 }

@@ -1,13 +1,12 @@
 /**
- * The language model: a decoder-only transformer, as GPT-2 (Radford et al., "Language Models are
- * Unsupervised Multitask Learners", 2019) with what later ones left out: normalization before each
- * part is by the root mean square alone (Zhang and Sennrich, 2019), and matrices have no biases.
- * Input and output share one matrix (Press and Wolf, "Using the Output Embedding to Improve
- * Language Models", 2017).
+ * The language model: a decoder-only transformer like GPT-2 (Radford et al., "Language Models are
+ * Unsupervised Multitask Learners", 2019), simplified as in later models: RMS normalization (Zhang
+ * and Sennrich, 2019) before each sublayer, and matrices without biases. Input and output share one
+ * matrix (Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017).
  *
- * Made of ops that have gradients on WebGPU (matMul, slices by `split`, relu, reductions). Tokens
- * are looked up by a product with one-hot rows, which costs what the output layer costs: the
- * gradient of `gather` adds floats up in any order, and wasm has none.
+ * It only uses ops with gradients on WebGPU (matMul, slices by `split`, relu, reductions). Tokens
+ * are embedded by a product with one-hot rows, which costs as much as the output layer. `gather` is
+ * not used: its gradient adds floats in an undefined order, and does not exist on wasm.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { GptModel } from '../../spec/gpt.ts';
@@ -19,58 +18,57 @@ export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context
 };
 
 /**
- * Rows for so many tokens. WebGPU's products take four columns at a time where their number allows
- * it, and are twice as slow where not: what is added stands for no token.
+ * Number of matrix rows for `tokens` tokens, a multiple of 4: otherwise WebGPU's matrix products
+ * are twice as slow. The additional rows stand for no token.
  */
 export function rowsFor(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
 }
 
-/** Of the inner layer between two of `width`. */
+/** Width of the inner layer relative to `width`. */
 export const EXPANSION = 4;
-/** Added to mean squares: keeps the root of zero finite. */
+/** Added to mean squares, to avoid a division by zero. */
 export const NORM_EPSILON = 1e-5;
 /**
- * Of the shared matrix at first, and of the positions: small, so that all tokens are about as
- * likely.
+ * Initial standard deviation of the shared matrix and of the positions: small, so that all tokens
+ * start about equally likely.
  */
 const EMBEDDING_DEVIATION = 0.02;
-/**
- * Where a place may not look. The smallest float32 would be no number once something is subtracted.
- */
+/** Score of masked positions. -Infinity would become NaN when it is subtracted from itself. */
 const MASKED = -1e9;
 
-/** Names of a layer's variables, in the order in which it uses them. */
+/** Names of a layer's variables, in the order of their use. */
 const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
 type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
 
 /**
- * What is left out in a pass, for each place where something is: float32 [batch, 1, width], 0 or 1
- * / (1 - dropout).
+ * Dropout masks of a pass, one for each position: float32 [batch, 1, width], 0 or 1 / (1 -
+ * dropout).
  */
 type DropoutMasks = readonly tf.Tensor[];
 
-/**
- * Places where channels are left out: behind the embedding, and behind both parts of each layer.
- */
+/** Number of dropout positions: after the embedding, and after both sublayers of each layer. */
 export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
   return 1 + 2 * layers;
 }
 
 export class Network {
   readonly size: NetworkSize;
-  /** Of each variable, `layer/weight`. */
+  /** Name of each variable: `layer/weight`. */
   readonly names: readonly string[];
-  /** In the order in which a pass uses them; see {@link shapesOf}. */
+  /** Variables in the order of their use in a pass; see {@link shapesOf}. */
   readonly variables: readonly tf.Variable[];
   readonly #embedding: tf.Variable;
   readonly #positions: tf.Variable;
   readonly #layers: readonly LayerWeights[];
   readonly #norm: tf.Variable;
-  /** [context, context]: 0 where a place may look, else {@link MASKED}. */
+  /** [context, context]: 0 for visible positions, otherwise {@link MASKED}. */
   readonly #mask: tf.Tensor;
 
-  /** Initial weights are uniform, seeded by (seed, variable), and the same on every machine. */
+  /**
+   * Creates the network. Initial weights are uniform, seeded by (seed, variable), and the same on
+   * every machine.
+   */
   constructor(size: NetworkSize, seed: number) {
     this.size = size;
     this.names = namesOf(size);
@@ -93,17 +91,17 @@ export class Network {
   }
 
   /**
-   * What comes behind each token, as far as those up to it tell; differentiable. The caller
-   * disposes of the result, or works in a tidy.
+   * Logits of the token that follows each token, computed from the tokens up to it; differentiable.
+   * The caller disposes the result or calls this in a tidy.
    *
    * @param tokens int32 [batch, context]
-   * @param masks of {@link dropoutPlaces}; nothing is left out without.
+   * @param masks of {@link dropoutPlaces}; without masks nothing is dropped.
    * @returns float32 [batch * context, vocabulary]
    */
   logits(tokens: tf.Tensor2D, masks: DropoutMasks | null = null): tf.Tensor2D {
     const { width, context, vocabulary } = this.size;
     return tf.tidy(() => {
-      // As for labels, wasm writes integers.
+      // On wasm, oneHot returns integers even if float32 is requested.
       const rows = tf.cast(tf.oneHot(tokens.flatten(), vocabulary), 'float32').as2D(-1, vocabulary);
       const looked = tf.matMul(rows, this.#embedding).reshape<tf.Tensor3D>([-1, context, width]);
       let place = 0;
@@ -121,7 +119,7 @@ export class Network {
     tf.dispose([...this.variables, this.#mask]);
   }
 
-  /** Each place takes what it needs from those up to it. */
+  /** Causal self-attention. */
   #attend(x: tf.Tensor, { attend, project }: LayerWeights): tf.Tensor {
     const { width, heads, context } = this.size;
     const depth = width / heads;
@@ -134,7 +132,7 @@ export class Network {
     return tf.matMul(together, project).reshape(x.shape);
   }
 
-  /** Each place by itself. */
+  /** The feed-forward sublayer. */
   #think(x: tf.Tensor, { expand, contract }: LayerWeights): tf.Tensor {
     const inner = tf.relu(tf.matMul(this.#flat(x), expand));
     return tf.matMul(inner, contract).reshape(x.shape);
@@ -152,7 +150,7 @@ function namesOf({ layers }: NetworkSize): string[] {
   return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
 }
 
-/** Of each variable. */
+/** Shape of each variable. */
 export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): number[][] {
   const inner = EXPANSION * width;
   const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
@@ -160,14 +158,14 @@ export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): n
 }
 
 /**
- * Standard deviations of initial weights; `null`: all are 1. What is added up over layers is
- * smaller, the more there are.
+ * Standard deviations of the initial weights; `null`: all weights are 1. Projections that add to
+ * the residual stream start smaller in deeper networks.
  */
 function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
   const into = 1 / Math.sqrt(width);
   const added = into / Math.sqrt(2 * layers);
   const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
-  return [...[EMBEDDING_DEVIATION, EMBEDDING_DEVIATION], ...Array.from({ length: layers }, () => layer).flat(), null];
+  return [EMBEDDING_DEVIATION, EMBEDDING_DEVIATION, ...Array.from({ length: layers }, () => layer).flat(), null];
 }
 
 function createVariable(shape: number[], deviation: number | null, seed: number): tf.Variable {
@@ -179,7 +177,10 @@ function createVariable(shape: number[], deviation: number | null, seed: number)
   return tf.tidy(() => tf.variable(tf.tensor(values, shape)));
 }
 
-/** Divides each place's channels by the root of their mean square, and scales them. */
+/**
+ * RMS normalization: divides each position's channels by the root of their mean square, and scales
+ * them.
+ */
 function normalize(x: tf.Tensor, scale: tf.Variable): tf.Tensor {
   const meanSquare = tf.mean(tf.square(x), -1, true);
   return x.mul(tf.rsqrt(meanSquare.add(NORM_EPSILON))).mul(scale);

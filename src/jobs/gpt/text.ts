@@ -1,23 +1,23 @@
 /**
- * A text that is read piece by piece, as often as need be: as a string it would be in memory
- * several times over, and may be longer than strings can be.
+ * A text that is read in pieces, as often as needed. As one string it would be in memory several
+ * times, and could exceed the maximum string length.
  */
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
   /**
-   * From its beginning, each time; no character lies in two pieces. @throws (rejects) DataError
-   * where a file cannot be read, or is no UTF-8.
+   * Yields the text from its start. No character is split between two pieces. @throws (rejects)
+   * DataError if a file cannot be read or is not UTF-8.
    */
   pieces(): AsyncIterable<string>;
 }
 
-/** Bytes that are read at once. */
+/** Bytes per read. */
 const PIECE_BYTES = 1024 * 1024;
-/** A character has at most so many bytes. */
+/** Most bytes of a character in UTF-8. */
 const MAX_CHARACTER_BYTES = 4;
 
-/** Of `files`, in the order of their names, a line's end between them. */
+/** The text of `files`, in the order of their names, joined by line ends. */
 export function textOf(files: readonly File[], signal?: AbortSignal, pieceBytes = PIECE_BYTES): Text {
   const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   return {
@@ -36,7 +36,7 @@ export function textOf(files: readonly File[], signal?: AbortSignal, pieceBytes 
   };
 }
 
-/** One that is in memory. */
+/** A text in memory. */
 export function plainText(text: string): Text {
   return {
     async *pieces() {
@@ -45,7 +45,7 @@ export function plainText(text: string): Text {
   };
 }
 
-/** What lies from code unit `from` on, up to `to`. */
+/** Code units from..to-1 of a text. */
 export async function* stretchOf(text: Text, from: number, to: number): AsyncGenerator<string> {
   let at = 0;
   for await (const piece of text.pieces()) {
@@ -64,11 +64,11 @@ async function bytesAt(file: File, at: number, length: number): Promise<Uint8Arr
   }
 }
 
-/** How many bytes at the end are the beginning of a character. */
+/** Number of bytes at the end that belong to an incomplete character. */
 function begunBytes(bytes: Uint8Array): number {
   for (let back = 1; back < MAX_CHARACTER_BYTES && back < bytes.length; back++) {
     const byte = bytes[bytes.length - back]!;
-    // One within a character: it began before.
+    // A continuation byte: the character starts before it.
     if (byte >> 6 === 0b10) continue;
     const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
     return length > back ? back : 0;
@@ -76,12 +76,10 @@ function begunBytes(bytes: Uint8Array): number {
   return 0;
 }
 
-/**
- * @param at where in the file `bytes` begin. @throws DataError naming the first byte that is wrong.
- */
+/** @param at offset of `bytes` in the file. @throws DataError with the first invalid byte. */
 function decode(name: string, bytes: Uint8Array, at: number): string {
   if (isUtf8(bytes, bytes.length)) return new TextDecoder('utf-8', { ignoreBOM: at > 0 }).decode(bytes);
-  // By halving.
+  // Binary search for the first invalid byte.
   let [good, bad] = [0, bytes.length];
   while (bad - good > 1) {
     const middle = (good + bad) >> 1;
@@ -89,12 +87,15 @@ function decode(name: string, bytes: Uint8Array, at: number): string {
     else bad = middle;
   }
   throw new DataError(
-    `${name} is not a text in UTF-8: byte ${at + good} (${bytes[good]}) is part of no character. Save it as UTF-8, or choose ` +
-      'another file.',
+    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. Save the file as UTF-8, or choose ` +
+      'another one.',
   );
 }
 
-/** Whether the first `length` bytes may begin a text. */
+/**
+ * Whether the first `length` bytes are valid UTF-8, maybe with an incomplete character at their
+ * end.
+ */
 function isUtf8(bytes: Uint8Array, length: number): boolean {
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, length), { stream: length < bytes.length });

@@ -1,19 +1,19 @@
 /**
- * The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX
+ * The data of the job `images`: pictures in folders or in a zip file, images and labels as IDX
  * files, or arrays in an npz file.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { ArrayDataset, checkNumbers, readLabels, sampleShape, sumsOf, type LabelledArrays } from '../arrays.ts';
+import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
 import type { Dataset } from '../dataset.ts';
-import type { StoredArray } from '../formats/array.ts';
+import type { StoredArray } from '../formats/storedArray.ts';
 import { openIdx } from '../formats/idx.ts';
 import { openNpz } from '../formats/npz.ts';
-import { decodePicture, type DecodePicture } from '../formats/picture.ts';
+import { decodePicture, type DecodePicture } from '../formats/decodePicture.ts';
 import { openZip } from '../formats/zip.ts';
-import { checkImages, inOrder } from './imagesFacts.ts';
+import { checkImages, inOrder } from './imagesAgreement.ts';
 import {
   classFolders,
   countsOf,
@@ -21,18 +21,15 @@ import {
   PictureDataset,
   type ClassFolders,
   type PathFile,
-} from './pictures.ts';
-import { splitOf } from '../split.ts';
+} from './pictureFolders.ts';
+import { trainTestSplit } from '../trainTestSplit.ts';
 
-/** Pictures that a preview shows. */
+/** Number of pictures in a preview. */
 const SHOWN = 12;
 const IDX = /idx\d?(-ubyte)?(\.gz)?$|-ubyte(\.gz)?$/i;
-/** Which of two pairs is held out. */
+/** File names of the held-out pair. */
 const HELD_OUT = /t10k|test|val/i;
-/**
- * The names that arrays have, samples and labels: as Keras and MedMNIST save them, and as people
- * do.
- */
+/** Names of sample and label arrays: those of Keras and MedMNIST, and common others. */
 const TRAIN_NAMES = [
   ['x_train', 'y_train'],
   ['train_images', 'train_labels'],
@@ -49,23 +46,28 @@ export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels'>;
 export interface OpenedImages {
   preview: ImagesPreview;
   facts: ImagesFacts;
-  /** @param facts of all tabs' images, of which these are a part; by default of these alone. */
+  /**
+   * Creates the datasets. @param facts merged facts of all tabs' images; by default those of these
+   * files.
+   */
   load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
 }
 
-/** How images are opened; another way to decode is for where browsers' is not. */
+/** Options of {@link openImages}; `decode` is replaced where there is no browser. */
 interface OpenOptions {
   /**
-   * They are one tab's of several: what only all together have to have, such as two classes, is not
-   * asked of them.
+   * The files are one tab's shard: requirements that only all tabs together must meet, such as two
+   * classes, are not checked.
    */
   isShard?: boolean;
   decode?: DecodePicture;
 }
 
 /**
- * @param files with their folders in their names, as `cats/1.png`.
- * @throws (rejects) DataError naming the file, where in it, and what to do.
+ * Opens the images of a job.
+ *
+ * @param files with folders in their names, as `cats/1.png`.
+ * @throws (rejects) DataError with the file, the position in it, and what to do.
  */
 export async function openImages(
   files: readonly File[],
@@ -79,7 +81,7 @@ export async function openImages(
       `${files
         .map(({ name }) => name)
         .slice(0, 4)
-        .join(', ')}: choose one npz or zip file, and nothing beside it.`,
+        .join(', ')}: choose a single npz or zip file and no other files.`,
     );
   }
   if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
@@ -101,7 +103,7 @@ interface Pair {
   y: StoredArray;
 }
 
-/** The second is what is held out, where the files say. */
+/** The second pair is held out, if the files define one. */
 type Pairs = readonly [train: Pair, test: Pair | null];
 
 async function npzPairs(file: File): Promise<Pairs> {
@@ -118,8 +120,8 @@ async function npzPairs(file: File): Promise<Pairs> {
   const train = await pairOf(TRAIN_NAMES);
   if (train !== null) return [train, await pairOf(TEST_NAMES)];
   throw new DataError(
-    `${file.name} has the arrays ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}, and x and y, or x_train, ` +
-      'y_train, x_test and y_test are needed: save them by these names.',
+    `${file.name} has the arrays ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}, but x and y, or x_train, ` +
+      'y_train, x_test and y_test are needed: save them under these names.',
   );
 }
 
@@ -145,27 +147,27 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   const shape = sampleShape(given.x);
   if (model === 'cnn' && given.x.shape.length === 2) {
     throw new DataError(
-      `${given.x.name} holds rows of ${shape[2]} numbers, and the model cnn needs images: choose mlp, or reshape it.`,
+      `${given.x.name} holds rows of ${shape[2]} numbers, but the model cnn needs images: choose mlp, or reshape the array.`,
     );
   }
   if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
     throw new DataError(
-      `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must be alike.`,
+      `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must have the same shape. Save both arrays alike.`,
     );
   }
   if (held !== null && scaleOf(held.x) !== scaleOf(given.x)) {
     throw new DataError(
-      `${held.x.name} is of type ${held.x.type}, and ${given.x.name} of ${given.x.type}: save both with one type, as their scale may ` +
+      `${held.x.name} has type ${held.x.type}, but ${given.x.name} has ${given.x.type}: save both with the same type, because their scales may ` +
         'differ.',
     );
   }
   const all = await arraysOf(given);
   checkEnough(given.x.name, all.rows.length, isShard);
-  const split = splitOf(all.rows.length, seed);
+  const split = trainTestSplit(all.rows.length, seed);
   const train = held === null ? { ...all, rows: split.train } : all;
   const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
   if (test.rows.length === 0)
-    throw new DataError(`${test.x.name} holds no samples to test on. Leave it out, or add some.`);
+    throw new DataError(`${test.x.name} has no samples to test on. Remove the array, or add samples.`);
   const counts = countsOfLabels([train, test]);
   checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
   if (!isShard) checkHeldOut(all, test);
@@ -179,7 +181,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
     isNumbered: true,
     classes,
     untrained,
-    sums: await sumsOf(train),
+    moments: await momentsOf(train),
   };
   const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
@@ -193,7 +195,10 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
     facts,
     load: (agreed = facts) => ({ train: new ArrayDataset(train, agreed), test: new ArrayDataset(test, agreed) }),
     preview: {
-      ...{ kind: 'images', samples: train.rows.length + test.rows.length, heldOut: test.rows.length, shape },
+      kind: 'images',
+      samples: train.rows.length + test.rows.length,
+      heldOut: test.rows.length,
+      shape,
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
       ignored: 0,
@@ -203,8 +208,8 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
 }
 
 /**
- * Types with the same result have one scale: floats do, but bytes (0 to 255) and floats (often 0 to
- * 1) do not.
+ * Types with the same result have the same scale: all float types do, but bytes (0 to 255) and
+ * floats (often 0 to 1) do not.
  */
 function scaleOf({ type }: StoredArray): string {
   return type === 'u1' ? type : type.slice(0, 1);
@@ -216,7 +221,7 @@ function checkEnough(name: string, samples: number, isShard: boolean): void {
   if (samples >= least) return;
   const few = samples === 1 ? '1 sample is' : `${samples} samples are`;
   throw new DataError(
-    `${name}: ${few} too few to train and to test on${isShard ? `, where ${least} are asked of each tab` : ''}. Add some.`,
+    `${name}: ${few} too few for training and testing${isShard ? `: each tab needs ${least}` : ''}. Add some.`,
   );
 }
 
@@ -227,15 +232,14 @@ function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
 }
 
 /**
- * @throws DataError, with the row, where held-out samples, maybe of another file, have a label that
- *   no other has.
+ * @throws DataError, with the row, if a held-out sample has a label that no training sample has.
  */
 function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
   const known = new Set(y);
   const odd = test.rows.find((row) => !known.has(test.y[row]!));
   if (odd === undefined) return;
   throw new DataError(
-    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, and no sample of ${x.name} has. Add such samples, or take it out.`,
+    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, but no sample of ${x.name} has it. Add such samples, or remove the row.`,
   );
 }
 
@@ -267,7 +271,7 @@ async function ofPictures(
     isNumbered: false,
     classes,
     untrained: [...folders.untrained],
-    sums: null,
+    moments: null,
   };
   return {
     facts,
@@ -276,7 +280,10 @@ async function ofPictures(
       test: new PictureDataset(decoded, test, agreed, digest),
     }),
     preview: {
-      ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },
+      kind: 'images',
+      samples: folders.pictures.length,
+      heldOut: test.length,
+      shape: [side, side, channels],
       classes: countsOf(folders),
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
       ignored: folders.ignored,
@@ -285,9 +292,7 @@ async function ofPictures(
   };
 }
 
-/**
- * Some samples by their labels: the first of each class, then the second, until there are enough.
- */
+/** Indices of some samples: the first ones of each class, up to {@link SHOWN} in all. */
 function firsts(labels: readonly number[], classes: number): number[] {
   const each = Math.ceil(SHOWN / classes);
   const byClass = Array.from({ length: Math.min(classes, SHOWN) }, (): number[] => []);

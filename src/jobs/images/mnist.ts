@@ -1,37 +1,37 @@
 /**
- * The `mnist` job's data: IDX files in a folder on a web server, or picked by the user. Nothing is
- * downloaded from anywhere that the job does not name.
+ * The data of the job `mnist`: IDX files in a folder on a web server, or picked by the user.
+ * Nothing is downloaded except from the address in the job.
  */
 import { ImageDataset, type Dataset } from '../dataset.ts';
 import { openIdx } from '../formats/idx.ts';
-import type { FileSource, FoundFile } from '../source.ts';
+import type { FileSource, FoundFile } from '../fileSource.ts';
 import { DataError } from '../../util/errors.ts';
 
 const SIDE = 28;
 const CLASSES = 10;
 /**
- * With one pair of files, the first part trains and the rest tests. In parts of a hundred, so that
- * the cut is exact.
+ * With one pair of files, the first part is for training and the rest for testing. An integer
+ * percentage makes the cut exact.
  */
 const TRAIN_PERCENT = 80;
 
-/** MNIST's own split names. */
+/** The names of MNIST's splits. */
 type Split = 'train' | 't10k';
 type Part = 'images' | 'labels';
 const DIMENSIONS = { images: 3, labels: 1 } as const;
 
-/** The names a file may have: as distributed, and as some archives unpack it; gzipped or not. */
+/** Possible names of a file: as distributed, and as some archives unpack it; gzipped or not. */
 function namesOf(split: Split, part: Part): string[] {
   const plain = [`${split}-${part}-idx${DIMENSIONS[part]}-ubyte`, `${split}-${part}.idx${DIMENSIONS[part]}-ubyte`];
   return plain.flatMap((name) => [`${name}.gz`, name]);
 }
 
 /**
- * Loads the `train-*` pair for training and the `t10k-*` pair for testing. With one pair only, of
- * either name, its first 80 % train and its last 20 % test: MNIST's 10 000 test images give 8 000
- * and 2 000.
+ * Loads the `train-*` pair for training and the `t10k-*` pair for testing. If there is only one
+ * pair, its first 80 % are for training and its last 20 % for testing: MNIST's 10 000 test images
+ * give 8 000 and 2 000.
  *
- * @throws DataError naming the file, what was expected and what to do.
+ * @throws DataError with the file, what was expected and what to do.
  */
 export async function loadMnist(source: FileSource): Promise<{ train: Dataset; test: Dataset }> {
   const [train, test] = [await loadPair(source, 'train'), await loadPair(source, 't10k')];
@@ -47,11 +47,12 @@ export async function loadMnist(source: FileSource): Promise<{ train: Dataset; t
     );
   }
   const cut = Math.floor((only.size * TRAIN_PERCENT) / 100);
-  if (cut === 0) throw new DataError(`${only.size} images ${source.where} are too few to train and to test on.`);
+  if (cut === 0)
+    throw new DataError(`${only.size} images ${source.where} are too few for training and testing. Choose more.`);
   return { train: only.slice(0, cut), test: only.slice(cut, only.size) };
 }
 
-/** A split's images with their labels, or null if neither file is there. */
+/** Images and labels of a split; `null` if neither file exists. */
 async function loadPair(source: FileSource, split: Split): Promise<ImageDataset | null> {
   const images = await source.find(namesOf(split, 'images'));
   const labels = await source.find(namesOf(split, 'labels'));
@@ -59,7 +60,7 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
   if (images === null || labels === null) {
     const part = images === null ? 'images' : 'labels';
     throw new DataError(
-      `${(images ?? labels)!.name} is there, but its ${part} are not: looked ${source.where} for ` +
+      `${(images ?? labels)!.name} was found, but its ${part} were not: looked ${source.where} for ` +
         `${namesOf(split, part).join(', ')}. Add one of these.`,
     );
   }
@@ -68,22 +69,22 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
   if (height !== SIDE || width !== SIDE) {
     throw new DataError(
       `${images.name} holds images of ${height} x ${width} pixels; this job needs ${SIDE} x ${SIDE}. Choose MNIST or a ` +
-        'set of the same form.',
+        'data set of the same format.',
     );
   }
   const marks = await readBytes(labels, 'labels');
   if (marks.shape[0] !== count) {
     throw new DataError(
-      `${images.name} holds ${count} images, but ${labels.name} ${marks.shape[0]} labels: these two do not belong ` +
-        'together. Take both from the same set.',
+      `${images.name} has ${count} images, but ${labels.name} has ${marks.shape[0]} labels: they do not belong ` +
+        'together. Take both from the same data set.',
     );
   }
-  if (count === 0) throw new DataError(`${images.name} holds no images. Choose other files.`);
+  if (count === 0) throw new DataError(`${images.name} has no images. Choose other files.`);
   const wrong = marks.values.findIndex((label) => label >= CLASSES);
   if (wrong !== -1) {
     throw new DataError(
       `${labels.name} has label ${marks.values[wrong]} at position ${wrong}; labels are 0 .. ${CLASSES - 1}. Choose ` +
-        'MNIST or a set of the same form.',
+        'MNIST or a data set of the same format.',
     );
   }
   return new ImageDataset({
@@ -103,7 +104,7 @@ async function readBytes(
   const { shape, type } = array;
   if (type !== 'u1' || shape.length !== DIMENSIONS[part]) {
     throw new DataError(
-      `${name} is not an IDX file of ${part}: it holds ${shape.join(' x ')} of ${type}, and ${part} are bytes in ` +
+      `${name} is not an IDX file of ${part}: it holds ${shape.join(' x ')} of ${type}, but ${part} are bytes in ` +
         `${DIMENSIONS[part]} dimension(s). Check that images and labels were not swapped.`,
     );
   }
@@ -111,7 +112,7 @@ async function readBytes(
 }
 
 function listed(names: readonly string[] | null): string {
-  if (names === null) return 'none that may be read';
+  if (names === null) return 'none that can be read';
   if (names.length === 0) return 'no files';
   const shown = names.slice(0, 8).join(', ');
   return names.length > 8 ? `${shown} and ${names.length - 8} more` : shown;

@@ -1,17 +1,13 @@
-/**
- * Losses as sums of weighted samples, so that gradients of ranks can be added, and what is right as
- * a count.
- */
+/** Losses as weighted sums over samples, so that gradients of ranks can be added. */
 import * as tf from '@tensorflow/tfjs';
 import type { AmountLoss, LossName } from '../../spec/measures.ts';
-import { UsageError } from '../../util/errors.ts';
 
 /**
- * Sum over samples of weight * cross-entropy, in nats: divide by the sum of weights (of all ranks)
+ * Sum over samples of weight * cross-entropy, in nats. Divide by the sum of weights (of all ranks)
  * for the mean.
  *
- * A row of weight 0 adds nothing to the loss or to any gradient as long as its logits are finite,
- * so a short batch is padded with zero inputs, label 0 and weight 0 to keep shapes static.
+ * A row of weight 0 adds nothing to the loss or to any gradient if its logits are finite. A short
+ * batch is therefore padded with zero inputs, label 0 and weight 0, which keeps shapes static.
  *
  * @param logits float32 [batch, classes]
  * @param labels int32 [batch], 0 .. classes-1
@@ -19,34 +15,34 @@ import { UsageError } from '../../util/errors.ts';
  */
 export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
   return tf.tidy(() => {
-    // Asked for float32, TensorFlow.js 4.22 writes integers all the same on wasm.
+    // On wasm, TensorFlow.js 4.22 returns integers even if float32 is requested.
     const targets = tf.cast(tf.oneHot(labels, logits.shape[1]), 'float32');
     // logSoftmax subtracts the row's maximum first, so large logits do not overflow. It is also
-    // right above 65 536 rows, where softmax on WebGPU is not.
+    // correct above 65 536 rows, where softmax on WebGPU is not.
     const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
     return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
   });
 }
 
-/** What a distance from the amount to predict costs. */
+/** The loss of a distance from the target amount. */
 const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
   'mean-squared-error': (distance) => tf.mul(distance, distance),
-  // The gradient of TensorFlow.js's abs is -1 where there is no distance; this has 0 there, as
-  // torch's L1Loss.
+  // The gradient of TensorFlow.js's abs is -1 at distance 0; this one is 0 there, as in torch's
+  // L1Loss.
   'mean-absolute-error': (distance) => tf.mul(distance, tf.sign(distance)),
-  // Half the square up to 1, and the distance less a half beyond: torch's HuberLoss.
+  // d² / 2 up to a distance of 1, d - 1/2 beyond: torch's HuberLoss.
   huber: (distance) => {
     const near = tf.clipByValue(distance, -1, 1);
     return tf.mul(near, tf.sub(distance, tf.div(near, 2)));
   },
 };
 
-/** As {@link lossSum}, of outputs float32 [batch, 1] and amounts float32 [batch]. */
+/** Like {@link lossSum}, for outputs float32 [batch, 1] and amounts float32 [batch]. */
 type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
 
 /**
- * The loss of that name: a sum over samples of weight * loss, to be divided by the sum of weights
- * (of all ranks) for the mean.
+ * The loss function `name`: a sum over samples of weight * loss. Divide by the sum of weights (of
+ * all ranks) for the mean.
  */
 export function lossSumOf(name: LossName): LossSum {
   if (name === 'cross-entropy') return lossSum;
@@ -56,94 +52,4 @@ export function lossSumOf(name: LossName): LossSum {
       const distance = tf.sub(tf.reshape(outputs, amounts.shape), amounts);
       return tf.sum<tf.Scalar>(tf.mul(cost(distance), weights));
     });
-}
-
-/**
- * How many rows have their largest logit at their label. Of equal logits the first is the largest,
- * as for argmax; a row with a NaN is not right. Rows of weight 0 do not count.
- *
- * @param logits [rows * classes] read back from the device, row by row; more rows than labels are
- *   left alone
- * @param labels [rows]
- * @param weights [rows], or nothing if all rows count
- * @throws UsageError if there are fewer logits or weights than the labels need.
- */
-export function countCorrect(
-  logits: ArrayLike<number>,
-  labels: ArrayLike<number>,
-  classes: number,
-  weights?: ArrayLike<number>,
-): number {
-  let correct = 0;
-  for (const [label, answer] of answered(logits, labels, classes, weights)) if (answer === label) correct++;
-  return correct;
-}
-
-/**
- * How many rows have their label among their `k` largest logits: with 1, what {@link countCorrect}
- * counts.
- *
- * @throws as it.
- */
-export function countAmongFirst(
-  k: number,
-  logits: ArrayLike<number>,
-  labels: ArrayLike<number>,
-  classes: number,
-  weights?: ArrayLike<number>,
-): number {
-  let among = 0;
-  for (const [label, answer, at] of answered(logits, labels, classes, weights)) {
-    if (answer === null) continue;
-    let ahead = 0;
-    for (let i = 0; i < classes; i++) {
-      const lead = logits[at + i]! - logits[at + label]!;
-      if (lead > 0 || (lead === 0 && i < label)) ahead++;
-    }
-    if (ahead < k) among++;
-  }
-  return among;
-}
-
-/**
- * How many rows of each label have their largest logit where, [classes * classes], a row for each
- * label; what {@link countCorrect} counts is its diagonal. Rows with a NaN are in none.
- *
- * @throws as it.
- */
-export function countConfusion(
-  logits: ArrayLike<number>,
-  labels: ArrayLike<number>,
-  classes: number,
-  weights?: ArrayLike<number>,
-): Uint32Array {
-  const counts = new Uint32Array(classes * classes);
-  for (const [label, answer] of answered(logits, labels, classes, weights)) {
-    if (answer !== null) counts[label * classes + answer]! += 1;
-  }
-  return counts;
-}
-
-/** Rows' labels and answers, `null` for a row with a NaN, and where their logits begin. */
-function* answered(
-  logits: ArrayLike<number>,
-  labels: ArrayLike<number>,
-  classes: number,
-  weights?: ArrayLike<number>,
-): Generator<[label: number, answer: number | null, at: number]> {
-  const rows = labels.length;
-  if (logits.length < rows * classes || (weights !== undefined && weights.length < rows)) {
-    throw new UsageError(`${rows} labels of ${classes} classes need ${rows * classes} logits and ${rows} weights.`);
-  }
-  for (let row = 0; row < rows; row++) {
-    if (weights !== undefined && weights[row] === 0) continue;
-    const at = row * classes;
-    let answer: number | null = 0;
-    for (let k = 0; k < classes && answer !== null; k++) {
-      const logit = logits[at + k]!;
-      if (Number.isNaN(logit)) answer = null;
-      else if (logit > logits[at + answer]!) answer = k;
-    }
-    yield [labels[row]!, answer, at];
-  }
 }

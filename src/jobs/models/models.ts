@@ -1,7 +1,7 @@
 /**
- * Models of layers: built-in ones, and a job's own. Layers are those whose kernels and gradients
- * WebGPU has, with static shapes; initial weights are ours, not TensorFlow.js's, so they are the
- * same on every backend and machine.
+ * Models made of layers: the built-in ones and a job's custom model. Only layers whose kernels and
+ * gradients exist on WebGPU are used, with static shapes. Initial weights do not come from
+ * TensorFlow.js, so they are the same on every backend and machine.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { JobSpec, ModelName } from '../../spec/job.ts';
@@ -9,52 +9,52 @@ import { endsOf } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { ownLayers, type ModelSamples, type Plan } from './ownLayers.ts';
-import type { Topology } from '../weights/index.ts';
+import { buildCustomLayers, type ModelSamples, type Plan } from './customLayers.ts';
+import type { Topology } from '../weights/weightsFile.ts';
 
 /** Filters of the cnn's two convolutions. */
 const CNN_FILTERS = [8, 16] as const;
 const CNN_KERNEL = 5;
 /**
- * The convolutions halve the image themselves: a pooling layer behind would compute four times as
- * many positions.
+ * Strided convolutions instead of pooling layers, which would compute four times as many positions.
  */
 const CNN_STRIDE = 2;
 
-/** What of a model is kept in a file. */
+/** The parts of a model that a file keeps. */
 export interface KeptModel {
   /** Trainable variables in the order the forward pass uses them; the same shapes on all ranks. */
   readonly variables: readonly tf.Variable[];
   /**
-   * `layer/weight` for each variable, e.g. `dense1/kernel`: the same for every model built from
-   * this job.
+   * `layer/weight` of each variable, e.g. `dense1/kernel`: the same for every model built from this
+   * job.
    */
   readonly names: readonly string[];
   /**
-   * What computes with them, for programs that are to do the same; `null` where it is not made of
-   * layers.
+   * The layers in Keras's format, for other programs; `null` if the model is not made of layers.
    */
   readonly topology: Topology | null;
 }
 
-/** A place in a model where numbers are left out while it learns. */
+/** A position in a model at which dropout is applied. */
 export interface DropoutPlace {
-  /** The share of them that is. */
+  /** The share of numbers that is dropped. */
   readonly rate: number;
-  /** Of what is there for one sample. */
+  /** Shape of one sample's activations at this position. */
   readonly shape: readonly number[];
 }
 
-/** A model as the training loop needs it: variables to differentiate and a function to logits. */
+/**
+ * A model for the training loop: variables to differentiate and a function that computes logits.
+ */
 export interface JobModel extends KeptModel {
   readonly dropout: readonly DropoutPlace[];
   /**
-   * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a
-   * tidy.
+   * Forward pass in training mode, differentiable. The caller disposes the result or calls this in
+   * a tidy.
    *
    * @param inputs float32 [batch, ...inputShape]
-   * @param masks for each place of `dropout` what its numbers are multiplied with, [batch,
-   *   ...shape]; nothing is left out without.
+   * @param masks one factor per number, [batch, ...shape], for each position of `dropout`; without
+   *   masks nothing is dropped.
    * @returns float32 [batch, classes]
    */
   logits(inputs: tf.Tensor, masks?: readonly tf.Tensor[] | null): tf.Tensor2D;
@@ -64,21 +64,21 @@ export interface JobModel extends KeptModel {
 
 /**
  * Builds `job.model` for samples of `data`'s shape, on the current backend. Kernels are Glorot
- * uniform, seeded by (job.seed, position), biases zero.
+ * uniform, seeded by (job.seed, position); biases are zero.
  *
- * @throws UsageError where the job's own layers take or give other than the data have.
+ * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
 export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
   const { layers, sources } =
-    typeof job.model === 'string' ? chainOf(layersOf(job.model, job.hidden, data)) : ownLayers(job.model, data);
+    typeof job.model === 'string' ? chainOf(layersOf(job.model, job.hidden, data)) : buildCustomLayers(job.model, data);
   const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
   const variables: tf.Variable[] = [];
   const names: string[] = [];
   for (const layer of layers) {
     for (const weight of layer.trainableWeights) {
-      // A LayerVariable's read() hands out the tf.Variable itself; TensorFlow.js's own training
-      // loop relies on it.
+      // A LayerVariable's read() returns the tf.Variable itself; TensorFlow.js's training loop
+      // relies on this, too.
       const variable = weight.read() as tf.Variable;
       const name = `${layer.name}/${weight.originalName.split('/').at(-1)!}`;
       initialize(variable, mixSeed(job.seed, variables.length));
@@ -110,12 +110,12 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   };
 }
 
-/** One behind the other. */
+/** A sequence of layers. */
 function chainOf(layers: tf.layers.Layer[]): Plan {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
 }
 
-/** Builds the layers of a graph, the first of which is its input. */
+/** Builds a graph of layers; the first layer is its input. */
 function functional([first, ...others]: readonly tf.layers.Layer[], sources: Plan['sources']): tf.LayersModel {
   const given = [first!.output as tf.SymbolicTensor];
   for (const [i, layer] of others.entries()) {
@@ -125,7 +125,7 @@ function functional([first, ...others]: readonly tf.layers.Layer[], sources: Pla
   return tf.model({ inputs: given[0]!, outputs: given.at(-1)! });
 }
 
-/** @param masks of the places of dropout to come; `null`: nothing is left out. */
+/** Applies one layer. @param masks of the remaining dropout positions; `null`: no dropout. */
 function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] | null): tf.Tensor {
   const [x] = taken as [tf.Tensor, ...tf.Tensor[]];
   if (layer.getClassName() === 'InputLayer') return x;
@@ -138,7 +138,10 @@ interface DropoutLayer extends tf.layers.Layer {
   readonly outputShape: (number | null)[];
 }
 
-/** TensorFlow.js's draws by itself; ours is drawn by the sample, so that ranks agree. */
+/**
+ * TensorFlow.js's dropout draws random numbers of its own. Ours are drawn per sample, so that all
+ * ranks use the same.
+ */
 function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';
 }
@@ -161,11 +164,11 @@ function layersOf(name: ModelName, hidden: number, data: ModelSamples): tf.layer
         tf.layers.dense({ ...zeros, name: 'dense1', units: classes }),
       ];
     default:
-      throw new UsageError(`There is no model "${String(name satisfies never)}": use mlp or cnn.`);
+      throw new UsageError(`Unknown model "${String(name satisfies never)}": use mlp or cnn.`);
   }
 }
 
-/** `initialize` writes the kernels afterwards; zeros are the cheapest to make until then. */
+/** `initialize` writes the kernels afterwards; zeros are the cheapest initializer. */
 const zeros = { kernelInitializer: 'zeros', biasInitializer: 'zeros' } as const;
 
 function convolution(filters: number) {

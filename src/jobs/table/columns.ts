@@ -1,23 +1,23 @@
-/** What a table's columns hold: guessed from all of their values, in one pass. */
+/** Detects the kinds of a table's columns from all of their values, in one pass. */
 import { DECIMAL_MARKS, type ColumnKind, type DecimalMark, type PreviewColumn } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { isMarker, isNumber, numberOf } from '../formats/numbers.ts';
 
-/** Different words of a column that are still categories: each is an input of its own. */
+/** Most distinct words of a category; each becomes an input. */
 export const MAX_CATEGORIES = 100;
-/** From this share of numbers on, what is none is a mistake. */
+/** From this share of numbers on, other values count as mistakes. */
 const MOSTLY = 0.9;
-/** Signs beside prices and shares. */
+/** Currency and percent signs beside a number. */
 const SIGNS = /^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$/u;
 interface Place {
   field: string;
   line: number;
 }
 
-/** A reason to refuse a field. */
+/** A problem with a field. */
 interface Doubt {
   place: Place;
-  /** Says so behind the field and its column. */
+  /** The end of the message, after the field and its column. */
   what: string;
 }
 
@@ -25,24 +25,24 @@ export class Column {
   readonly name: string;
   readonly #isTarget: boolean;
   #empty = 0;
-  /** Rows by {@link isMarker marker}, as it is written. */
+  /** Number of rows by {@link isMarker marker}, as written. */
   readonly #markers = new Map<string, number>();
-  /** Fields that are neither empty nor markers. */
+  /** Number of fields that are neither empty nor markers. */
   #filled = 0;
-  /** Those that are numbers with a decimal mark, and the first that is not. */
+  /** Number of those that are numbers with this decimal mark, and the first one that is not. */
   readonly #numbers: Record<DecimalMark, number> = { point: 0, comma: 0 };
   readonly #strangers: Record<DecimalMark, Place | null> = { point: null, comma: null };
-  /** The first that is not a number with either. */
+  /** The first field that is not a number with either mark. */
   #word: Place | null = null;
   #words = 0;
-  /** Words that are numbers with a sign beside them, and the first. */
+  /** Number of words that are numbers with a sign beside them, and the first one. */
   #signs = 0;
   #sign: Place | null = null;
-  /** The first number with this mark in it, whatever it stands for. */
+  /** The first number that contains this mark, as a decimal mark or as a thousands separator. */
   readonly #marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
   #mark: DecimalMark | null = null;
   #doubt: Doubt | null = null;
-  /** Rows by value that is no marker, until there are too many. */
+  /** Number of rows by value, without markers; counting stops when there are too many values. */
   readonly #counts = new Map<string, number>();
   #isCounting = true;
 
@@ -87,7 +87,7 @@ export class Column {
     if (field.includes(',')) this.#marked.comma ??= { field, line };
   }
 
-  /** Rows in which a value is missing, by what stands there. */
+  /** Number of rows with a missing value, by the field's text. */
   get gaps(): [field: string, rows: number][] {
     const markers = this.#isOfWords ? [] : [...this.#markers];
     return this.#empty === 0 ? markers : [['', this.#empty], ...markers];
@@ -99,8 +99,8 @@ export class Column {
   }
 
   /**
-   * Values that are not missing, in the order of their code units, with their rows; `null` where
-   * there are too many.
+   * Number of rows by value, without missing ones, in code unit order; `null` if there are too many
+   * values.
    */
   get values(): [value: string, rows: number][] | null {
     const values = [...this.#counts, ...(this.#isOfWords ? this.#markers : [])];
@@ -109,8 +109,9 @@ export class Column {
   }
 
   /**
-   * Whether markers are words: beside other words, and in a target that has nothing else. A feature
-   * that has nothing else is of no use, and fits other tabs' numbers and words alike.
+   * Whether markers count as words: if the column has other words, or if it is a target that has
+   * only markers. A feature that has only markers is useless; counting it as empty lets it match
+   * numbers and words of other tabs.
    */
   get #isOfWords(): boolean {
     return this.#filled === 0
@@ -119,7 +120,7 @@ export class Column {
   }
 
   /**
-   * The decimal mark that its numbers are read with; `null`: they have no marks, or it is not a
+   * The decimal mark of the column's numbers; `null` if they contain no marks, or it is not a
    * column of numbers.
    */
   get mark(): DecimalMark | null {
@@ -127,8 +128,8 @@ export class Column {
   }
 
   /**
-   * The only decimal mark that all of its numbers can be read with; `null`: both, or it is not a
-   * column of numbers.
+   * The only decimal mark with which all numbers can be read; `null` if both are possible, or it is
+   * not a column of numbers.
    */
   get sureMark(): DecimalMark | null {
     if (this.kind !== 'number') return null;
@@ -137,10 +138,9 @@ export class Column {
   }
 
   /**
-   * Settles the decimal mark that numbers are read with, where all of them can be read with both,
-   * as 1.234 can.
+   * Decides the decimal mark of numbers that can be read with both marks, such as 1.234.
    *
-   * @param sure the marks of columns that have a {@link sureMark}.
+   * @param sure the marks of columns with a {@link sureMark}.
    */
   settleMark(sure: ReadonlySet<DecimalMark>, separator: string): void {
     this.#mark = this.sureMark;
@@ -150,22 +150,22 @@ export class Column {
     if (sure.size === 1) {
       [this.#mark = null] = sure;
     } else if (sure.size === 0 && (comma === null || (separator === ',' && point === null))) {
-      // As programs write numbers; and where a comma separates columns, one in quotes is between
+      // Programs write decimal points. If commas separate columns, a quoted comma separates
       // thousands.
       this.#mark = 'point';
     } else {
-      const why = sure.size === 0 ? 'nothing in the file says which' : 'the other columns have both decimal marks';
+      const why = sure.size === 0 ? 'nothing in the file shows which' : 'the other columns have both decimal marks';
       const both = `${numberOf(place.field, 'point')} or ${numberOf(place.field, 'comma')}`;
       this.#doubt = {
         place,
-        what: `is ${both}, and ${why}. Write all numbers with a decimal point, and none between thousands.`,
+        what: `may be ${both}: ${why}. Write all numbers with a decimal point and without thousands separators.`,
       };
     }
   }
 
   /**
-   * @throws DataError, with the line, where nearly all is numbers, or nothing tells which numbers
-   *   these are.
+   * @throws DataError, with the line, if nearly all values are numbers but some are not, or the
+   *   decimal mark is unclear.
    */
   check(file: string): void {
     const doubt = this.#doubt ?? this.#slip;
@@ -176,25 +176,25 @@ export class Column {
   }
 
   /**
-   * The first field that is not a number as nearly all others are, or has a sign beside it as these
-   * have.
+   * The first field that is not a number while nearly all others are, or that has a sign like
+   * nearly all others.
    */
   get #slip(): Doubt | null {
     if (this.#sign !== null && this.#signs >= MOSTLY * this.#filled) {
       const others = this.#signs - 1;
       return {
         place: this.#sign,
-        what: `has a sign beside its number, as ${others} others have. Write the numbers alone.`,
+        what: `has a sign beside its number, like ${others} others. Remove the signs.`,
       };
     }
     const numbers = this.#filled - this.#words;
     if (!this.#isOfWords || numbers < MOSTLY * this.#filled) return null;
     if (this.#word !== null) {
-      return { place: this.#word, what: `is not a number, and ${numbers} others are. Correct it, or leave it empty.` };
+      return { place: this.#word, what: `is not a number, but ${numbers} others are. Correct it, or leave it empty.` };
     }
     const usual = this.#numbers.comma > this.#numbers.point ? 'comma' : 'point';
     const place = this.#strangers[usual];
-    const what = `has another decimal mark than the ${this.#numbers[usual]} other numbers. Write them all with the same.`;
+    const what = `has another decimal mark than the ${this.#numbers[usual]} other numbers. Use the same mark in all of them.`;
     return place && { place, what };
   }
 
@@ -209,7 +209,7 @@ export class Column {
   }
 }
 
-/** Settles which {@link Column.mark decimal mark} each column of a file has. */
+/** Decides the {@link Column.mark decimal mark} of each column of a file. */
 export function settleMarks(columns: readonly Column[], separator: string): void {
   const sure = new Set(columns.flatMap(({ sureMark }) => sureMark ?? []));
   for (const column of columns) column.settleMark(sure, separator);

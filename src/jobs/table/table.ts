@@ -1,40 +1,43 @@
 /**
- * The `table` job's data: one CSV file. Numbers are standardised, words become an input for each,
- * what is missing is zero, which is the mean, with an input that says so; and one column is what to
- * predict. Rows are read from the file when they are needed.
+ * The data of the job `table`: one CSV file, of which one column is the target. Numbers are
+ * standardised, and each word of a category becomes an input. A missing number is 0, which is the
+ * mean, with another input that marks it. Rows are read from the file on demand.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
 import type { DecimalMark, TablePreview } from '../../spec/preview.ts';
-import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../../spec/dataFacts.ts';
+import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Column, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import { CsvFile } from '../formats/csv.ts';
 import { isMarker, nameOfNumber, numberOf } from '../formats/numbers.ts';
-import type { ModelSamples } from '../models/ownLayers.ts';
-import { splitOf, type Split } from '../split.ts';
-import { addTo, noSums } from '../sums.ts';
-import { checkTable, taskOf } from './tableFacts.ts';
-import { Encoding, TableDataset } from './tableRows.ts';
+import type { ModelSamples } from '../models/customLayers.ts';
+import { trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { addValue, emptyMoments } from '../moments.ts';
+import { checkTable, taskOf } from './tableAgreement.ts';
+import { Encoding, TableDataset } from './tableDataset.ts';
 
-/** Rows that a preview shows. */
+/** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
-/** Rows that have to have a word, or numbers that a column has to have, for others to be told. */
-const LEAST_TOLD = 3;
-/** Characters of a word that others are told. */
-const LONGEST_TOLD = 64;
+/**
+ * Least number of rows that must contain a word, or have a number, before other tabs receive facts
+ * about it.
+ */
+const MIN_SHARED_ROWS = 3;
+/** Longest word, in characters, that other tabs receive. */
+const MAX_SHARED_LENGTH = 64;
 
 export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;
 
-/** A table whose columns are known. */
+/** A table whose columns have been analysed. */
 export class Table {
   readonly #csv: CsvFile;
   readonly #columns: readonly Column[];
   readonly #sample: readonly (readonly string[])[];
   readonly #target: Column;
-  /** Rows that have a value in the target's column. */
+  /** Rows with a value in the target column. */
   readonly #labelled: Uint32Array;
   readonly #job: TableJob;
   readonly #learned: readonly Learned[];
@@ -58,17 +61,17 @@ export class Table {
   }
 
   /**
-   * Reads the file twice: which rows are held out is known once all of them are. A target that is
-   * not there is no error yet: {@link problem} tells.
+   * Reads the file twice, because the split depends on the number of labelled rows. A missing
+   * target column is not an error yet; {@link problem} reports it.
    *
-   * @throws (rejects) DataError, with the line, if the file is no CSV or damaged.
+   * @throws (rejects) DataError, with the line, if the file is not CSV or is damaged.
    */
   static async open(file: File, job: TableJob): Promise<Table> {
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
     /**
-     * Rows whose target is neither empty nor a marker, and those where it is a marker: what these
-     * are is known after the last row.
+     * Rows whose target is filled, and rows whose target is a marker. Whether markers count as
+     * values is known after the last row.
      */
     const filled: number[] = [];
     const marked: number[] = [];
@@ -103,7 +106,7 @@ export class Table {
     };
   }
 
-  /** What a model has to know of the samples, of a table without a {@link problem}. */
+  /** The facts of the samples that a model depends on, for a table without a {@link problem}. */
   get samples(): ModelSamples {
     const { inputs, classNames, labelUnit } = new Encoding(this.#facts, this.#marks);
     const inputShape = [1, 1, inputs.length] as const;
@@ -111,9 +114,10 @@ export class Table {
   }
 
   /**
-   * What is wrong with the table, or with what is asked of it; `null`: it can be learned from.
+   * The problem of the table or of the job's fields for it; `null` if it can be learned from.
    *
-   * @param isShard it is one of several: what is wrong whatever the others are.
+   * @param isShard the table is one tab's shard: only problems that no other tab's table can solve
+   *   are reported.
    */
   problem(isShard = false): DataError | null {
     try {
@@ -127,9 +131,9 @@ export class Table {
   }
 
   /**
-   * What is known of it beside its rows, for this tab alone.
+   * The facts of this table alone.
    *
-   * @throws DataError where there is a {@link problem}.
+   * @throws DataError if there is a {@link problem}.
    */
   facts(): TableFacts {
     this.#check(false);
@@ -137,10 +141,11 @@ export class Table {
   }
 
   /**
-   * What others are told of it, where each tab has its own: no word that fewer than {@link
-   * LEAST_TOLD} training rows have, but for classes, and nothing of columns with few numbers.
+   * The facts that other tabs receive of this tab's own table. They leave out words that fewer than
+   * {@link MIN_SHARED_ROWS} training rows have, except classes, and statistics of columns with
+   * fewer numbers.
    *
-   * @throws DataError where there is a {@link problem}.
+   * @throws DataError if there is a {@link problem}.
    */
   ownFacts(): TableFacts {
     const problem = this.problem(true);
@@ -148,22 +153,24 @@ export class Table {
     const facts = this.facts();
     const columns = facts.columns.map((column, i): ColumnFacts => {
       if (column.name === facts.target) return column;
-      const sums = column.sums.count < LEAST_TOLD ? noSums() : column.sums;
-      if (column.kind !== 'category') return { ...column, sums };
+      const moments = column.moments.count < MIN_SHARED_ROWS ? emptyMoments() : column.moments;
+      if (column.kind !== 'category') return { ...column, moments };
       const { rows } = this.#learned[i]!;
-      const told = column.values!.filter((value) => rows.get(value)! >= LEAST_TOLD && value.length <= LONGEST_TOLD);
-      return told.length === 0 ? { ...column, kind: 'text', values: null } : { ...column, values: told };
+      const shared = column.values!.filter(
+        (value) => rows.get(value)! >= MIN_SHARED_ROWS && value.length <= MAX_SHARED_LENGTH,
+      );
+      return shared.length === 0 ? { ...column, kind: 'text', values: null } : { ...column, values: shared };
     });
     return { ...facts, columns };
   }
 
   /**
-   * The samples to train and to test on. By default means, deviations and categories are those of
-   * the whole table's training rows, by exact arithmetic in the file's order: every rank that holds
-   * the file has the same.
+   * Creates the training and test samples. By default, means, deviations and categories are those
+   * of this table's training rows, computed exactly in the file's order, so every rank with the
+   * same file gets the same values.
    *
-   * @param agreed of all tables together, of which this is one.
-   * @throws (rejects) DataError where there is a {@link problem}.
+   * @param agreed merged facts of all tables, including this one.
+   * @throws (rejects) DataError if there is a {@link problem}.
    */
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
     const facts = agreed ?? this.facts();
@@ -180,18 +187,18 @@ export class Table {
     const classes = this.#task === 'regression' ? null : this.#classes;
     const columns = this.#columns.map((column, i): ColumnFacts => {
       const { name, kind, mark } = column;
-      const { rows, hasGaps, sums } = this.#learned[i]!;
+      const { rows, hasGaps, moments } = this.#learned[i]!;
       const words = kind === 'category' ? [...rows.keys()].sort() : null;
-      // A class that only held-out rows have is told right or wrong, too.
+      // Classes that only occur in held-out rows are evaluated, too.
       const values = column === this.#target ? classes && [...classes.keys()] : words;
-      return { name, kind, mark, values, isMissing: hasGaps, sums };
+      return { name, kind, mark, values, isMissing: hasGaps, moments };
     });
     return { kind: 'table', columns, target: this.#target.name, task: this.#task };
   }
 
   /**
-   * The target's values with their rows, in the order of their code units, where there are not too
-   * many: of numbers 1 is 1.0.
+   * Number of rows by value of the target, in code unit order; `null` if there are too many values.
+   * The numbers 1 and 1.0 are the same value.
    */
   get #classes(): Map<string, number> | null {
     const { kind, mark, values } = this.#target;
@@ -204,18 +211,18 @@ export class Table {
     return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** How each column's numbers are read: without marks, either will do. */
+  /** The decimal mark of each column; without marks, both are the same. */
   get #marks(): DecimalMark[] {
     return this.#columns.map(({ mark }) => mark ?? 'point');
   }
 
-  /** `null` where the target is neither. */
+  /** `null` if the target is neither a class nor an amount. */
   get #task(): TaskName | null {
     const classes = this.#classes;
     return taskOf({ kind: this.#target.kind, values: classes && [...classes.keys()] }, this.#job);
   }
 
-  /** What is wrong whatever other tables there are. */
+  /** Checks that do not depend on the tables of other tabs. */
   #check(isShard: boolean): void {
     const { name } = this.#csv;
     const { target } = this.#job;
@@ -223,21 +230,21 @@ export class Table {
       const names = this.#columns.map((column) => column.name).join(', ');
       const advice = this.#csv.hasHeader
         ? `Choose one of ${names}.`
-        : `Line 1 holds data and no names: add a line of names above it, or choose one of ${names}.`;
+        : `Line 1 is data, not column names: add a line of names above it, or choose one of ${names}.`;
       throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. ${advice}`);
     }
     if (this.#columns.length === 1) {
       throw new DataError(
-        `${name}, line 1: there is one column only. Separate columns by a comma, a semicolon, a tab or |.`,
+        `${name}, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.`,
       );
     }
     for (const one of this.#columns) one.check(name);
     const rows = this.#labelled.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
-    // Of one table, that the column is empty says more.
+    // For a single table, the message about the empty column is more helpful.
     if ((isShard || this.#target.kind !== 'empty') && rows < least)
       throw new DataError(
-        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few to train and to test on${isShard ? `, where ${least} are asked of each tab` : ''}. Add rows.`,
+        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and testing${isShard ? `: each tab needs ${least}` : ''}. Add rows.`,
       );
   }
 }
@@ -245,20 +252,20 @@ export class Table {
 /** Facts of a column's training rows. */
 interface Learned {
   /** Mean and deviation of its numbers. */
-  sums: Sums;
-  /** Rows by word, in a category. */
+  moments: Moments;
+  /** Number of rows by word, for categories. */
   rows: Map<string, number>;
   hasGaps: boolean;
 }
 
 async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint32Array): Promise<Learned[]> {
-  const learned = columns.map((): Learned => ({ sums: noSums(), rows: new Map(), hasGaps: false }));
+  const learned = columns.map((): Learned => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
     const one = learned[i]!;
     return (field) => {
       const word = field.trim();
       const number = kind === 'number' ? numberOf(word, mark ?? 'point') : null;
-      if (number !== null) addTo(one.sums, number);
+      if (number !== null) addValue(one.moments, number);
       else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
       else if (kind === 'category') one.rows.set(word, (one.rows.get(word) ?? 0) + 1);
     };
@@ -273,10 +280,10 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
 }
 
 function rowsOf(part: keyof Split, labelled: Uint32Array, { seed }: TableJob): Uint32Array {
-  return splitOf(labelled.length, seed)[part].map((i) => labelled[i]!);
+  return trainTestSplit(labelled.length, seed)[part].map((i) => labelled[i]!);
 }
 
-/** @throws DataError unless there is one. */
+/** Returns the only file. @throws DataError unless there is exactly one. */
 export function oneTable(files: readonly File[]): File {
   const [file] = files;
   if (file !== undefined && files.length === 1) return file;
@@ -287,10 +294,10 @@ export function oneTable(files: readonly File[]): File {
           .map(({ name }) => name)
           .slice(0, 4)
           .join(', ')}`;
-  throw new DataError(`A table is one CSV file, and ${found}. Choose one.`);
+  throw new DataError(`A table is one CSV file, but ${found}. Choose one.`);
 }
 
-/** The last column where the job names none, or one that is not there. */
+/** Index of the target column: the last column if the job names none or a missing one. */
 function targetAt(names: readonly string[], { target }: TableJob): number {
   const at = target === null ? -1 : names.indexOf(target);
   return at === -1 ? names.length - 1 : at;

@@ -1,26 +1,26 @@
 /**
- * Weights as Keras 3 saves them, `.weights.h5`: an HDF5 file with `layers/dense/vars/0`,
- * `layers/dense_1/vars/0`, ... Layers go by their class, counted, not by their names, so that a
- * model of the same layers is needed to make sense of them.
+ * Keras 3's weights format, `.weights.h5`: an HDF5 file with `layers/dense/vars/0`,
+ * `layers/dense_1/vars/0`, ... Layers are identified by class and count, not by name, so only a
+ * model with the same layers can load them.
  *
- * HDF5 is its own library, in WebAssembly (h5wasm): four megabytes, loaded when the first such file
- * is written or read. A page's policy has to allow WebAssembly, as TensorFlow.js's own needs it to;
- * it evaluates no code besides.
+ * HDF5 is a WebAssembly library (h5wasm) of four megabytes, loaded when the first such file is
+ * written or read. The page's policy must allow WebAssembly, as for TensorFlow.js's wasm backend;
+ * the library does not evaluate code from strings.
  *
  * Source: keras/src/saving/saving_lib.py of Keras 3 (`H5IOStore`, `_save_container_state`).
  */
 import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
 import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor, Topology } from './weights.ts';
+import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 /**
- * In the library's own file system, in memory. One file at a time: nothing waits while there is
- * one.
+ * Path in the library's in-memory file system. Only one file exists at a time, because no code
+ * awaits while it exists.
  */
 const PATH = '/weights.h5';
 
-/** Where Keras has each weight, by our names. */
+/** Keras's path of each weight, by our names. */
 export function kerasPaths({ config }: Topology, names: readonly string[]): Map<string, string> {
   const used = new Map<string, number>();
   const paths = new Map<string, string>();
@@ -51,7 +51,7 @@ export async function writeKeras(
       const steps = paths.get(name)!.split('/');
       const id = steps.pop()!;
       const group = steps.reduce(stepInto, file as Group);
-      // As Keras does, for people who look into the file.
+      // Keras stores this name for people who inspect the file.
       if (id === '0') group.create_attribute('name', name.split('/')[0]!);
       group.create_dataset({ name: id, data: values, shape: [...shape], dtype: '<f' });
     }
@@ -63,11 +63,11 @@ export async function writeKeras(
 }
 
 /**
- * Tensors are named by their paths in the file, as in {@link kerasPaths}.
+ * Reads Keras weights. Tensors are named by their paths in the file, as in {@link kerasPaths}.
  *
- * @param file what to call it in errors.
- * @throws (rejects) DataError where it is no whole HDF5 file, holds no layers, or a weight is not
- *   float32.
+ * @param file the file's name in errors.
+ * @throws (rejects) DataError if the file is not a complete HDF5 file, has no layers, or a weight
+ *   is not float32.
  */
 export async function readKeras(
   file: string,
@@ -87,7 +87,7 @@ export async function readKeras(
         .filter((one): one is { path: string; entity: Dataset } => one.entity instanceof DatasetClass)
         .map(({ path, entity }) => readDataset(file, path, entity)),
     );
-    if (tensors.length === 0) throw refusal(file, 'it holds no weights of layers');
+    if (tensors.length === 0) throw refusal(file, 'it has no weights of layers');
     const texts = Object.entries(root.attrs).flatMap(([key, { value }]) =>
       typeof value === 'string' ? [[key, value] as const] : [],
     );
@@ -101,9 +101,9 @@ export async function readKeras(
 function readDataset(file: string, path: string, dataset: Dataset): NamedTensor {
   const { shape, value } = dataset;
   if (!(value instanceof Float32Array) || shape === null || value.length !== sizeOf(shape)) {
-    throw refusal(file, `${path} is of type ${JSON.stringify(dataset.dtype)}, and only float32 can be taken`);
+    throw refusal(file, `${path} is of type ${JSON.stringify(dataset.dtype)}, but only float32 is supported`);
   }
-  // Keras 2.13's name for the same.
+  // Keras 2.13's name of the same group.
   const name = path.replace(/^_layer_checkpoint_dependencies\//, 'layers/');
   return { name, shape, values: new Float32Array(value) };
 }
@@ -123,12 +123,12 @@ function snakeCase(className: string): string {
 async function openLibrary() {
   const { File, Dataset: DatasetClass, ready } = await import('h5wasm');
   const library = await ready;
-  // Else it prints errors.
+  // Without this, the library prints errors to the console.
   library.activate_throwing_error_handler();
   return { File, Dataset: DatasetClass, FS: library.FS };
 }
 
-/** What HDF5 says is pages long. */
+/** Replaces HDF5's error messages, which are pages long. */
 function open<T>(file: string, read: () => T): T {
   try {
     return read();
@@ -139,5 +139,5 @@ function open<T>(file: string, read: () => T): T {
 }
 
 function refusal(file: string, what: string): DataError {
-  return new DataError(`${file} is no whole file of Keras weights: ${what}. Copy it again, or save it anew.`);
+  return new DataError(`${file} is not a complete file of Keras weights: ${what}. Copy or save it again.`);
 }

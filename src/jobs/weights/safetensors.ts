@@ -1,11 +1,11 @@
 /**
- * safetensors: the header's length (8 bytes, little-endian), a header as JSON (name -> dtype,
- * shape, first and last byte of what follows it, and texts under `__metadata__`), padded with
- * spaces to 8 bytes, then the tensors without gaps.
+ * The safetensors format: the header's length (8 bytes, little-endian), the header as JSON (name ->
+ * dtype, shape, offsets of the first and last byte; texts under `__metadata__`), padded with spaces
+ * to 8 bytes, then the tensors without gaps.
  *
- * What is written is byte for byte what Hugging Face's library writes, tensors by name. They keep
- * TensorFlow's layout: a dense kernel is [in, out], a convolution's [height, width, in, out];
- * docs/export.md turns them for PyTorch.
+ * The output is byte for byte that of Hugging Face's library, with tensors sorted by name. Tensors
+ * keep TensorFlow's layout: a dense kernel is [in, out], a convolution's [height, width, in, out];
+ * docs/export.md shows how to transpose them for PyTorch.
  *
  * Source: https://github.com/huggingface/safetensors#format
  */
@@ -13,10 +13,10 @@ import * as v from 'valibot';
 import { DataError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor } from './weights.ts';
+import type { About, NamedTensor } from './namedTensor.ts';
 
 const LENGTH_BYTES = 8;
-/** The library's own limit. */
+/** The limit of Hugging Face's library. */
 const MAX_HEADER_BYTES = 100_000_000;
 const METADATA = '__metadata__';
 
@@ -47,9 +47,11 @@ export function writeSafetensors(tensors: readonly NamedTensor[], about: About):
 }
 
 /**
- * @param file what to call it in errors.
- * @throws DataError where it is cut off, its header is no such header, or a tensor is not float32,
- *   lies outside of the file, over another, or is not as long as its shape says.
+ * Reads a safetensors file.
+ *
+ * @param file the file's name in errors.
+ * @throws DataError if the file is cut off, its header is invalid, or a tensor is not float32, lies
+ *   outside of the file, overlaps another one, or does not match its shape.
  */
 export function readSafetensors(
   file: string,
@@ -58,7 +60,7 @@ export function readSafetensors(
   const header = readHeader(file, bytes);
   const { [METADATA]: metadata = {}, ...entries } = header.entries;
   const about = v.safeParse(Metadata, metadata);
-  if (!about.success) throw refusal(file, LENGTH_BYTES, `${METADATA} holds something else than texts`);
+  if (!about.success) throw refusal(file, LENGTH_BYTES, `${METADATA} contains values that are not texts`);
   const placed = Object.entries(entries).map(([name, value]) => {
     const entry = v.safeParse(Entry, value);
     if (!entry.success) {
@@ -73,14 +75,15 @@ export function readSafetensors(
   const tensors = placed.map(({ name, dtype, shape, data_offsets: [begin, end] }) => {
     const at = header.end + begin;
     if (dtype !== 'F32') {
-      throw refusal(file, at, `tensor "${name}" is ${dtype}, and only F32 can be taken: save it as float32`);
+      throw refusal(file, at, `tensor "${name}" is ${dtype}, but only F32 is supported: save it as float32`);
     }
-    if (begin < last.end) throw refusal(file, at, `tensor "${name}" lies over ${last.name}`);
-    if (begin > last.end) throw refusal(file, header.end + last.end, `what follows ${last.name} belongs to no tensor`);
+    if (begin < last.end) throw refusal(file, at, `tensor "${name}" overlaps ${last.name}`);
+    if (begin > last.end)
+      throw refusal(file, header.end + last.end, `the bytes after ${last.name} belong to no tensor`);
     const length = sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
     if (end - begin !== length) {
-      const says = `[${shape.join(', ')}] are ${length} bytes`;
-      throw refusal(file, at, `tensor "${name}" has ${end - begin} bytes, and its shape ${says}`);
+      const says = `[${shape.join(', ')}] needs ${length} bytes`;
+      throw refusal(file, at, `tensor "${name}" has ${end - begin} bytes, but its shape ${says}`);
     }
     if (end > available) {
       throw refusal(file, bytes.length, `it ends within tensor "${name}", ${end - available} bytes too early`);
@@ -89,24 +92,24 @@ export function readSafetensors(
     return { name, shape, values: new Float32Array(bytes.slice(at, header.end + end).buffer) };
   });
   if (last.end < available)
-    throw refusal(file, header.end + last.end, `what follows ${last.name} belongs to no tensor`);
+    throw refusal(file, header.end + last.end, `the bytes after ${last.name} belong to no tensor`);
   return { tensors, about: about.output };
 }
 
-/** `end`: where the tensors begin. */
+/** Reads the header; `end` is the offset of the first tensor. */
 function readHeader(file: string, bytes: Uint8Array): { entries: Record<string, unknown>; end: number } {
   if (bytes.length < LENGTH_BYTES) throw refusal(file, bytes.length, 'it ends within the length of its header');
   const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
-  if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `a header of ${length} bytes cannot be`);
+  if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `the header's length of ${length} bytes is invalid`);
   const end = LENGTH_BYTES + Number(length);
-  if (end > bytes.length) throw refusal(file, bytes.length, `it ends within its header, which goes to byte ${end}`);
+  if (end > bytes.length) throw refusal(file, bytes.length, `it ends within its header, which ends at byte ${end}`);
   const entries = parseJson(bytes.subarray(LENGTH_BYTES, end));
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
-    throw refusal(file, LENGTH_BYTES, 'its header is no JSON object');
+    throw refusal(file, LENGTH_BYTES, 'its header is not a JSON object');
   }
   return { entries: entries as Record<string, unknown>, end };
 }
 
 function refusal(file: string, at: number, what: string): DataError {
-  return new DataError(`${file} is no whole safetensors file: at byte ${at}, ${what}. Copy it again, or save it anew.`);
+  return new DataError(`${file} is not a complete safetensors file: at byte ${at}, ${what}. Copy or save it again.`);
 }

@@ -1,6 +1,6 @@
 /**
- * A TensorFlow.js LayersModel in one zip: `model.json`, which says what computes, and
- * `weights.bin`. Unpacked, its address is what `tf.loadLayersModel` takes.
+ * A TensorFlow.js LayersModel in a zip file: `model.json` with the layers, and `weights.bin`. After
+ * unpacking, `tf.loadLayersModel` loads it from its address.
  *
  * Source: TensorFlow.js's `ModelJSON` (tfjs-core/src/io/types.ts).
  */
@@ -10,11 +10,11 @@ import { MAX_MODEL_FILE_BYTES } from '../../spec/modelFile.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor, Topology } from './weights.ts';
+import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 const MODEL_JSON = 'model.json';
 const WEIGHTS_BIN = 'weights.bin';
-/** Zips know when their files were made; the same model is to give the same bytes. */
+/** A fixed modification time, so that the same model gives the same bytes. */
 const NO_DATE = new Date(1980, 0, 1);
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
@@ -56,15 +56,16 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
     at += values.byteLength;
   }
   const json = new TextEncoder().encode(JSON.stringify(model));
-  // Floats hardly get smaller.
+  // Floats hardly compress.
   return zipSync({ [MODEL_JSON]: json, [WEIGHTS_BIN]: [weights, { level: 0 }] }, { mtime: NO_DATE });
 }
 
 /**
- * Also one that TensorFlow.js or its converter wrote, in several parts or in a folder.
+ * Reads a zip of a LayersModel, including those that TensorFlow.js or its converter wrote in
+ * several parts or in a folder.
  *
- * @param file what to call it in errors.
- * @throws DataError where it is no zip of a LayersModel, a file in it is missing or cut off, or a
+ * @param file the file's name in errors.
+ * @throws DataError if it is not a zip of a LayersModel, a file in it is missing or cut off, or a
  *   weight is not float32.
  */
 export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensors: NamedTensor[]; about: About } {
@@ -94,7 +95,10 @@ export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensor
     const read = weights.map(({ name, shape, dtype, quantization }) => {
       if (dtype !== 'float32' || quantization !== undefined) {
         const is = quantization === undefined ? dtype : 'quantized';
-        throw refusal(file, `has "${name}" as ${is}, and only float32 can be taken: convert it without quantization`);
+        throw refusal(
+          file,
+          `has "${name}" as ${is}, but only float32 is supported: convert the model without quantization`,
+        );
       }
       const begin = at;
       at += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
@@ -127,5 +131,5 @@ function unzip(file: string, bytes: Uint8Array): Unzipped {
 }
 
 function refusal(file: string, what: string): DataError {
-  return new DataError(`${file} is no whole zip of a TensorFlow.js model: it ${what}. Copy it again, or save it anew.`);
+  return new DataError(`${file} is not a complete zip of a TensorFlow.js model: it ${what}. Copy or save it again.`);
 }

@@ -5,7 +5,7 @@
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import type { BucketChoice } from '../../protocol/events.ts';
+import type { BucketChoice } from '../../protocol/runResult.ts';
 import { median } from '../../util/statistics.ts';
 import { chooseBucketCap } from './bucketChoice.ts';
 import type { FlatLayout } from '../ddp/buckets.ts';

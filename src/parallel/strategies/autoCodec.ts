@@ -3,7 +3,7 @@
  * then all ranks choose.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { CodecChoice } from '../../protocol/events.ts';
+import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { JobCodec } from '../../spec/names.ts';
 import { median } from '../../util/statistics.ts';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts';

@@ -6,7 +6,7 @@
  * function chooses one of a few sizes. It is a pure function of numbers that all ranks have, so all
  * choose the same.
  */
-import type { BucketChoice } from '../../protocol/events.ts';
+import type { BucketChoice } from '../../protocol/runResult.ts';
 import { BUCKET_CAP_BYTES, cutSizes, FIRST_BUCKET_BYTES } from '../ddp/buckets.ts';
 
 /** A measured bucket; bytes of its fp32 gradients. Times in milliseconds. */

@@ -4,7 +4,7 @@
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import type { CodecChoice } from '../../protocol/events.ts';
+import type { CodecChoice } from '../../protocol/runResult.ts';
 import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 
 /** Medians of steps with fp32. */

@@ -1,6 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { TrainingPlan } from '../../spec/job.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';

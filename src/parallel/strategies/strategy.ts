@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { BucketChoice, CodecChoice } from '../../protocol/events.ts';
+import type { BucketChoice, CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';

@@ -48,7 +48,9 @@ describe('another strategy', () => {
     expect(parseJob({ ...withStrategy(own, 'data-parallel') }).data).toEqual({ kind: 'files' });
     expect(withStrategy(own, 'local-sgd').data).toEqual({ kind: 'federated' });
     expect(withStrategy(spread, 'diloco').data).toEqual(spread.data);
-    expect(() => parseJob({ ...spread, strategy: 'data-parallel' })).toThrow(/workers in one tab have its files/);
+    expect(() => parseJob({ ...spread, strategy: 'data-parallel' })).toThrow(
+      /the workers of data-parallel share one tab/,
+    );
   });
 
   test('keeps job, data and lengths', () => {

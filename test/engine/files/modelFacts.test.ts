@@ -8,7 +8,7 @@ import { exportModel, readOrigin } from '../../../src/engine/files/modelFiles.ts
 import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
-import type { WeightsFile } from '../../../src/jobs/weights/index.ts';
+import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type WeightsFormat } from '../../../src/spec/modelFile.ts';
 import { DataError } from '../../../src/util/errors.ts';
@@ -90,7 +90,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
       columns: [
         {
           ...{ name: 'age', kind: 'number', mark: null, values: null, isMissing: false },
-          sums: { count: 32, mean: expect.closeTo(19.5, -1) as unknown, squares: expect.any(Number) as unknown },
+          moments: { count: 32, mean: expect.closeTo(19.5, -1) as unknown, squares: expect.any(Number) as unknown },
         },
         expect.objectContaining({ name: 'colour', kind: 'category', values: ['blue', 'red'] }),
         expect.objectContaining({ name: 'buys', values: ['no', 'yes'] }),
@@ -111,7 +111,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     if (facts?.kind !== 'table') throw new Error('This is no table.');
     expect(facts.task).toBe('regression');
     const { train } = await loadData(TABLE, { files: [flats], baseUrl: 'http://localhost/' });
-    const { count, mean, squares } = facts.columns[1]!.sums;
+    const { count, mean, squares } = facts.columns[1]!.moments;
     const [inputs, labels] = [new Float32Array(count), new Float32Array(count)];
     await train.read(upTo(count), inputs, labels);
     expect(Math.sqrt(squares / count)).toBe(train.labelUnit);
@@ -121,9 +121,9 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
 
   test('of images says their shape, classes and scale', async () => {
     expect((await modelOf(IMAGES, images([3, 7]), format)).facts).toEqual({
-      ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], sums: null },
+      ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], moments: null },
     });
-    expect((await modelOf(IMAGES, images([3, 7], 'f4'), format)).facts).toMatchObject({ sums: [{ count: 192 }] });
+    expect((await modelOf(IMAGES, images([3, 7], 'f4'), format)).facts).toMatchObject({ moments: [{ count: 192 }] });
   });
 });
 
@@ -135,7 +135,7 @@ test('of data that stay in their tabs, a model has the facts of all of them', as
   await inGeneration(trainings, 1, job, (one) => one.train());
   for (const training of trainings) {
     const { facts } = await weightsOf(await exported(training, 'safetensors'));
-    expect(facts).toMatchObject({ columns: [{ sums: { count: 64 } }, { name: 'animal', values: ['cat', 'dog'] }] });
+    expect(facts).toMatchObject({ columns: [{ moments: { count: 64 } }, { name: 'animal', values: ['cat', 'dog'] }] });
     training.dispose();
   }
 });
@@ -146,14 +146,14 @@ test.each<[string, JobSpec, File, File, string]>([
     TABLE,
     buyers,
     table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
-    'its columns are age, colour, buys, and here they are height, colour, buys',
+    'its columns are age, colour, buys, but here they are height, colour, buys',
   ],
   [
     'target',
     TABLE,
     buyers,
     table('height,shape,animal', (i) => [i, ['round', 'square'][i % 2]!, ['cat', 'dog'][(i >> 1) % 2]!]),
-    'it predicts "buys", and here "animal" is predicted',
+    'it predicts "buys", but this job predicts "animal"',
   ],
   [
     'words',
@@ -174,14 +174,14 @@ test.each<[string, JobSpec, File, File, string]>([
     TABLE,
     buyers,
     table('age,colour,buys', (i) => [i % 5 ? i : '', COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
-    'its column "age" is numbers without gaps, and here it is numbers, of which some are missing',
+    'its column "age" is numbers without missing values, but here it is numbers with missing values',
   ],
   [
     'task',
     TABLE,
     flats,
     table('rooms,price', (i) => [i % 7, i % 2]),
-    'it predicts "price" by regression, and here it is by classification',
+    'it predicts "price" by regression, but this job by classification',
   ],
   ['classes', IMAGES, images([3, 7]), images([3, 8]), 'it has other classes (missing here: 7; new: 8)'],
   [
@@ -189,7 +189,7 @@ test.each<[string, JobSpec, File, File, string]>([
     IMAGES,
     images([3, 7]),
     images([3, 7], 'f4'),
-    'its samples are 2 x 3 x 1 bytes, and here they are 2 x 3 x 1 numbers that are not bytes',
+    'its samples are 2 x 3 x 1 bytes, but here they are 2 x 3 x 1 numbers that are not bytes',
   ],
 ])('a model of other %s does not begin a run', async (_, job, learned, own, sentence) => {
   const weights = await modelOf(job, learned);
@@ -219,7 +219,7 @@ test('a checkpoint goes on with its own data, and not with others', async () => 
   await expect(
     goOn(table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!])),
   ).rejects.toThrow(
-    'The checkpoint holds a model of other data: its columns are age, colour, buys, and here they are height, colour, buys.',
+    'The checkpoint holds a model of other data: its columns are age, colour, buys, but here they are height, colour, buys.',
   );
 });
 
@@ -235,6 +235,6 @@ test('a file that does not say is taken as before, and one that says something e
   (await prepare(TABLE, buyers, silent)).dispose();
   const spoilt = writeSafetensors(tensors, { ...others, 'peergrad.facts': '{"kind": "table"}' });
   await expect(readOrigin(new File([spoilt], 'spoilt.safetensors'))).rejects.toThrow(
-    /^spoilt\.safetensors is damaged: its peergrad\.facts is none \(columns: /,
+    /^spoilt\.safetensors is damaged: its peergrad\.facts is invalid \(columns: /,
   );
 });

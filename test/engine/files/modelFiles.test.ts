@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/files/modelFiles.ts';
 import { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/index.ts';
+import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.ts';
@@ -112,7 +112,7 @@ describe('a model', () => {
     training.dispose();
     const before = tf.memory().numTensors;
     await expect(prepare({ ...FIELDS, hidden: 7 }, { weights })).rejects.toThrow(
-      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], and in this model it is \[784, 7\]/,
+      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], but in this model it has \[784, 7\]/,
     );
     expect(tf.memory().numTensors).toBe(before);
   });
@@ -196,6 +196,6 @@ test('what is neither a checkpoint nor weights is refused by its name', async ()
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
   await expect(readOrigin(text)).rejects.toThrow(DataError);
   await expect(readOrigin(text)).rejects.toThrow(
-    /^notes\.txt holds no weights that can be read here: choose a \.safetensors/,
+    /^notes\.txt is not a supported file of weights: choose a \.safetensors/,
   );
 });

@@ -7,7 +7,7 @@ import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { GenerationLinks } from '../../../src/engine/membership/generationLinks.ts';
 import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
-import type { RosterEntry } from '../../../src/protocol/control.ts';
+import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { SharedLink } from '../../../src/transport/sharedLink.ts';

@@ -11,9 +11,9 @@ import {
   PROTOCOL_VERSION,
   type ClientMessage,
   type Refusal,
-  type RosterEntry,
   type ServerMessage,
 } from '../../../src/protocol/control.ts';
+import type { RosterEntry } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { handshake, type Hello } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';

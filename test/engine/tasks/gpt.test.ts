@@ -7,7 +7,8 @@ import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
 import { countAmongFirst, createCorpus, Network, rowsFor } from '../../../src/jobs/index.ts';
-import type { EngineEvent, RunResult } from '../../../src/protocol/events.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { GptModel } from '../../../src/spec/gpt.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -115,7 +116,7 @@ test('what follows is counted among the three likeliest as it is by hand, paddin
   const among = countAmongFirst(3, logits, next, rowsFor(corpus.tokenizer.size)) / context;
   const { sums } = await task.evaluate(indices);
   expect(sums![0]).toBeCloseTo(among, 5);
-  expect(task.score!.told(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
+  expect(task.score!.toMetrics(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
   network.dispose();
   task.dispose();
 });

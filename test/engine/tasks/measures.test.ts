@@ -7,8 +7,9 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { testHeldOut } from '../../../src/engine/training/evaluation.ts';
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
-import { countAmongFirst, countCorrect, lossSumOf } from '../../../src/jobs/models/loss.ts';
-import { amountScore, amountSums } from '../../../src/jobs/models/score.ts';
+import { countAmongFirst, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';
+import { lossSumOf } from '../../../src/jobs/models/loss.ts';
+import { amountMetrics, amountSums } from '../../../src/jobs/models/heldOutMetrics.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss } from '../../../src/spec/measures.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -139,11 +140,11 @@ test('errors and R² of amounts are exact over all ranks, whatever the loss', as
 
 test('R² of amounts that are all the same is 0, or 1 where each is predicted exactly, and no infinity', () => {
   const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
-  const score = amountScore({ metrics: ['r2'] }, 1);
-  expect(score.told(sums, 3)).toEqual({ r2: 0 });
+  const score = amountMetrics({ metrics: ['r2'] }, 1);
+  expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
   for (const amount of [0.3, 0]) {
     const all = [amount, amount, amount];
-    expect(score.told(amountSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
+    expect(score.toMetrics(amountSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
   }
 });
 
@@ -176,14 +177,14 @@ test('of equal logits the first come first, and a row of NaN is not among them',
 });
 
 test.each([
-  [{ loss: 'huber' }, 'loss: huber is for amounts, and classes are learned here: take cross-entropy'],
-  [{ job: 'gpt', metrics: ['accuracy', 'mae'] }, 'metrics[1]: mae is for amounts, and classes are learned here'],
+  [{ loss: 'huber' }, 'loss: huber is for amounts, but this job predicts classes: choose cross-entropy'],
+  [{ job: 'gpt', metrics: ['accuracy', 'mae'] }, 'metrics[1]: mae is for amounts, but this job predicts classes'],
   [
     { job: 'table', data: { kind: 'files' }, task: 'regression', metrics: ['top-3'] },
-    'metrics[0]: top-3 is for classes, and an amount is learned here: take rmse or mae or r2',
+    'metrics[0]: top-3 is for classes, but this job predicts an amount: choose rmse or mae or r2',
   ],
-  [{ metrics: [] }, 'metrics: name one at least, or take null for the usual'],
-  [{ metrics: ['accuracy', 'accuracy'] }, 'metrics[1]: this is there twice: leave one out'],
+  [{ metrics: [] }, 'metrics: name at least one metric, or use null for the default'],
+  [{ metrics: ['accuracy', 'accuracy'] }, 'metrics[1]: this name occurs twice: remove one'],
 ])('what does not go with the data is told by its path: %o', (fields, sentence) => {
   expect(() => parseJob(fields)).toThrow(sentence);
 });

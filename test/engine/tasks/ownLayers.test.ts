@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { OWN_JOB } from '../../jobs/ownJob.ts';
+import { CUSTOM_MODEL_JOB } from '../../jobs/customModelJob.ts';
 import { relative, train } from '../train.ts';
 
 beforeAll(async () => {
@@ -37,8 +37,8 @@ test('four ranks learn what one does with four times the batch, dropout included
 });
 
 test('two ranks learn what one does, of layers that branch', async () => {
-  const [two] = (await train(2, { ...OWN_JOB, maxSteps: 4, batchSize: 4 })).results;
-  const [one] = (await train(1, { ...OWN_JOB, maxSteps: 4, batchSize: 8 })).results;
+  const [two] = (await train(2, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 4 })).results;
+  const [one] = (await train(1, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 8 })).results;
   expect(two!.stateHash[0]).toBe(two!.stateHash[1]);
   for (const [step, loss] of two!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
 });

@@ -80,20 +80,20 @@ test('a text with characters that the model has no tokens for is refused, and ot
   const { file } = await trained(job, 'safetensors');
   const origin = await readOrigin(file);
   await expect(prepare(job, `${SECOND}Zebras, wow! `, origin)).rejects.toThrow(
-    'The text has 5 characters that the model to go on with has no tokens for ("!", "Z", "b", "r", "w"): take them out',
+    'The text has 5 characters for which the resumed model has no tokens ("!", "Z", "b", "r", "w"): remove them',
   );
   const pairs = jobOf({ tokens: 'byte-pairs', vocabulary: 262 });
   await expect(prepare(pairs, SECOND, origin)).rejects.toThrow(
-    'The model to go on with has characters as tokens, and the job byte pairs: choose characters',
+    'The tokens of the resumed model are characters, but the job has byte pairs: choose characters',
   );
 });
 
 test.each([
-  ['{"tokens": "characters", "characters": "ba"}', /characters stand in the order of their codes/],
-  ['{"tokens": "byte-pairs", "pairs": [[1, 2], [3, 257]]}', /pairs: a pair is made of tokens before it/],
+  ['{"tokens": "characters", "characters": "ba"}', /characters must be distinct and sorted by code point/],
+  ['{"tokens": "byte-pairs", "pairs": [[1, 2], [3, 257]]}', /pairs: a pair must consist of earlier tokens/],
   ['{"tokens": "words"}', /tokens/],
-  ['{', /peergrad\.vocabulary is none/],
-])('a vocabulary that is none is told: %s', async (vocabulary, sentence) => {
+  ['{', /peergrad\.vocabulary is invalid/],
+])('an invalid vocabulary is rejected: %s', async (vocabulary, sentence) => {
   const { file } = await trained(jobOf(), 'safetensors');
   const { tensors, about } = readSafetensors(file.name, new Uint8Array(await file.arrayBuffer()));
   const bytes = writeSafetensors(tensors, { ...about, 'peergrad.vocabulary': vocabulary });

@@ -6,7 +6,8 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadData } from '../../../src/jobs/index.ts';
-import { CODEC_NAMES, codecsOf, isElastic, parseJob, parsePlan } from '../../../src/spec/job.ts';
+import { CODEC_NAMES, isElastic, parseJob } from '../../../src/spec/job.ts';
+import { codecsOf, parsePlan } from '../../../src/spec/plan.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { relative, train } from '../train.ts';
 import {

@@ -8,7 +8,7 @@ import type { TextGenerator } from '../../../src/engine/inference/textGenerator.
 import { exportModel } from '../../../src/engine/files/modelFiles.ts';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { decodeWeights } from '../../../src/jobs/weights/index.ts';
+import { decodeWeights } from '../../../src/jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { DataError, PeerGoneError } from '../../../src/util/errors.ts';

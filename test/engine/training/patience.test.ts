@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
-import type { RunResult } from '../../../src/protocol/events.ts';
+import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
 
 const SAMPLES = 12;

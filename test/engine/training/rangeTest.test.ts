@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
 import { Trainer } from '../../../src/library/trainer.ts';
-import type { RunResult } from '../../../src/protocol/events.ts';
+import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { train } from '../train.ts';
 import { createMember, runGeneration, type Member } from '../worlds.ts';

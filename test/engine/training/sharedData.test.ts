@@ -43,7 +43,7 @@ test('files that are no data of the job are told so on every rank', async () => 
   const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
   const errors = await inGeneration(trainings, 1, job, () => null);
   for (const error of errors)
-    expect((error as Error).message).toMatch(/t10k-images-idx3-ubyte is there, but its labels/);
+    expect((error as Error).message).toMatch(/t10k-images-idx3-ubyte was found, but its labels/);
   for (const training of trainings) training.dispose();
 });
 

@@ -156,23 +156,27 @@ describe('CSV', () => {
 
   const long = `a,b\n${'1,x\n'.repeat(300_000)}`;
   test.each([
-    ['nothing', '', 'a.csv, line 1: there is no record'],
-    ['a field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, and line 1 has 2'],
-    ['a field too many with semicolons', 'a;b\n1;x\n2;y;z\n', 'a.csv, line 3: 3 fields, and line 1 has 2'],
+    ['nothing', '', 'a.csv, line 1: the file has no records'],
+    ['a field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
+    ['a field too many with semicolons', 'a;b\n1;x\n2;y;z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
     ['a field missing behind a field of two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 field,'],
     ['a line far away', `${long}1\n`, 'a.csv, line 300002: 1 field,'],
-    ['a quote that stays open', 'a,b\n1,"x\n2,y\n', 'a.csv, line 2: a quote that opens in this record is never closed'],
-    ['an open quote in a large file', long.replace('x', '"x'), 'a.csv, line 2: a quote that opens'],
-    ['words behind a quote', 'a,b\n1,"x"y\n2,y\n', 'a.csv, line 2: a quoted field goes on behind its quote'],
+    [
+      'a quote that stays open',
+      'a,b\n1,"x\n2,y\n',
+      'a.csv, line 2: a quote that is opened in this record is never closed',
+    ],
+    ['an open quote in a large file', long.replace('x', '"x'), 'a.csv, line 2: a quote that is opened'],
+    ['words behind a quote', 'a,b\n1,"x"y\n2,y\n', 'a.csv, line 2: text follows the closing quote of a field'],
     [
       'names that are the same',
       'a,a\n1,2\n',
-      'a.csv, line 1: two columns are called "a". Rename one of them; if line 1 is data, add a line of names above it.',
+      'a.csv, line 1: two columns are named "a". Rename one of them; if line 1 is data, add a line with column names above it.',
     ],
     [
       'another encoding',
       new Uint8Array([0x61, 0x2c, 0x62, 0x0a, 0x31, 0x2c, 0xe9, 0x0a]),
-      'a.csv, line 2: this is not UTF-8',
+      'a.csv, line 2: the text is not UTF-8',
     ],
     [
       'UTF-16',

@@ -1,5 +1,5 @@
 /** Tiny npy files for tests, as NumPy writes them. */
-import type { ElementType } from '../../../src/jobs/formats/array.ts';
+import type { ElementType } from '../../../src/jobs/formats/storedArray.ts';
 
 interface NpyOptions {
   type?: ElementType;

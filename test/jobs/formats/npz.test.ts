@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ELEMENT_TYPES, type ElementType, type StoredArray } from '../../../src/jobs/formats/array.ts';
+import { ELEMENT_TYPES, type ElementType, type StoredArray } from '../../../src/jobs/formats/storedArray.ts';
 import { openNpy } from '../../../src/jobs/formats/npy.ts';
 import { openNpz } from '../../../src/jobs/formats/npz.ts';
 import { DataError } from '../../../src/util/errors.ts';
@@ -61,19 +61,23 @@ describe('npy', () => {
   const withHeader = (from: string, to: string): Uint8Array<ArrayBuffer> =>
     new Uint8Array(Buffer.from(Buffer.from(good).toString('latin1').replace(from, to), 'latin1'));
   test.each([
-    ['nothing', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, and npy has 147 there'],
-    ['another file', changed(3, 0x4e), 'byte 3 is 78, and npy has 77 there'],
-    ['a version to come', changed(6, 9), 'is npy of version 9 (byte 6)'],
+    ['nothing', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, but npy files have 147 there'],
+    ['another file', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
+    ['a version to come', changed(6, 9), 'has npy version 9 at byte 6'],
     ['a header without end', changed(9, 0xff), 'damaged at byte 8: its header would have 65398 bytes'],
     [
       'a header of something else',
       withHeader("'shape'", "'sharp'"),
-      'the header at byte 10 says no type, order and shape',
+      'the header at byte 10 does not state type, order and shape',
     ],
-    ['texts', withHeader('<f4', '<U4'), 'says type "<U4", and the numbers known are b1, i1'],
+    ['texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
     ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
     ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'which is too large'],
-    ['a part', good.subarray(0, good.length - 1), '(2, 3) of f4 from byte 128 on end at byte 152, and the file at 151'],
+    [
+      'a part',
+      good.subarray(0, good.length - 1),
+      '(2, 3) of f4 from byte 128 on end at byte 152, but the file ends at byte 151',
+    ],
     ['more', new Uint8Array([...good, 1]), 'is longer than its header says'],
   ])('wrong: %s', async (_, bytes, sentence) => {
     const error = await openNpy('x.npy', new Blob([bytes])).catch((thrown: unknown) => thrown);

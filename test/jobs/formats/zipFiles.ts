@@ -24,9 +24,12 @@ export function zipFile(
     const local = [numbers([0x04034b50, 4]), common, numbers([packed.length, 4], [bytes.length, 4])];
     const wide = isWide ? numbers([1, 2], [24, 2], [bytes.length, 8], [packed.length, 8], [offset, 8]) : numbers();
     directory.push(
-      ...[numbers([0x02014b50, 4], [20, 2]), common, sizes],
+      numbers([0x02014b50, 4], [20, 2]),
+      common,
+      sizes,
       numbers([name.length, 2], [wide.length, 2], [0, 2], [0, 2], [0, 2], [0, 4], [isWide ? -1 : offset, 4]),
-      ...[name, wide],
+      name,
+      wide,
     );
     const entry = joined([...local, numbers([name.length, 2], [0, 2]), name, packed]);
     parts.push(entry);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { addBreaks, edgeKey, keptApart, neighbours, orderAround, type Breaks } from '../../../signaling/room/edges.ts';
-import type { RosterEntry } from '../../../src/protocol/control.ts';
+import type { RosterEntry } from '../../../src/protocol/room.ts';
 
 const members = (ids: string): RosterEntry[] =>
   Array.from(ids, (member) => ({ member, name: member, device: null, browser: 0, rank: null }));

@@ -15,7 +15,7 @@ import { enteringMs } from '../../../signaling/room/timers.ts';
 import { breaksOf, MAX_OUTAGES } from '../../../signaling/room/faults.ts';
 import type { Fault } from '../../../signaling/room/records.ts';
 import { MAX_REMOVED, withRemoved } from '../../../signaling/room/state.ts';
-import { settingsOf, type ReconnectState } from '../../../src/protocol/control.ts';
+import { settingsOf, type ReconnectState } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { join, Play, ready } from './play.ts';
 

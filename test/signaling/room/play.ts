@@ -1,6 +1,7 @@
 /** Plays events to a room's state machine, without a server. */
 import { expect } from 'vitest';
-import type { Device, ServerMessage } from '../../../src/protocol/control.ts';
+import type { Device } from '../../../src/protocol/room.ts';
+import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import {
   createRoom,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { restore, type RoomEvent } from '../../../signaling/room/index.ts';
 import { join, Play, ready } from './play.ts';
-import { settingsOf } from '../../../src/protocol/control.ts';
+import { settingsOf } from '../../../src/protocol/room.ts';
 
 const OPEN = { nodes: { min: 1, max: 4 } };
 const watch = (member: string, holdsKey = false): RoomEvent => join(member, { isSpectator: true, holdsKey });

@@ -1,6 +1,6 @@
 /** A run: its numbers, ranks and result; its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
-import type { BucketChoice, CodecChoice } from '../../../protocol/events.ts';
+import type { BucketChoice, CodecChoice } from '../../../protocol/runResult.ts';
 import { formatBytes, formatMs, list, plural, upperFirst } from '../format.ts';
 
 export const run = {

@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { currentGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies/index.ts';
-import type { TrainingPlan } from '../../../spec/job.ts';
+import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Task } from '../../tasks/task.ts';
 import { compareData } from './compareData.ts';
 import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';

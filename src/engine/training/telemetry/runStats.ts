@@ -1,6 +1,7 @@
 /** What a run counts and times on this rank, over all of its worlds. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { RankStatistics, RunResult } from '../../../protocol/events.ts';
+import type { RunResult } from '../../../protocol/runResult.ts';
+import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepTimes } from '../../../protocol/stepTrace.ts';
 import { median, quantile } from '../../../util/statistics.ts';
 import { memoryBytes } from '../../device/memory.ts';

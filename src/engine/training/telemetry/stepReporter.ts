@@ -1,9 +1,10 @@
 /** Counts, times and emits the steps of a run. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
-import type { BucketChoice, CodecChoice, EngineEvent } from '../../../protocol/events.ts';
+import type { EngineEvent } from '../../../protocol/events.ts';
+import type { BucketChoice, CodecChoice } from '../../../protocol/runResult.ts';
 import type { StepTimes } from '../../../protocol/stepTrace.ts';
-import type { TrainingPlan } from '../../../spec/job.ts';
+import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { RunStats } from './runStats.ts';
 import type { RunStrategy } from '../runStrategy.ts';

@@ -6,7 +6,8 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
-import type { EdgeReport, EngineEvent, RankStatistics, RankTelemetry } from '../../../protocol/events.ts';
+import type { EdgeReport, EngineEvent, RankTelemetry } from '../../../protocol/events.ts';
+import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
 import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';

@@ -3,7 +3,8 @@
  * one all-gather. Integers below 2^53 are exact in float64.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { EdgeReport, LinkRoute, RankStatistics } from '../../../protocol/events.ts';
+import type { EdgeReport } from '../../../protocol/events.ts';
+import type { LinkRoute, RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepLane } from '../../../protocol/stepTrace.ts';
 import type { Span } from '../../../telemetry/clocks.ts';
 import { packLanes, unpackLanes } from '../../../telemetry/stepLane.ts';

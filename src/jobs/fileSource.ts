@@ -1,28 +1,27 @@
-/** Where data files come from: a folder on a web server, or files that the user picked. */
+/** Sources of data files: a folder on a web server, or files that the user picked. */
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 
-/** A larger file is not a data set for a browser tab. MNIST's largest has 47 MB. */
+/** Largest file that is read whole. MNIST's largest file has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
 export interface LoadDataOptions {
   /**
-   * For data of kind "files": what this tab's user picked; of kind "spread": what this rank was
-   * handed.
+   * Kind `files`: the files that this tab's user picked. Kind `shared`: the files that this rank
+   * received.
    */
   files?: readonly File[];
-  /** What a relative folder URL is relative to: the page's address. */
+  /** Base of relative URLs: the page's address. */
   baseUrl: string;
   signal?: AbortSignal;
 }
 
 /**
- * Answers for a file that is not there. 403 is what object stores give to those who may not list
- * the folder.
+ * Status codes that mean a missing file. Object stores answer 403 if the folder may not be listed.
  */
 const MISSING = new Set([403, 404, 410]);
 
 export interface FoundFile {
-  /** The file's name, for errors; from a folder its whole URL. */
+  /** The file's name in errors; for a file from a folder its full URL. */
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
@@ -30,27 +29,28 @@ export interface FoundFile {
 export interface FileSource {
   /** For errors: "in <url>" or "among the files you chose". */
   readonly where: string;
-  /** The names that exist, or null if only trying can tell. */
+  /** Names of the existing files; `null` if they are unknown until requested. */
   readonly names: readonly string[] | null;
   /**
-   * The first of `candidates` that exists, read whole, or null.
+   * Reads the first of `candidates` that exists; `null` if none exists.
    *
-   * @throws DataError if one exists and cannot be read; whatever the signal was aborted with.
+   * @throws DataError if a file exists but cannot be read; the reason of the signal if it was
+   *   aborted.
    */
   find(candidates: readonly string[]): Promise<FoundFile | null>;
 }
 
-/** A folder may name its files in this one: a JSON list of strings. */
+/** Optional file with a JSON list of the folder's file names. */
 const INDEX_NAME = 'index.json';
 /**
- * For one request, from start to last byte: MNIST's 10 MB over a slow classroom link, and then
- * some.
+ * Timeout of one request, from its start to the last byte: enough for MNIST's 10 MB over a slow
+ * classroom network.
  */
 const REQUEST_TIMEOUT_MS = 120_000;
-/** Requests under way at once. */
+/** Concurrent requests. */
 const REQUESTS = 6;
 
-/** Files by their names. */
+/** A source that finds picked files by name. */
 export function pickedSource(files: readonly File[]): FileSource {
   return {
     where: 'among the files you chose',
@@ -60,7 +60,9 @@ export function pickedSource(files: readonly File[]): FileSource {
         const file = files.find(({ name }) => name === candidate);
         if (file === undefined) continue;
         if (file.size > MAX_FILE_BYTES)
-          throw new DataError(`${file.name} has ${file.size} bytes: choose smaller files.`);
+          throw new DataError(
+            `${file.name} has ${file.size} bytes, more than ${MAX_FILE_BYTES}: choose a smaller file.`,
+          );
         try {
           return { name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) };
         } catch (cause) {
@@ -74,12 +76,12 @@ export function pickedSource(files: readonly File[]): FileSource {
 }
 
 /**
- * A folder's files over http or https. `index.json`, if it is there, says what exists; otherwise
- * names are tried. A web page in place of a file counts as missing: many servers answer every
- * address with their start page.
+ * A source for a folder on a web server. If the folder has an `index.json`, it lists the existing
+ * files; otherwise names are tried. An HTML page in place of a file counts as missing, because many
+ * servers answer unknown addresses with their start page.
  *
- * @param folder URL with or without a slash at its end, absolute or relative to `baseUrl`
- * @throws DataError if the URL is not valid or not of the web, or if the server cannot be reached.
+ * @param folder URL with or without a trailing slash, absolute or relative to `baseUrl`.
+ * @throws DataError if the URL is invalid or not http(s), or the server cannot be reached.
  */
 export async function folderSource(folder: string, baseUrl: string, signal?: AbortSignal): Promise<FileSource> {
   const url = folderUrl(folder, baseUrl);
@@ -103,13 +105,13 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
 }
 
 /**
- * All files of a folder that has an `index.json`, or the one file that `address` names: with names
- * as in the folder, `cats/1.png`.
+ * Fetches all files of a folder with an `index.json`, or the one file at `address`. Names include
+ * the path within the folder: `cats/1.png`.
  *
- * @param address ends with a slash if it is a folder's; absolute or relative to `baseUrl`
- * @param isWanted of a folder's files, by their names: others are not fetched
- * @throws DataError as {@link folderSource}, and where the folder does not say what is in it, or a
- *   file is not there.
+ * @param address of a folder if it ends with a slash; absolute or relative to `baseUrl`.
+ * @param isWanted selects the files of a folder to fetch, by name.
+ * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed file
+ *   is missing.
  */
 export async function fetchFiles(
   address: string,
@@ -124,7 +126,7 @@ export async function fetchFiles(
   const names = isFolder ? listed?.filter(isWanted) : [nameOf(url)];
   if (names === undefined) {
     throw new DataError(
-      `${url.href} has no ${INDEX_NAME}, a JSON list of its files' names: give a file's address, or put one there.`,
+      `${url.href} has no ${INDEX_NAME} (a JSON list of its file names): add one, or enter the address of a single file.`,
     );
   }
   const files: File[] = [];
@@ -133,29 +135,30 @@ export async function fetchFiles(
     for (let at = next++; at < names.length; at = next++) {
       const one = isFolder ? new URL(names[at]!.split('/').map(encodeURIComponent).join('/'), folder) : url;
       const blob = await download(one, signal);
-      if (blob === null) throw isFolder ? notThere(one) : new DataError(`${one.href} is not there. Check the address.`);
+      if (blob === null)
+        throw isFolder ? notThere(one) : new DataError(`${one.href} does not exist. Check the address.`);
       files[at] = new File([blob], names[at]!);
     }
   };
-  // After one that failed, no more are fetched.
+  // No further file is requested after a failure.
   await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
   return files;
 }
 
-/** A file's name by its address, as people read it. */
+/** The decoded file name of an address. */
 function nameOf({ pathname }: URL): string {
   const name = pathname.split('/').at(-1)!;
   try {
     return decodeURIComponent(name);
   } catch {
-    // A lone "%" is allowed in addresses, and stands for itself.
+    // A "%" that starts no escape sequence is allowed in addresses and stands for itself.
     return name;
   }
 }
 
 function notThere(address: URL): DataError {
   return new DataError(
-    `${address.href} is listed in ${INDEX_NAME} but not there: put the file there, or take its name out.`,
+    `${address.href} is listed in ${INDEX_NAME} but does not exist: upload the file, or remove its name from the list.`,
   );
 }
 
@@ -168,11 +171,13 @@ function folderUrl(folder: string, baseUrl: string): URL {
 
 function webUrl(address: string, baseUrl: string): URL {
   if (!URL.canParse(address, baseUrl)) {
-    throw new DataError(`"${address}" is not a URL: give the address of the folder with the data files.`);
+    throw new DataError(`"${address}" is not a URL: enter the address of the folder with the data files.`);
   }
   const url = new URL(address, baseUrl);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new DataError(`${url.href} is not a web address: give a folder's http or https URL, or choose the files.`);
+    throw new DataError(
+      `${url.href} is not a web address: enter the http or https URL of a folder, or choose the files.`,
+    );
   }
   url.hash = '';
   return url;
@@ -186,14 +191,11 @@ async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | 
   if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
   throw new DataError(
     `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]: correct it, or remove ` +
-      'it and the usual names are tried.',
+      'it to have the usual names tried.',
   );
 }
 
-/**
- * A file's bytes, where the browser likes to have them, or null if the server says that it does not
- * have it.
- */
+/** Downloads a file as a blob; `null` if the server reports that it does not exist. */
 async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
   const deadline = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   try {
@@ -217,14 +219,14 @@ async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
     signal?.throwIfAborted();
     if (deadline.aborted) {
       throw new DataError(
-        `${url.href} was not there after ${REQUEST_TIMEOUT_MS / 1000} s: try a nearer server, or choose the files.`,
+        `${url.href} was not received within ${REQUEST_TIMEOUT_MS / 1000} s: use a faster server, or choose the files.`,
         {},
         { cause },
       );
     }
     throw new DataError(
-      `${url.href} could not be fetched (${messageOf(cause)}). Check that the server runs and, if it is another one than ` +
-        "this page's, that it allows requests from here (CORS: Access-Control-Allow-Origin).",
+      `${url.href} could not be fetched (${messageOf(cause)}). Check that the server is running and that, if it is not ` +
+        "this page's server, it allows requests from this page (CORS: Access-Control-Allow-Origin).",
       {},
       { cause },
     );

@@ -1,27 +1,27 @@
-/** Pictures in folders as samples: a folder's name is the class of what is in it. */
+/** Pictures in folders as samples: the name of a folder is the class of its pictures. */
 import type { FolderCount, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { isPicture, type DecodePicture, type PictureSize } from '../formats/picture.ts';
-import { splitOf, type Split } from '../split.ts';
+import { isPicture, type DecodePicture, type PictureSize } from '../formats/decodePicture.ts';
+import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**
- * Decoded pictures that stay in memory: 80 000 of 32 x 32 in colour. Others are decoded whenever
- * they are asked for.
+ * Memory limit of decoded pictures, bytes: 80 000 of 32 x 32 in colour. Others are decoded whenever
+ * they are read.
  */
 const KEPT_BYTES = 256 * 1024 * 1024;
-/** Pictures decoded side by side. */
+/** Pictures decoded concurrently. */
 const DECODERS = 8;
-/** Bytes of a picture's file: a small zip file may say that it holds gigabytes. */
+/** Largest picture file, bytes: a small zip file may claim to contain gigabytes. */
 const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
 /** A file in a folder, or in a zip file. */
 export interface PathFile {
-  /** With its folders: `train/cats/1.png`. */
+  /** Path with folders: `train/cats/1.png`. */
   path: string;
-  /** Bytes. */
+  /** Size in bytes. */
   size: number;
   blob: () => Promise<Blob>;
 }
@@ -35,9 +35,9 @@ export interface ClassFolders {
   /** Classes that only held-out pictures have. */
   untrained: readonly string[];
   pictures: readonly Picture[];
-  /** Pictures by number. */
+  /** Indices of `pictures`. */
   split: Split;
-  /** Files that are no pictures. */
+  /** Number of files that are not pictures. */
   ignored: number;
   /** Pictures without a class. */
   leftOut: readonly FolderCount[];
@@ -45,14 +45,14 @@ export interface ClassFolders {
 
 type Part = keyof Split;
 
-/** A picture and where it lies. */
+/** A picture and its position in the folders. */
 interface Placed extends PathFile {
   file: string;
-  /** All folders that it is in; empty at the top. */
+  /** Path of its folder; empty at the top. */
   folder: string;
-  /** The folder that it is in directly; `undefined` at the top. */
+  /** Name of its innermost folder; `undefined` at the top. */
   of: string | undefined;
-  /** The purpose that a folder above {@link of} states. */
+  /** The split that an outer folder names. */
   part: Part | null;
 }
 
@@ -60,25 +60,25 @@ interface Sample extends Placed {
   of: string;
 }
 
-/** Exact names of folders with held-out pictures. */
+/** Names of folders with held-out pictures. */
 const HELD_OUT = /^(test(ing)?|val(id|idation)?)$/i;
-/** The words within names of folders, as Kaggle has them: `seg_train`, `training_set`, `test1`. */
+/** Words within folder names, as in Kaggle's data sets: `seg_train`, `training_set`, `test1`. */
 const PARTS = [
   ['train', /(^|[\d._-])train(ing)?($|[\d._-])/i],
   ['test', /(^|[\d._-])(test(ing)?|val(id|idation)?)($|[\d._-])/i],
 ] as const;
-/** Classes that an error names. */
+/** Most classes that an error lists. */
 const MOST_NAMED = 6;
 
 /**
- * The class of each picture. Where folders called `train` and `test` (or `val`) are above the
- * classes, they say what is held out, and pictures elsewhere have no class.
+ * Finds the class of each picture. If folders called `train` and `test` (or `val`) contain the
+ * folders of the classes, they define the split, and pictures elsewhere are left out.
  *
- * @param name of what the files are in, for errors
- * @param isShard others may have training pictures of classes that only held-out pictures have
- *   here.
- * @throws DataError, naming a file, where there are no pictures, one is too large, or the class of
- *   one is unclear.
+ * @param name the zip file or folder, for errors.
+ * @param isShard other tabs may have training pictures of classes that only occur in held-out
+ *   pictures here.
+ * @throws DataError, with a file, if there are no pictures, one is too large, or the class of one
+ *   is unclear.
  */
 export function classFolders(
   name: string,
@@ -91,7 +91,7 @@ export function classFolders(
   const placed = visible.filter(({ path }) => isPicture(path)).map((file) => ({ ...file, ...placeOf(file.path) }));
   if (placed.length === 0) {
     throw new DataError(
-      `${name} holds no pictures${visible.length === 0 ? '' : `: ${visible[0]!.path} is none`}. Put png, jpg, gif, webp, bmp or avif ` +
+      `${name} has no pictures${visible.length === 0 ? '' : `: ${visible[0]!.path} is not a picture`}. Put png, jpg, gif, webp, bmp or avif ` +
         'files into a folder for each class.',
     );
   }
@@ -100,10 +100,10 @@ export function classFolders(
   const large = found.find(({ size }) => size > MAX_PICTURE_BYTES);
   if (large !== undefined) {
     throw new DataError(
-      `${name}: ${large.path} has ${large.size} bytes, and a picture may have ${MAX_PICTURE_BYTES}. Make it smaller, or take it out.`,
+      `${name}: ${large.path} has ${large.size} bytes, more than ${MAX_PICTURE_BYTES}. Make it smaller, or remove it.`,
     );
   }
-  // By what is the same in a folder and in a zip file of it, on every machine.
+  // A sort order that is the same for a folder and a zip file of it, on every machine.
   found.sort((a, b) => compare(a.of, b.of) || compare(a.file, b.file) || compare(a.path, b.path));
   const classes = [...new Set(found.map((one) => one.of))];
   const numbersOf = (part: Part): Uint32Array =>
@@ -118,39 +118,39 @@ export function classFolders(
     classes,
     untrained,
     pictures: found.map(({ path, size, blob, of }) => ({ path, size, blob, label: classes.indexOf(of) })),
-    split: isSaid ? said : splitOf(found.length, seed),
+    split: isSaid ? said : trainTestSplit(found.length, seed),
     ignored: visible.length - placed.length,
     leftOut: countByFolder(placed.filter(({ path }) => !kept.has(path))),
   };
 }
 
 /**
- * Samples where a folder `train` has folders of classes: pictures beside them, and unlabelled ones
- * to test on, have no class.
+ * Samples if a folder `train` contains folders of classes: pictures outside of such folders and
+ * unlabelled test pictures are left out.
  */
 function inParts(placed: readonly Placed[]): Sample[] {
   const trained = new Set(placed.flatMap(({ part, of }) => (part === 'train' ? [of] : [])));
   return placed.filter(
     (one): one is Sample =>
-      // Kaggle's archives often have a folder twice: test/test/1.png.
+      // Kaggle's archives often nest a folder in itself: test/test/1.png.
       one.part === 'train' || (one.part === 'test' && (trained.has(one.of) || partOf([one.of!]) !== 'test')),
   );
 }
 
-/** Samples where every folder with pictures is a class. @throws DataError */
+/** Samples if every folder with pictures is a class. @throws DataError */
 function inFolders(name: string, placed: readonly Placed[]): Sample[] {
   const folders = [...new Set(placed.map(({ of }) => of))];
   const top = placed.find(({ of }) => of === undefined);
   if (top !== undefined) {
     throw new DataError(
-      `${name}: ${top.path} is in no folder, and a folder's name is the class of its pictures. Put each picture into a folder.`,
+      `${name}: ${top.path} is not in a folder, but the folder's name is the class of a picture. Put each picture into a folder.`,
     );
   }
   const parts = folders.map((of) => partOf([of!]));
   if (parts.includes('train') && parts.includes('test') && !parts.includes(null)) {
     throw new DataError(
-      `${name}: the class of ${placed[0]!.path} is unknown, as the folder ${JSON.stringify(placed[0]!.of)} says only what its pictures ` +
-        'are for. Put each picture into a folder of its class: train/cats/1.png.',
+      `${name}: the class of ${placed[0]!.path} is unknown, as the folder ${JSON.stringify(placed[0]!.of)} only names ` +
+        'the split. Put each picture into a folder of its class: train/cats/1.png.',
     );
   }
   // With two folders, "test" may be a class: test and control, valid and invalid.
@@ -159,8 +159,8 @@ function inFolders(name: string, placed: readonly Placed[]): Sample[] {
 }
 
 /**
- * @throws DataError where a folder has both pictures and folders of them: it may be a class, or
- *   what classes are in.
+ * @throws DataError if a folder has both pictures and folders with pictures: it could be a class or
+ *   contain classes.
  */
 function checkNesting(name: string, found: readonly Sample[]): void {
   const inner = new Map<string, string>();
@@ -171,8 +171,8 @@ function checkNesting(name: string, found: readonly Sample[]): void {
   const odd = found.find(({ folder }) => inner.has(folder));
   if (odd === undefined) return;
   throw new DataError(
-    `${name}: the class of ${odd.path} is unclear, as ${odd.folder} has pictures and the folder ${inner.get(odd.folder)} has, too. ` +
-      'Move the picture into a folder of its class, or take it out.',
+    `${name}: the class of ${odd.path} is unclear, as ${odd.folder} and its inner folder ${inner.get(odd.folder)} both have pictures. ` +
+      'Move the picture into a folder of its class, or remove it.',
   );
 }
 
@@ -181,11 +181,11 @@ function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet
   const twin = [...trained].find((one) => one.toLowerCase() === odd.of.toLowerCase());
   const some = [...trained].slice(0, MOST_NAMED).join(', ');
   return new DataError(
-    `${name}: ${odd.path} is held out, and no training picture is in a folder ${JSON.stringify(odd.of)}: the classes are ${some}` +
+    `${name}: ${odd.path} is held out, but no training picture is in a folder ${JSON.stringify(odd.of)}: the classes are ${some}` +
       `${trained.size > MOST_NAMED ? ', ...' : ''}. ` +
       (twin === undefined
-        ? 'Add such pictures to train, or take the folder out.'
-        : `Rename the folder to ${JSON.stringify(twin)}, or take it out.`),
+        ? 'Add such pictures to train, or remove the folder.'
+        : `Rename the folder to ${JSON.stringify(twin)}, or remove it.`),
   );
 }
 
@@ -207,7 +207,7 @@ function placeOf(path: string): Omit<Placed, keyof PathFile> {
   return { file, folder: folders.join('/'), of: folders.at(-1), part: partOf(folders.slice(0, -1)) };
 }
 
-/** The purpose of the innermost of `folders` that states one. */
+/** The split that the innermost possible folder names. */
 function partOf(folders: readonly string[]): Part | null {
   for (const folder of folders.toReversed()) {
     const said = PARTS.filter(([, pattern]) => pattern.test(folder));
@@ -220,13 +220,13 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Decodes pictures and keeps them, as far as there is room. */
+/** Decodes pictures and keeps them in memory, up to a limit. */
 export class DecodedPictures {
   readonly size: PictureSize;
   readonly folders: ClassFolders;
   readonly #decode: DecodePicture;
   readonly #kept: (Uint8Array | undefined)[] = [];
-  /** Pictures that there is room for: the first ones. */
+  /** Number of pictures kept in memory: the first ones. */
   readonly #room: number;
 
   constructor(folders: ClassFolders, size: PictureSize, decode: DecodePicture) {
@@ -237,10 +237,10 @@ export class DecodedPictures {
   }
 
   /**
-   * Decodes all that there is room for, so that what is damaged is told before a run.
+   * Decodes the pictures that are kept, so that damaged files are reported before a run.
    *
-   * @returns digest of the files' bytes, as pixels may differ between browsers; of those beyond the
-   *   room names and sizes count.
+   * @returns digest of the files' bytes, because pixels may differ between browsers; for other
+   *   pictures, of names and sizes.
    */
   async decodeAll(): Promise<string> {
     const digests: string[] = [];
@@ -263,7 +263,7 @@ export class DecodedPictures {
     return hashState([new TextEncoder().encode(JSON.stringify([this.size, this.folders.classes, facts]))]);
   }
 
-  /** @throws (rejects) DataError, naming the file, where it is damaged. */
+  /** Pixels of one picture. @throws (rejects) DataError, with the file, if it is damaged. */
   async pixels(at: number): Promise<Uint8Array> {
     const kept = this.#kept[at];
     if (kept !== undefined) return kept;
@@ -280,7 +280,7 @@ export class DecodedPictures {
   }
 }
 
-/** Some of the pictures as samples, 0 read as 0.0 and 255 as 1.0. */
+/** Selected pictures as samples, 0 read as 0.0 and 255 as 1.0. */
 export class PictureDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, number];
@@ -290,10 +290,10 @@ export class PictureDataset implements Dataset {
   readonly digest: string;
   readonly #pictures: DecodedPictures;
   readonly #chosen: Uint32Array;
-  /** By the folders' numbers. */
+  /** Label of each class in `folders.classes`. */
   readonly #labels: readonly number[];
 
-  /** @param facts with the pictures' classes, maybe among others. */
+  /** @param facts whose classes include the pictures' classes. */
   constructor(pictures: DecodedPictures, chosen: Uint32Array, facts: ImagesFacts, digest: string) {
     const { classes } = facts;
     const { side, channels } = pictures.size;

@@ -1,9 +1,9 @@
-/** A model's weights as files, and back: safetensors, a TensorFlow.js model, Keras weights. */
+/** Reads and writes files of model weights: safetensors, TensorFlow.js models, Keras weights. */
 import type { SampleFacts, ShardFacts } from '../../spec/dataFacts.ts';
 import type { WeightsFormat } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { otherMeaning } from '../sampleFacts.ts';
+import { dataDifference } from '../dataDifference.ts';
 import { kerasPaths, readKeras, writeKeras } from './keras.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
@@ -16,26 +16,26 @@ import {
   type About,
   type NamedTensor,
   type Topology,
-} from './weights.ts';
+} from './namedTensor.ts';
 
-export { FACTS, VOCABULARY, type NamedTensor, type Topology } from './weights.ts';
+export { FACTS, VOCABULARY, type NamedTensor, type Topology } from './namedTensor.ts';
 
 export interface WeightsFile {
-  /** The file's, for errors. */
+  /** The file's name, for errors. */
   readonly file: string;
   readonly format: WeightsFormat;
-  /** Named as in the model; of Keras by their places in the file. */
+  /** Tensors named as in the model; for Keras, by their paths in the file. */
   readonly tensors: readonly NamedTensor[];
-  /** Of a language model; `null` where the file does not say. */
+  /** Vocabulary of a language model; `null` if the file has none. */
   readonly vocabulary: Vocabulary | null;
   /**
-   * The meaning of inputs and outputs, of a model trained on files; `null` where the file does not
+   * The meaning of inputs and outputs of a model trained on files; `null` if the file does not
    * state it.
    */
   readonly facts: SampleFacts | null;
 }
 
-/** A model whose weights a file is to hold. */
+/** The model that receives a file's weights. */
 interface WeightsTarget {
   readonly names: readonly string[];
   readonly shapes: readonly (readonly number[])[];
@@ -43,8 +43,10 @@ interface WeightsTarget {
 }
 
 /**
- * @param topology of the model; `null` where it is not made of layers.
- * @throws (rejects) UsageError where the format needs layers, and there are none.
+ * Encodes a model as a file.
+ *
+ * @param topology of the model; `null` if it is not made of layers.
+ * @throws (rejects) UsageError if the format requires layers but the model has none.
  */
 export async function encodeWeights(
   format: WeightsFormat,
@@ -63,15 +65,15 @@ export async function encodeWeights(
 }
 
 /**
- * What a file is, its first bytes say.
+ * Decodes a file of weights. The first bytes determine its format.
  *
- * @throws (rejects) DataError where it is none of the formats, cut off or damaged.
+ * @throws (rejects) DataError if the format is unknown or the file is cut off or damaged.
  */
 export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<WeightsFile> {
   const format = formatOf(bytes);
   if (format === null) {
     throw new DataError(
-      `${file} holds no weights that can be read here: choose a .safetensors file, a zip of a TensorFlow.js model, or Keras's ` +
+      `${file} is not a supported file of weights: choose a .safetensors file, a zip of a TensorFlow.js model, or Keras's ` +
         '.weights.h5.',
     );
   }
@@ -81,25 +83,25 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
 }
 
 /**
- * Compares what a model was trained on with what it is to be trained on.
+ * Compares the data of a model with the data of a run.
  *
- * @param file that holds the model, for errors.
- * @param own of the run's data; `null`: they do not say.
- * @throws DataError where inputs or outputs mean something else.
+ * @param file the model's file, for errors.
+ * @param own facts of the run's data; `null` if unknown.
+ * @throws DataError if inputs or outputs have another meaning.
  */
 export function checkFacts(file: string, learned: ShardFacts, own: SampleFacts | null): void {
   if (learned.kind === 'text' || own === null) return;
-  const why = otherMeaning(learned, own);
+  const why = dataDifference(learned, own);
   if (why === null) return;
   throw new DataError(
-    `${file} holds a model of other data: ${why}. Choose a model of such data, choose its data, or begin without it.`,
+    `${file} holds a model of other data: ${why}. Choose a model of this data, choose the model's data, or start without the file.`,
   );
 }
 
 /**
- * The file's weights in the model's order.
+ * The file's weights in the order of the model's variables.
  *
- * @throws DataError naming the first weight that is missing, too much, or of another shape.
+ * @throws DataError with the first weight that is missing, unexpected, or of another shape.
  */
 export function fitWeights(
   { file, format, tensors }: WeightsFile,
@@ -107,19 +109,19 @@ export function fitWeights(
 ): Float32Array<ArrayBuffer>[] {
   const places = format === 'keras' && topology !== null ? kerasPaths(topology, names) : null;
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const advice = 'choose the model and its width that the file was saved from, or another file';
+  const advice = 'choose the model and width from which the file was saved, or choose another file';
   const values = names.map((name, i) => {
     const place = places?.get(name) ?? name;
     const called = place === name ? `"${name}"` : `"${name}" (${place})`;
     const tensor = found.get(place);
     if (!tensor) {
       const has = tensors.map((one) => one.name).join(', ');
-      throw new DataError(`${file} lacks ${called}, which this model has; it holds ${has}: ${advice}.`);
+      throw new DataError(`${file} lacks ${called}, which this model has; it contains ${has}: ${advice}.`);
     }
     found.delete(place);
     const [there, here] = [tensor.shape, shapes[i]!].map((shape) => `[${shape.join(', ')}]`);
     if (there !== here) {
-      throw new DataError(`${file} has ${called} of shape ${there}, and in this model it is ${here}: ${advice}.`);
+      throw new DataError(`${file} has ${called} of shape ${there}, but in this model it has ${here}: ${advice}.`);
     }
     return tensor.values;
   });
@@ -134,7 +136,7 @@ const READERS = {
   keras: readKeras,
 } as const satisfies Record<WeightsFormat, unknown>;
 
-/** Named as the file will have them. */
+/** The tensors with the names that the Keras file has. */
 function inKeras(tensors: readonly NamedTensor[], topology: Topology): NamedTensor[] {
   const paths = kerasPaths(
     topology,
@@ -144,7 +146,7 @@ function inKeras(tensors: readonly NamedTensor[], topology: Topology): NamedTens
 }
 
 function formatOf(bytes: Uint8Array): WeightsFormat | null {
-  // Not by a decoder: what browsers call latin1 has other characters for some bytes.
+  // Not decoded as latin1: browsers map some of its bytes to other characters.
   const head = String.fromCharCode(...bytes.subarray(0, 9));
   if (head.startsWith('PK')) return 'tfjs';
   if (head.startsWith('\x89HDF')) return 'keras';

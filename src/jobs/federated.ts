@@ -1,6 +1,7 @@
 /**
- * Data of which every rank has its own, which no other sees: what ranks tell each other of it, so
- * that all build one model and bring numbers to one scale, and who does not fit.
+ * Federated data: every rank has samples of its own, which no other rank sees. Ranks exchange facts
+ * about them, so that all build the same model and use the same scales; ranks whose data does not
+ * match are rejected.
  */
 import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
@@ -9,30 +10,30 @@ import { majority } from '../util/majority.ts';
 import type { Dataset } from './dataset.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textFacts.ts';
+import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textAgreement.ts';
 import { openImages } from './images/images.ts';
-import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesFacts.ts';
+import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesAgreement.ts';
 import { oneTable, Table } from './table/table.ts';
-import { checkTable, joinTables, keyOfTable, tableMisfit, tasksApart } from './table/tableFacts.ts';
+import { checkTable, joinTables, keyOfTable, tableMisfit, taskConflict } from './table/tableAgreement.ts';
 
-/** Samples that only this tab has. */
+/** The samples of this tab. */
 export interface SampleShard {
   readonly facts: ShardFacts;
-  /** What to train and to test on, by what all have agreed on. */
+  /** Loads the training and test samples, encoded by the facts that all ranks agreed on. */
   load(agreed: ShardFacts): Promise<{ train: Dataset; test: Dataset }>;
 }
 
-/** A text that only this tab has. */
+/** The text of this tab. */
 export interface TextShard {
   readonly facts: ShardFacts;
   read(agreed: ShardFacts): Promise<Corpus>;
 }
 
 /**
- * Opens files of which every tab has its own.
+ * Opens the files of this tab.
  *
- * @throws (rejects) DataError where they cannot be read; what only all tabs together have to have
- *   is not asked of them.
+ * @throws (rejects) DataError if the files cannot be read. Requirements that only the data of all
+ *   tabs together must meet are not checked.
  */
 export async function openShard(job: JobSpec, files: readonly File[]): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
@@ -56,7 +57,7 @@ export async function openShard(job: JobSpec, files: readonly File[]): Promise<S
 
 function ofKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): Extract<ShardFacts, { kind: K }> {
   if (isOfKind(facts, kind)) return facts;
-  throw new UsageError(`These are facts of ${facts.kind}, and not of ${kind}.`);
+  throw new UsageError(`Expected facts of kind ${kind}, but got facts of kind ${facts.kind}.`);
 }
 
 function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): facts is Extract<ShardFacts, { kind: K }> {
@@ -64,19 +65,19 @@ function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): fac
 }
 
 interface Agreement {
-  /** Of all that fit. */
+  /** The facts of all ranks whose data matches. */
   facts: ShardFacts;
-  /** Ranks whose data do not, and why, as in "its columns are a, b". */
+  /** The other ranks, each with a reason such as "its columns are a, b". */
   divergent: { rank: number; why: string }[];
 }
 
 /**
- * What all ranks come to, each from the same.
+ * Merges the facts of all ranks. Every rank computes the same result from the same facts.
  *
- * @param agreed what the run that is on goes by already: classes are those that it began with.
- * @param tokens the characters of a language model that ranks begin with; `null`: those of all
- *   texts.
- * @throws DataError where nothing can be learned from all of it together.
+ * @param agreed the facts that a run in progress already uses: its classes stay as they were at its
+ *   start.
+ * @param tokens the characters of a resumed language model; `null`: those of all texts.
+ * @throws DataError if the data of all ranks together cannot be learned from.
  */
 export function agreeOn(
   all: readonly ShardFacts[],
@@ -85,7 +86,7 @@ export function agreeOn(
   tokens: string | null = null,
 ): Agreement {
   if (agreed === null) {
-    const apart = tasksApart(all.filter((one) => one.kind === 'table'));
+    const apart = taskConflict(all.filter((one) => one.kind === 'table'));
     if (apart !== null) throw new DataError(`The tables of all tabs: ${apart}`);
   }
   const facts = agreed ?? joined(all, tokens);
@@ -97,7 +98,7 @@ export function agreeOn(
   return { facts, divergent };
 }
 
-/** Of those that have in common what most have. */
+/** Merges the facts whose key is the most frequent one. */
 function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   const common = majority(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);
@@ -108,7 +109,7 @@ function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   return tokens === null ? texts : { ...texts, characters: tokens };
 }
 
-/** Facts with the same can be put together. */
+/** Facts with the same key can be merged. */
 function keyOf(facts: ShardFacts): string {
   if (facts.kind === 'table') return keyOfTable(facts);
   return facts.kind === 'images' ? keyOfImages(facts) : facts.kind;
@@ -123,5 +124,5 @@ function check(facts: ShardFacts, job: Pick<JobSpec, 'loss' | 'metrics'>): void 
 function misfit(agreed: ShardFacts, own: ShardFacts): string | null {
   if (agreed.kind === 'table' && own.kind === 'table') return tableMisfit(agreed, own);
   if (agreed.kind === 'images' && own.kind === 'images') return imagesMisfit(agreed, own);
-  return agreed.kind === 'text' && own.kind === 'text' ? textMisfit(agreed, own) : 'it is of another job';
+  return agreed.kind === 'text' && own.kind === 'text' ? textMisfit(agreed, own) : 'its data belongs to another job';
 }

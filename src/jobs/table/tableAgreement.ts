@@ -1,7 +1,6 @@
 /**
- * What is learned of a table beside its rows: which columns are inputs and how they are scaled. Of
- * one table, or of several put together, of which each rank has one: then this is all that others
- * hear of it.
+ * Facts of tables: which columns are inputs, and how they are scaled. Computed for one tab's table,
+ * and merged over the tables of all tabs; other tabs receive nothing else of it.
  */
 import { sentenceOf } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -10,14 +9,14 @@ import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { MAX_CATEGORIES } from './columns.ts';
-import { deviationOf, joinSums } from '../sums.ts';
+import { standardDeviation, mergeMoments } from '../moments.ts';
 
-/** With more different numbers than this, a target is an amount and no class. */
+/** A numeric target with more distinct numbers than this is an amount, otherwise a class. */
 const MAX_NUMBERED_CLASSES = 10;
-/** Inputs of one sample: a first layer of 64 units has 4 MB then. */
+/** Most inputs of one sample: a first layer of 64 units then has 4 MB. */
 const MAX_INPUTS = 16_384;
 
-/** What one column gives a sample. */
+/** Number of inputs that a column becomes. */
 function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
   if (kind === 'number') return isMissing ? 2 : 1;
   return kind === 'category' ? values!.length : 0;
@@ -27,7 +26,9 @@ export function targetOf({ columns, target }: TableFacts): ColumnFacts {
   return columns.find(({ name }) => name === target)!;
 }
 
-/** What is learned of the target, unless the job says it; `null` where it is neither. */
+/**
+ * The task that the target's values suggest, unless the job states it; `null` if neither is known.
+ */
 export function taskOf(
   { kind, values }: Pick<ColumnFacts, 'kind' | 'values'>,
   { task }: Pick<JobSpec, 'task'>,
@@ -39,9 +40,10 @@ export function taskOf(
 }
 
 /**
- * @param name of the table, or of all of them.
- * @param isShard it is one of several: what all together may have is not asked of it.
- * @throws DataError where nothing can be learned.
+ * @param name the table's name in errors.
+ * @param isShard the table is one tab's shard: requirements that only all tables together must meet
+ *   are not checked.
+ * @throws DataError if nothing can be learned from it.
  */
 export function checkTable(
   name: string,
@@ -57,7 +59,7 @@ export function checkTable(
   };
   if (task === 'regression' && target.kind !== 'number') {
     return fail(
-      `: ${column} is not of numbers, and a regression predicts a number. Choose classification, or another column.`,
+      `: ${column} does not contain numbers, but a regression predicts a number. Choose classification, or another column.`,
     );
   }
   if (target.kind === 'empty') return fail(`: ${column} is empty. Choose another column to predict.`);
@@ -67,12 +69,12 @@ export function checkTable(
     );
   }
   if (!isShard && target.values?.length === 1) {
-    return fail(`: ${column} says the same in every row. Choose another column to predict.`);
+    return fail(`: ${column} has the same value in every row. Choose another column to predict.`);
   }
   const unfit = unfitMeasure(job, task!);
-  if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
-  if (!isShard && task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
-    return fail(`: ${column} says the same in every row that is learned from. Choose another column to predict.`);
+  if (unfit !== null) return fail(`, ${column}: the job has ${sentenceOf(unfit)}.`);
+  if (!isShard && task === 'regression' && target.moments.count > 0 && standardDeviation(target.moments) === 0) {
+    return fail(`: ${column} has the same value in every training row. Choose another column to predict.`);
   }
   const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);
   if (!isShard && inputs === 0) {
@@ -80,19 +82,19 @@ export function checkTable(
   }
   if (inputs > MAX_INPUTS) {
     return fail(
-      `, line 1: the columns make ${inputs} inputs, and at most ${MAX_INPUTS} can be learned from. Leave columns out.`,
+      `, line 1: the columns become ${inputs} inputs, but at most ${MAX_INPUTS} are supported. Remove columns.`,
     );
   }
 }
 
-/** What tables must have in common to be put together. */
+/** Tables can be merged if their keys are equal. */
 export function keyOfTable({ columns, target }: TableFacts): string {
   return JSON.stringify([target, columns.map(({ name }) => name)]);
 }
 
 /**
- * Of tables with the same {@link keyOfTable}, the same in whatever order they are. A column that is
- * numbers in most of them is numbers; {@link tableMisfit} then says which do not fit.
+ * Merges tables with the same {@link keyOfTable}; the result does not depend on their order. A
+ * column is numeric if it is numeric in most tables; {@link tableMisfit} rejects the others.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;
@@ -118,11 +120,11 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
     mark: markOfMost(alike),
     values: isFew ? values : null,
     isMissing: columns.some(({ isMissing }) => isMissing),
-    sums: joinSums(alike.map(({ sums }) => sums)),
+    moments: mergeMoments(alike.map(({ moments }) => moments)),
   };
 }
 
-/** The decimal mark that most columns have; where as many have the other, it is the point. */
+/** The decimal mark of most columns; the point if both are equally frequent. */
 function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   const points = columns.filter(({ mark }) => mark === 'point').length;
   const commas = columns.filter(({ mark }) => mark === 'comma').length;
@@ -130,20 +132,20 @@ function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   return points === 0 ? null : 'point';
 }
 
-/** Why a table cannot be learned from with what was agreed on; `null`: it can. */
+/** The reason why a table does not match the facts that were agreed on; `null` if it matches. */
 export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null {
   if (keyOfTable(agreed) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(own)}, and the others' ${namesOf(agreed)}`;
+    return `its columns are ${namesOf(own)}, but the others' are ${namesOf(agreed)}`;
   }
   for (const [i, column] of own.columns.entries()) {
     const theirs = agreed.columns[i]!;
     const name = `its column ${JSON.stringify(column.name)}`;
     if ([column, theirs].every(({ kind }) => kind !== 'empty') && isOfNumbers(column) !== isOfNumbers(theirs)) {
       const [here, there] = isOfNumbers(column) ? ['numbers', 'words'] : ['words', 'numbers'];
-      return `${name} is of ${here}, and the others' of ${there}`;
+      return `${name} contains ${here}, but the others' contains ${there}`;
     }
     if (column.mark !== null && theirs.mark !== null && column.mark !== theirs.mark) {
-      return `${name} has decimal ${column.mark}s, and the others' decimal ${theirs.mark}s`;
+      return `${name} has decimal ${column.mark}s, but the others' has decimal ${theirs.mark}s`;
     }
     if (column.name !== own.target || agreed.task !== 'classification') continue;
     if (column.values === null) return `${name} has too many different values for classes`;
@@ -153,21 +155,21 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
   return null;
 }
 
-/** Of tables that suggest different tasks, who says which; `null`: all the same. */
-export function tasksApart(tables: readonly TableFacts[]): string | null {
+/** The conflict between tables that suggest different tasks; `null` if all suggest the same. */
+export function taskConflict(tables: readonly TableFacts[]): string | null {
   const ranksOf = (task: TaskName): string =>
     tables.flatMap((one, rank) => (one.task === task ? [rank] : [])).join(', ');
   const [classes, amounts] = [ranksOf('classification'), ranksOf('regression')];
   if (classes === '' || amounts === '') return null;
   const column = `column ${JSON.stringify(tables[0]!.target)}`;
-  return `${column} looks like a class in the table of rank ${classes}, and like an amount in that of rank ${amounts}. Say in the job which it is.`;
+  return `${column} looks like a class in the table of rank ${classes}, but like an amount in the table of rank ${amounts}. Set the job's task to classification or regression.`;
 }
 
 function isOfNumbers({ kind }: ColumnFacts): boolean {
   return kind === 'number';
 }
 
-/** Names told one by one. */
+/** Most names that a message lists. */
 const MOST_NAMED = 8;
 
 export function namesOf({ columns }: TableFacts): string {

@@ -1,41 +1,41 @@
 /**
- * Compares the data that a model was trained on with those of a run: inputs and outputs have to
- * mean the same, scales may differ.
+ * Compares the data that a model was trained on with the data of a run: inputs and outputs must
+ * have the same meaning, scales may differ.
  */
 import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../spec/dataFacts.ts';
-import { keyOfTable, namesOf } from './table/tableFacts.ts';
+import { keyOfTable, namesOf } from './table/tableAgreement.ts';
 
-/** Classes and words that a message names. */
+/** Most classes and words that a message lists. */
 const MOST_NAMED = 8;
 
 /**
- * The difference between the samples that a model learned from and `own`; `null`: they mean the
- * same.
+ * The difference between the samples that a model was trained on and `own`; `null` if their meaning
+ * is the same.
  */
-export function otherMeaning(learned: SampleFacts, own: SampleFacts): string | null {
+export function dataDifference(learned: SampleFacts, own: SampleFacts): string | null {
   if (learned.kind === 'table' && own.kind === 'table') return otherTable(learned, own);
   if (learned.kind === 'images' && own.kind === 'images') return otherImages(learned, own);
   return learned.kind === 'table'
-    ? 'it learned from a table, and these are images'
-    : 'it learned from images, and this is a table';
+    ? 'it was trained on a table, and this data are images'
+    : 'it was trained on images, and this data is a table';
 }
 
 function otherTable(learned: TableFacts, own: TableFacts): string | null {
   if (learned.target !== own.target) {
-    return `it predicts ${JSON.stringify(learned.target)}, and here ${JSON.stringify(own.target)} is predicted`;
+    return `it predicts ${JSON.stringify(learned.target)}, but this job predicts ${JSON.stringify(own.target)}`;
   }
   if (keyOfTable(learned) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(learned)}, and here they are ${namesOf(own)}`;
+    return `its columns are ${namesOf(learned)}, but here they are ${namesOf(own)}`;
   }
   if (learned.task !== own.task) {
-    return `it predicts ${JSON.stringify(own.target)} by ${learned.task}, and here it is by ${own.task}`;
+    return `it predicts ${JSON.stringify(own.target)} by ${learned.task}, but this job by ${own.task}`;
   }
   for (const [i, column] of own.columns.entries()) {
     const theirs = learned.columns[i]!;
     const name = `its column ${JSON.stringify(column.name)}`;
     const isTarget = column.name === own.target;
     const [there, here] = [theirs, column].map((one) => (isTarget ? 'predicted' : roleOf(one)));
-    if (there !== here) return `${name} is ${there}, and here it is ${here}`;
+    if (there !== here) return `${name} is ${there}, but here it is ${here}`;
     if (!isTarget && column.kind !== 'category') continue;
     const others = otherValues(theirs.values ?? [], column.values ?? []);
     if (others !== null) return `${name} has other values (${others})`;
@@ -43,23 +43,24 @@ function otherTable(learned: TableFacts, own: TableFacts): string | null {
   return null;
 }
 
-/** The kind of inputs that a column gives. */
+/** The kind of inputs that a column becomes. */
 function roleOf({ kind, isMissing }: ColumnFacts): string {
-  if (kind === 'number') return isMissing ? 'numbers, of which some are missing' : 'numbers without gaps';
+  if (kind === 'number') return isMissing ? 'numbers with missing values' : 'numbers without missing values';
   return kind === 'category' ? 'categories' : 'left out';
 }
 
 function otherImages(learned: ImagesFacts, own: ImagesFacts): string | null {
   const [there, here] = [learned, own].map(
-    ({ shape, sums }) => `${shape.join(' x ')} ${sums === null ? 'bytes' : 'numbers that are not bytes'}`,
+    ({ shape, moments }) => `${shape.join(' x ')} ${moments === null ? 'bytes' : 'numbers that are not bytes'}`,
   );
-  if (there !== here) return `its samples are ${there}, and here they are ${here}`;
+  if (there !== here) return `its samples are ${there}, but here they are ${here}`;
   const others = otherValues(learned.classes, own.classes);
   return others === null ? null : `it has other classes (${others})`;
 }
 
 /**
- * The difference between two lists whose places are inputs or outputs; `null`: they are the same.
+ * The difference between two lists in which each position is an input or an output; `null` if they
+ * are equal.
  */
 function otherValues(learned: readonly string[], own: readonly string[]): string | null {
   if (JSON.stringify(learned) === JSON.stringify(own)) return null;

@@ -85,10 +85,10 @@ describe('tables of which every tab has its own', () => {
         const one = agreeOn(facts, null, jobOf({ task: 'regression' })).facts;
         const other = agreeOn([...facts].reverse(), null, jobOf({ task: 'regression' })).facts;
         expect(other).toEqual(one);
-        const sums = facts.map((each) => (each.kind === 'table' ? each.columns[0]!.sums : null)!);
-        const count = sums.reduce((sum, each) => sum + each.count, 0);
-        const mean = sums.reduce((sum, each) => sum + each.count * each.mean, 0) / count;
-        const joined = one.kind === 'table' ? one.columns[0]!.sums : null;
+        const moments = facts.map((each) => (each.kind === 'table' ? each.columns[0]!.moments : null)!);
+        const count = moments.reduce((sum, each) => sum + each.count, 0);
+        const mean = moments.reduce((sum, each) => sum + each.count * each.mean, 0) / count;
+        const joined = one.kind === 'table' ? one.columns[0]!.moments : null;
         expect(joined!.count).toBe(count);
         expect(Math.abs(joined!.mean - mean)).toBeLessThan(1e-6);
       }),
@@ -142,7 +142,7 @@ describe('tables of which every tab has its own', () => {
     const all = [classes, amounts, classes];
     const facts = await factsOf(all);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
-      'column "kind" looks like a class in the table of rank 0, 2, and like an amount in that of rank 1. Say in the job which it is.',
+      'column "kind" looks like a class in the table of rank 0, 2, but like an amount in the table of rank 1. Set the job\'s task to classification or regression.',
     );
     const said = jobOf({ task: 'regression' });
     expect(agreeOn(await factsOf(all, { task: 'regression' }), null, said).facts).toMatchObject({ task: 'regression' });
@@ -156,8 +156,8 @@ describe('tables of which every tab has its own', () => {
     ]);
     const { divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([
-      { rank: 3, why: "its columns are size, kind, and the others' size, colour, kind" },
-      { rank: 4, why: 'its column "size" is of words, and the others\' of numbers' },
+      { rank: 3, why: "its columns are size, kind, but the others' are size, colour, kind" },
+      { rank: 4, why: 'its column "size" contains words, but the others\' contains numbers' },
     ]);
   });
 
@@ -180,11 +180,11 @@ describe('tables of which every tab has its own', () => {
   test('nothing can be learned where all have the same class, or where a table is damaged', async () => {
     const facts = await factsOf([FRUIT[0]!, FRUIT[0]!]);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
-      'The tables of all tabs: column "kind" says the same in every row',
+      'The tables of all tabs: column "kind" has the same value in every row',
     );
     await expect(shardOf('size,kind\n1,apple\n2\n')).rejects.toThrow(DataError);
     await expect(shardOf('size,kind\n1,apple\n')).rejects.toThrow(
-      '1 row is too few to train and to test on, where 10 are asked of each tab',
+      '1 row is too few for training and testing: each tab needs 10',
     );
     await expect(shardOf(fruits('1,red,', '2,red,'))).rejects.toThrow('0 rows are too few');
     await expect(shardOf(FRUIT[0]!, { target: 'weight' })).rejects.toThrow('there is no column "weight"');
@@ -263,6 +263,6 @@ describe('texts of which every tab has its own', () => {
     expect(agreeOn([later!.facts], first!.facts, job).divergent).toEqual([
       { rank: 0, why: 'its text has characters that the run does not know ("x", "y", "z")' },
     ]);
-    expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('take characters as tokens');
+    expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('choose characters as tokens');
   });
 });

@@ -1,19 +1,19 @@
-/** Rows of a table as samples, by what is known of its columns. */
+/** Rows of a table as samples, encoded by the facts of its columns. */
 import type { DecimalMark } from '../../spec/preview.ts';
-import type { ColumnFacts, Sums, TableFacts } from '../../spec/dataFacts.ts';
+import type { ColumnFacts, Moments, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import type { CsvFile } from '../formats/csv.ts';
 import { nameOfNumber, numberOf } from '../formats/numbers.ts';
-import { deviationOf } from '../sums.ts';
-import { targetOf } from './tableFacts.ts';
+import { standardDeviation } from '../moments.ts';
+import { targetOf } from './tableAgreement.ts';
 
-/** One input of a sample, from the fields of its row. */
+/** Computes one input of a sample from the fields of its row. */
 type Input = (fields: readonly string[]) => number;
 
-function inputsOf({ kind, values, isMissing: hasGaps, sums }: ColumnFacts, at: number, mark: DecimalMark): Input[] {
+function inputsOf({ kind, values, isMissing: hasGaps, moments }: ColumnFacts, at: number, mark: DecimalMark): Input[] {
   if (kind === 'number') {
-    const standard = standardOf(sums);
+    const standard = standardOf(moments);
     const number: Input = (fields) => {
       const value = numberOf(fields[at]!, mark);
       return value === null ? 0 : standard(value);
@@ -28,43 +28,42 @@ function inputsOf({ kind, values, isMissing: hasGaps, sums }: ColumnFacts, at: n
   );
 }
 
-/** Brings numbers to mean 0 and deviation 1. */
-function standardOf(sums: Sums): (value: number) => number {
-  const deviation = deviationOf(sums);
-  return (value) => (deviation === 0 ? 0 : (value - sums.mean) / deviation);
+/** Standardizes numbers to mean 0 and standard deviation 1. */
+function standardOf(moments: Moments): (value: number) => number {
+  const deviation = standardDeviation(moments);
+  return (value) => (deviation === 0 ? 0 : (value - moments.mean) / deviation);
 }
 
-/** How rows become samples. */
+/** The encoding of rows as samples. */
 export class Encoding {
   readonly facts: TableFacts;
   readonly inputs: readonly Input[];
-  /** The target's column. */
+  /** Index of the target column. */
   readonly target: number;
   readonly classNames: readonly string[] | null;
   readonly labelUnit: number | null;
   readonly label: (field: string) => number;
 
   /**
-   * @param marks the decimal marks of this table's columns: where all tables have whole numbers
-   *   only, they have not agreed on any.
+   * @param marks the decimal marks of this table's columns. If all tables only have whole numbers,
+   *   they agreed on no marks.
    */
   constructor(facts: TableFacts, marks: readonly DecimalMark[]) {
     this.facts = facts;
     const column = targetOf(facts);
-    const { kind, values, sums } = column;
+    const { kind, values, moments } = column;
     this.target = facts.columns.indexOf(column);
     this.inputs = facts.columns.flatMap((one, i) => (one === column ? [] : inputsOf(one, i, marks[i]!)));
     const isClass = facts.task === 'classification';
     this.classNames = isClass ? values! : null;
-    this.labelUnit = isClass ? null : deviationOf(sums);
+    this.labelUnit = isClass ? null : standardDeviation(moments);
     const places = new Map(values?.map((value, i) => [value, i]));
-    const standard = standardOf(sums);
+    const standard = standardOf(moments);
     const mark = marks[this.target]!;
     this.label = (field) => {
       if (!isClass) return standard(numberOf(field, mark)!);
       const place = places.get(kind === 'number' ? nameOfNumber(field, mark) : field.trim());
-      if (place === undefined)
-        throw new DataError(`There is no class ${JSON.stringify(field)} in column "${column.name}".`);
+      if (place === undefined) throw new DataError(`Column "${column.name}" has no class ${JSON.stringify(field)}.`);
       return place;
     };
   }

@@ -3,11 +3,13 @@
  * dropout, activations, a softmax. Small.
  */
 const layer = (className: string, name: string, from: readonly string[], config: Record<string, unknown> = {}) => ({
-  ...{ class_name: className, name, config },
+  class_name: className,
+  name,
+  config,
   inbound_nodes: from.length === 0 ? [] : [from.map((one) => [one, 0, 0, {}])],
 });
 
-export const OWN_JOB = {
+export const CUSTOM_MODEL_JOB = {
   job: 'digits',
   model: {
     class_name: 'Functional',

@@ -1,21 +1,21 @@
-/**
- * Numbers of one type in a file, row after row: what npy and IDX files hold. Rows are read when
- * somebody asks.
- */
+/** Arrays of numbers in npy and IDX files. Rows are read from the file on demand. */
 import { DataError, UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { PartialFile } from './partialFile.ts';
 
-/** NumPy's short names: kind and bytes. `b1` is a truth value. */
+/** NumPy's short names of element types: kind and bytes. `b1` is a boolean. */
 export const ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
 export type ElementType = (typeof ELEMENT_TYPES)[number];
 
 export interface ArrayLayout {
-  /** The first dimension counts rows. */
+  /** Dimensions; the first one is the number of rows. */
   shape: readonly number[];
   type: ElementType;
   isLittleEndian: boolean;
-  /** Where in the file the first element is, in bytes. The last dimension is the fastest. */
+  /**
+   * Byte offset of the first element in the file. Elements are in C order: the last dimension
+   * varies fastest.
+   */
   offset: number;
 }
 
@@ -23,7 +23,7 @@ export function bytesOf(type: ElementType): number {
   return Number(type[1]);
 }
 
-/** How to read one element as a number. */
+/** Creates a function that reads one element as a number. */
 function elementReader(type: ElementType, isLittleEndian: boolean): (view: DataView, at: number) => number {
   switch (type) {
     case 'b1':
@@ -47,14 +47,14 @@ function elementReader(type: ElementType, isLittleEndian: boolean): (view: DataV
     case 'f8':
       return (view, at) => view.getFloat64(at, isLittleEndian);
     default:
-      throw new UsageError(`There is no type of numbers "${String(type satisfies never)}".`);
+      throw new UsageError(`Unknown element type "${String(type satisfies never)}".`);
   }
 }
 
 export class StoredArray {
   readonly shape: readonly number[];
   readonly type: ElementType;
-  /** Elements in a row. */
+  /** Number of elements in a row. */
   readonly rowLength: number;
   readonly #file: PartialFile;
   readonly #offset: number;
@@ -69,7 +69,7 @@ export class StoredArray {
     this.#element = elementReader(type, isLittleEndian);
   }
 
-  /** For errors. */
+  /** The file's name, for errors. */
   get name(): string {
     return this.#file.name;
   }
@@ -78,16 +78,16 @@ export class StoredArray {
     return this.shape[0]!;
   }
 
-  /** All elements as they are in the file. */
+  /** All elements as stored in the file. */
   readBytes(): Promise<Uint8Array<ArrayBuffer>> {
     return this.#file.read(this.#offset, this.#offset + sizeOf(this.shape) * bytesOf(this.type));
   }
 
   /**
-   * Writes row `index` to `out` from `at` on.
+   * Writes row `index` to `out`, starting at `at`.
    *
-   * @throws (rejects) DataError where the file cannot be read, or an element is no number, with its
-   *   byte.
+   * @throws (rejects) DataError, with the byte, if the file cannot be read, or an element is NaN or
+   *   infinite.
    */
   async readRow(index: number, out: Float32Array | Float64Array, at = 0): Promise<void> {
     const size = bytesOf(this.type);
@@ -98,8 +98,8 @@ export class StoredArray {
       const value = this.#element(view, k * size);
       if (!Number.isFinite(value)) {
         throw new DataError(
-          `${this.name}: row ${index} has ${value} at byte ${from + k * size}, and a model learns from numbers only: ` +
-            'replace what is missing before saving.',
+          `${this.name}: row ${index} has ${value} at byte ${from + k * size}, but only finite numbers are supported: ` +
+            'replace missing values before saving.',
         );
       }
       out[at + k] = value;

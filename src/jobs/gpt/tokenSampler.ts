@@ -1,7 +1,7 @@
 /**
- * Writes on with a language model's weights, on the processor: one token after the other leaves a
- * GPU nothing to do side by side, and each would be a pass and a reading of its own. What was seen
- * is kept (keys and values of each layer), so that a token costs two operations for each parameter.
+ * Samples tokens from a language model on the CPU: tokens are generated one after the other, which
+ * gives a GPU no parallel work and costs a readback each. Keys and values of each layer are cached,
+ * so a token costs two operations per parameter.
  */
 import { createRng } from '../../util/rng.ts';
 import { EXPANSION, NORM_EPSILON, shapesOf, type NetworkSize } from './network.ts';
@@ -20,7 +20,7 @@ interface Seen {
   values: Float32Array;
 }
 
-export class Writer {
+export class TokenSampler {
   readonly #size: NetworkSize;
   readonly #choices: number;
   readonly #embedding: Float32Array;
@@ -28,12 +28,12 @@ export class Writer {
   readonly #layers: readonly LayerWeights[];
   readonly #norm: Float32Array;
   readonly #seen: readonly Seen[];
-  /** Tokens in view. */
+  /** Tokens in the context window. */
   #tokens: number[] = [];
 
   /**
-   * @param tokens that there are: rows behind stand for none.
-   * @param weights all of a network's variables, one after the other; they must stay as they are.
+   * @param tokens size of the vocabulary; further rows of the matrix stand for no token.
+   * @param weights all variables of the network, one after the other; they must not change.
    */
   constructor(size: NetworkSize, tokens: number, weights: Float32Array) {
     const { layers, width, context } = size;
@@ -49,8 +49,12 @@ export class Writer {
     this.#layers = Array.from({ length: layers }, (_, layer) => {
       const [norm1, attend, project, norm2, expand, contract] = parts.slice(2 + 6 * layer);
       return {
-        ...{ norm1: norm1!, attend: attend!, project: project! },
-        ...{ norm2: norm2!, expand: expand!, contract: contract! },
+        norm1: norm1!,
+        attend: attend!,
+        project: project!,
+        norm2: norm2!,
+        expand: expand!,
+        contract: contract!,
       };
     });
     this.#norm = parts.at(-1)!;
@@ -61,13 +65,13 @@ export class Writer {
   }
 
   /**
-   * Reads `prompt`, and then draws token after token.
+   * Reads `prompt`, then samples token after token.
    *
    * @param prompt at least one token.
-   * @param temperature above 1 unlikely tokens become likelier, below less likely; at 0 the
-   *   likeliest is taken.
+   * @param temperature above 1, unlikely tokens become more likely; below 1, less likely; at 0, the
+   *   most likely token is chosen.
    */
-  *write(
+  *sample(
     prompt: ArrayLike<number>,
     { temperature, seed }: { temperature: number; seed: number },
   ): Generator<number, never> {
@@ -81,11 +85,11 @@ export class Writer {
     }
   }
 
-  /** What comes behind `token`. */
+  /** Appends `token` and returns the logits of the next one. */
   #read(token: number): Float32Array<ArrayBuffer> {
     const { context } = this.#size;
     if (this.#tokens.length === context) {
-      // Places are counted from the first one in view: the later half is read anew.
+      // Positions count from the start of the window, so its second half is computed again.
       const rest = this.#tokens.slice(context >> 1);
       this.#tokens = [];
       for (const one of rest) this.#forward(one);
@@ -133,12 +137,12 @@ export class Writer {
   }
 }
 
-/** `x` times a matrix of `columns`, row by row. */
+/** The vector `x` times a matrix in row-major order. */
 function product(x: Float32Array, matrix: Float32Array, columns: number): Float32Array {
   const out = new Float32Array(columns);
   for (let row = 0; row < x.length; row++) {
     const factor = x[row]!;
-    // Half of what relu leaves.
+    // After relu, half of the elements are 0.
     if (factor === 0) continue;
     const from = row * columns;
     for (let i = 0; i < columns; i++) out[i]! += factor * matrix[from + i]!;
@@ -161,7 +165,7 @@ function addTo(sum: Float32Array, values: Float32Array): void {
   for (let i = 0; i < sum.length; i++) sum[i]! += values[i]!;
 }
 
-/** In place: probabilities of what is `scale` times as likely on a logarithmic scale. */
+/** Replaces logits with the softmax of `scale` times the logits. */
 function softmax(values: Float32Array, scale: number): void {
   const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
   let sum = 0;
@@ -179,6 +183,6 @@ function draw(logits: Float32Array, temperature: number, chance: number): number
     rest -= probabilities[token]!;
     if (rest < 0) return token;
   }
-  // Rounding left a little.
+  // Rounding errors may leave a remainder.
   return probabilities.length - 1;
 }

@@ -1,24 +1,23 @@
 /**
- * What is learned of labelled images beside their pixels: which classes there are, and how numbers
- * are scaled. Of one tab's files, or of several tabs' put together: then this is all that others
- * hear of them.
+ * Facts of labelled images: classes, and the scale of numbers. Computed for one tab's files, and
+ * merged over all tabs; other tabs receive nothing else of them.
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { joinSums } from '../sums.ts';
+import { mergeMoments } from '../moments.ts';
 
 const MAX_CLASSES = 1000;
 
-/** `names` in the order of classes. */
+/** Sorted distinct names of classes. */
 export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] {
   const all = [...new Set(names)];
   return isNumbered ? all.sort((a, b) => Number(a) - Number(b)) : all.sort();
 }
 
 /**
- * @param name of what they are in.
- * @param isShard they are one tab's of several: one class is enough of it.
- * @throws DataError where nothing can be learned.
+ * @param name the file or folder, for errors.
+ * @param isShard the images are one tab's shard: one class is enough.
+ * @throws DataError if nothing can be learned from them.
  */
 export function checkImages(
   name: string,
@@ -28,17 +27,19 @@ export function checkImages(
   const { length } = classes;
   if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return;
   if (isNumbered) {
-    throw new DataError(`${name}: there are ${length} different labels, and 2 to ${MAX_CLASSES} can be told apart.`);
+    throw new DataError(
+      `${name}: there are ${length} different labels, but 2 to ${MAX_CLASSES} are needed. Correct the labels.`,
+    );
   }
   throw new DataError(
     `${name} has ${length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${length} folders of pictures`}: ` +
-      `each folder is a class, of which 2 to ${MAX_CLASSES} can be told apart.`,
+      `each folder is a class, and 2 to ${MAX_CLASSES} classes are needed. Add or merge folders.`,
   );
 }
 
-/** What images must have in common to be put together. */
-export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
-  return JSON.stringify([shape, isNumbered, sums?.length ?? null]);
+/** Images can be merged if their keys are equal. */
+export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string {
+  return JSON.stringify([shape, isNumbered, moments?.length ?? null]);
 }
 
 /**
@@ -49,26 +50,29 @@ export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
   return {
-    ...{ kind: 'images', shape, isNumbered },
+    kind: 'images',
+    shape,
+    isNumbered,
     classes: inOrder(
       parts.flatMap(({ classes, untrained }) => classes.filter((one) => !untrained.includes(one))),
       isNumbered,
     ),
     untrained: [],
-    sums: parts[0]!.sums?.map((_, k) => joinSums(parts.map(({ sums }) => sums![k]!))) ?? null,
+    moments: parts[0]!.moments?.map((_, k) => mergeMoments(parts.map(({ moments }) => moments![k]!))) ?? null,
   };
 }
 
-/** Why images cannot be learned from with what was agreed on; `null`: they can. */
+/** The reason why images do not match the facts that were agreed on; `null` if they match. */
 export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | null {
-  if (keyOfImages(agreed) !== keyOfImages(own)) return `its samples are ${said(own)}, and the others' ${said(agreed)}`;
+  if (keyOfImages(agreed) !== keyOfImages(own))
+    return `its samples are ${describe(own)}, but the others' are ${describe(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
   if (stranger === undefined) return null;
   const what = own.untrained.includes(stranger) ? 'it tests on the class' : 'it has the class';
   return `${what} ${JSON.stringify(stranger)}, which the run does not know`;
 }
 
-function said({ shape, isNumbered, sums }: ImagesFacts): string {
-  const type = sums === null ? 'bytes' : 'numbers';
+function describe({ shape, isNumbered, moments }: ImagesFacts): string {
+  const type = moments === null ? 'bytes' : 'numbers';
   return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} for classes`;
 }

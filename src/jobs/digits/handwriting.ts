@@ -1,17 +1,14 @@
 /**
- * How people write the digits 0 .. 9: for each, a few styles; for each style, strokes of a pen.
+ * Handwriting styles of the digits 0 .. 9, each a list of pen strokes.
  *
- * A stroke is a list of points x, y, x, y, ... that the pen passes through on a smooth curve
- * (digits.ts: Catmull-Rom). A point given twice in a row is a corner. y runs down from 0 to 1; x
- * from 0 to about 0.7, the width of a digit as high as 1.
+ * A stroke is a list of points x, y, x, y, ... on a smooth curve (Catmull-Rom, see pen.ts). A point
+ * that occurs twice in a row is a corner. y goes down from 0 to 1; x goes from 0 to about 0.7, the
+ * width of a digit of height 1.
  */
 export type Stroke = readonly number[];
 export type Style = readonly Stroke[];
 
-/**
- * `STYLES[digit]`: the ways to write it. The first ones are the more usual (see digits.ts: the pick
- * is uneven).
- */
+/** `STYLES[digit]`: the styles of a digit. The first ones are more common (see `pickStyle`). */
 export const STYLES: readonly (readonly Style[])[] = [
   // 0: an oval, closed at the top; open to the right; with an overlapping start.
   [

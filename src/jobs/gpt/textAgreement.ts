@@ -1,32 +1,32 @@
 /**
- * What is learned of a text beside what it says: which characters there are. Of one text, or of
- * several that stay where they are.
+ * Facts of texts: which characters occur. Computed for one tab's text, and merged over the texts of
+ * all tabs.
  */
 import { MAX_VOCABULARY } from '../../spec/gpt.ts';
 import type { TextFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Corpus } from './corpus.ts';
 
-/** Characters that a message names. */
+/** Most characters that a message lists. */
 const MOST_NAMED = 8;
 
-/** @param corpus of characters. */
+/** @param corpus a corpus whose tokens are characters. */
 export function factsOf({ tokenizer, test, bigramLoss }: Corpus): TextFacts {
   const { vocabulary } = tokenizer;
   const characters = vocabulary.tokens === 'characters' ? vocabulary.characters : '';
   return { kind: 'text', characters, bigram: { characters: test.tokens.length, loss: bigramLoss } };
 }
 
-/** @throws DataError where there are too many characters. */
+/** @throws DataError if there are too many different characters. */
 export function checkTexts(name: string, { characters }: TextFacts): void {
   const { length } = Array.from(characters);
   if (length <= MAX_VOCABULARY) return;
   throw new DataError(
-    `${name} have ${length} different characters, and a model takes ${MAX_VOCABULARY} at most: take rare ones out.`,
+    `${name} have ${length} different characters, but a model supports at most ${MAX_VOCABULARY}: remove rare ones.`,
   );
 }
 
-/** The same in whatever order they are. */
+/** Merges facts; the result does not depend on their order. */
 export function joinTexts(texts: readonly TextFacts[]): TextFacts {
   const codes = new Set(texts.flatMap(({ characters }) => Array.from(characters, (one) => one.codePointAt(0)!)));
   const parts = texts.map(({ bigram }) => bigram).sort((a, b) => a.loss - b.loss || a.characters - b.characters);
@@ -39,7 +39,7 @@ export function joinTexts(texts: readonly TextFacts[]): TextFacts {
   };
 }
 
-/** Why a text cannot be learned from with what was agreed on; `null`: it can. */
+/** The reason why a text does not match the facts that were agreed on; `null` if it matches. */
 export function textMisfit(agreed: TextFacts, own: TextFacts): string | null {
   const known = new Set(agreed.characters);
   const unknown = Array.from(own.characters).filter((one) => !known.has(one));

@@ -1,36 +1,37 @@
 /**
- * What is told of held-out samples beside their loss, from sums that ranks add up: so each sample
- * counts once, on whatever rank.
+ * Metrics of held-out samples beside their loss. They are computed from sums over all ranks, so
+ * each sample counts once, on whichever rank it is evaluated.
  */
 import { metricsOf, type Measures, type MetricName, type Metrics } from '../../spec/measures.ts';
 import { UsageError } from '../../util/errors.ts';
 
-/** In `top-3`. */
+/** The 3 of `top-3`. */
 export const FIRST_CLASSES = 3;
-/**
- * Of the amounts' squares: what a variance of exactly 0 is told from, as their sums are rounded.
- */
+/** Relative variance below which all amounts count as equal, because sums are rounded. */
 const ROUNDING = 1e-12;
 
-export interface Score {
-  /** How many sums there are. */
+export interface HeldOutMetrics {
+  /** Number of sums that ranks add up. */
   readonly sums: number;
-  /** What they say, all held-out samples' together. */
-  told(sums: readonly number[], samples: number): Metrics;
+  /** The metrics, from the sums over all held-out samples. */
+  toMetrics(sums: readonly number[], samples: number): Metrics;
 }
 
 /**
- * Of classes, beside their accuracy: how many are {@link FIRST_CLASSES among the first}, where that
- * is asked for.
+ * Metrics of a classification beside its accuracy: the share of labels {@link FIRST_CLASSES among
+ * the first}, if the job asks for it.
  */
-export function classScore(job: Pick<Measures, 'metrics'>): Score {
-  if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, told: () => ({}) };
-  return { sums: 1, told: ([among], samples) => ({ 'top-3': among! / samples }) };
+export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
+  if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
+  return { sums: 1, toMetrics: ([among], samples) => ({ 'top-3': among! / samples }) };
 }
 
-/** Of amounts: {@link amountSums}. @param unit how much of the amount one stands for. */
-export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score {
-  const tell = (name: MetricName, sums: readonly number[], samples: number): number => {
+/**
+ * Metrics of a regression, from {@link amountSums}. @param unit size of one label unit in the
+ * amount's own unit.
+ */
+export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): HeldOutMetrics {
+  const metric = (name: MetricName, sums: readonly number[], samples: number): number => {
     const [squares, distances, amounts, amountSquares] = sums as [number, number, number, number];
     switch (name) {
       case 'rmse':
@@ -44,7 +45,7 @@ export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score
       }
       case 'accuracy':
       case 'top-3':
-        throw new UsageError(`${name} is not told of amounts.`);
+        throw new UsageError(`The metric ${name} does not apply to a regression.`);
       default:
         return name satisfies never;
     }
@@ -52,13 +53,13 @@ export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score
   const names = metricsOf(job, 'regression');
   return {
     sums: 4,
-    told: (sums, samples) => Object.fromEntries(names.map((name) => [name, tell(name, sums, samples)])),
+    toMetrics: (sums, samples) => Object.fromEntries(names.map((name) => [name, metric(name, sums, samples)])),
   };
 }
 
 /**
- * Of a batch: the squares of distances from the amounts, the distances, the amounts and their
- * squares, each summed over rows of weight.
+ * Sums over the rows of a batch whose weight is not 0: squared errors, absolute errors, amounts and
+ * squared amounts.
  *
  * @param outputs, amounts, weights [rows]
  */

@@ -1,10 +1,10 @@
 /**
- * Pictures as browsers decode them, cut to a square and brought to one size. Browsers differ in how
- * they decode and shrink, by a little: pixels need not be equal bit for bit on all machines.
+ * Decodes pictures with the browser, cropped to a square and scaled to one size. Browsers decode
+ * and scale slightly differently, so pixels may differ between machines.
  */
 import { DataError } from '../../util/errors.ts';
 
-/** What browsers decode. */
+/** File names of the formats that browsers decode. */
 const PICTURE = /\.(png|jpe?g|gif|webp|bmp|avif)$/i;
 
 export interface PictureSize {
@@ -14,19 +14,19 @@ export interface PictureSize {
   channels: 1 | 3;
 }
 
-/** Pixels row by row, [side, side, channels], 0 .. 255. */
+/** Returns pixels row by row, [side, side, channels], 0 .. 255. */
 export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
 
-/** Whether a file of that name should be a picture. */
+/** Whether the file's name is that of a picture. */
 export function isPicture(name: string): boolean {
   return PICTURE.test(name);
 }
 
 /**
- * The middle of the picture, on white where it is transparent.
+ * The central square of the picture; transparent pixels become white.
  *
- * @throws (rejects) DataError, naming the file, if it is no picture that this browser knows, or a
- *   damaged one.
+ * @throws (rejects) DataError, naming the file, if it is damaged or of a format that this browser
+ *   does not support.
  */
 export const decodePicture: DecodePicture = async (name, blob, { side, channels }) => {
   let bitmap: ImageBitmap;
@@ -34,7 +34,7 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
     bitmap = await createImageBitmap(blob);
   } catch (cause) {
     throw new DataError(
-      `${name} (${blob.size} bytes) cannot be decoded: it is damaged, or no picture. Replace it, or take it out.`,
+      `${name} (${blob.size} bytes) cannot be decoded: it is damaged or not a picture. Replace or remove it.`,
       {},
       { cause },
     );
@@ -51,7 +51,7 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
   const pixels = new Uint8Array(side * side * channels);
   for (let at = 0; at < side * side; at++) {
     const [red, green, blue] = [data[4 * at]!, data[4 * at + 1]!, data[4 * at + 2]!];
-    // Rec. 601, as for televisions, in whole numbers.
+    // Rec. 601 luma, in integers.
     if (channels === 1) pixels[at] = (299 * red + 587 * green + 114 * blue + 500) / 1000;
     else pixels.set([red, green, blue], 3 * at);
   }

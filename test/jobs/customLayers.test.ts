@@ -6,7 +6,7 @@ import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { rowsOf, Topology } from '../../src/spec/topology.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
-import { loadedOf } from './loadedOf.ts';
+import { loadLayersModel } from './loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 
@@ -107,7 +107,7 @@ test('a softmax at the end is in the file of the model, and not in what the loss
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],
   ]) {
     const model = buildModel(jobWith(tf.sequential({ layers }).toJSON(null, false)), SHAPE);
-    const loaded = await loadedOf(model);
+    const loaded = await loadLayersModel(model);
     const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
     const [theirs, ours] = [loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))];
     const off = tf.max(tf.abs(tf.sub(theirs, ours))).dataSync()[0];
@@ -126,10 +126,10 @@ test('samples in one row are taken, too, as a table has them', () => {
 
 test('a model that does not fit the data says what both have', () => {
   expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 5], classes: 3 })).toThrow(
-    'model.config.layers[0].config.batch_input_shape: the model takes samples of [6], and the samples are [1, 1, 5], or [5] in one row.',
+    'model.config.layers[0].config.batch_input_shape: the model needs samples of [6], but the samples are [1, 1, 5], or [5] in one row.',
   );
   expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 6], classes: 4 })).toThrow(
-    'model.config.layers[0]: the model answers [3], and the samples have 4 classes: [4].',
+    'model.config.layers[0]: the model outputs [3], but the samples have 4 classes: [4].',
   );
   expect(() =>
     buildModel(rowJob(1, { activation: 'softmax' }), { inputShape: [1, 1, 6], classes: 1, labelUnit: 2 }),

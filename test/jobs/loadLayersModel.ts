@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { JobModel } from '../../src/jobs/index.ts';
 
-export async function loadedOf(model: JobModel): Promise<tf.LayersModel> {
+export async function loadLayersModel(model: JobModel): Promise<tf.LayersModel> {
   const weights = tf.tidy(() => tf.concat(model.variables.map((variable) => variable.flatten())).dataSync());
   return tf.loadLayersModel(
     tf.io.fromMemory({

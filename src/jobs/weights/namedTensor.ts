@@ -1,4 +1,4 @@
-/** Weights outside a model: what the formats in this folder write and read. */
+/** Named tensors and metadata: the data that the formats in this folder write and read. */
 import * as v from 'valibot';
 import { SampleFacts } from '../../spec/dataFacts.ts';
 import { Vocabulary } from '../../spec/vocabulary.ts';
@@ -6,38 +6,32 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
 export interface NamedTensor {
-  /** As in `JobModel.names`: `dense1/kernel`. */
+  /** Name as in `JobModel.names`: `dense1/kernel`. */
   readonly name: string;
   readonly shape: readonly number[];
-  /** Row by row, the last dimension fastest. */
+  /** Values in row-major order. */
   readonly values: Float32Array<ArrayBuffer>;
 }
 
-/** A Sequential as Keras describes it: what TensorFlow.js's `toJSON` gives. */
+/** The layers of a model in Keras's format, as returned by TensorFlow.js's `toJSON`. */
 export interface Topology {
   readonly class_name: string;
   readonly config: { readonly layers: readonly { readonly class_name: string; readonly config: { name: string } }[] };
 }
 
-/** What is written beside the weights, by name. */
+/** Texts stored beside the weights, by name. */
 export type About = Readonly<Record<string, string>>;
 
-/**
- * Name under which a digest of the weights is written, so that a changed byte is noticed, which no
- * format does by itself.
- */
+/** Name of the digest of the weights. It detects changed bytes, which no format does by itself. */
 export const DIGEST = 'peergrad.digest';
 
-/** Name under which a language model's vocabulary is written, as JSON. */
+/** Name of a language model's vocabulary, stored as JSON. */
 export const VOCABULARY = 'peergrad.vocabulary';
 
-/** Name under which the meaning of inputs and outputs is written, as JSON. */
+/** Name of the meaning of inputs and outputs, stored as JSON. */
 export const FACTS = 'peergrad.facts';
 
-/**
- * @throws DataError where the file `file` has something else under that name; `null` where it has
- *   nothing.
- */
+/** The vocabulary in a file; `null` if it has none. @throws DataError if it is invalid. */
 export function readVocabulary(file: string, about: About): Vocabulary | null {
   return readJson(file, about, VOCABULARY, Vocabulary);
 }
@@ -59,11 +53,11 @@ function readJson<T extends v.GenericSchema>(
   const [issue] = read.issues;
   const where = v.getDotPath(issue);
   throw new DataError(
-    `${file} is damaged: its ${name} is none (${where === null ? '' : `${where}: `}${issue.message}). Save it anew.`,
+    `${file} is damaged: its ${name} is invalid (${where === null ? '' : `${where}: `}${issue.message}). Save it again.`,
   );
 }
 
-/** Of names, shapes and values, in whatever order they come. */
+/** Digest of names, shapes and values, independent of the tensors' order. */
 export function digestOf(tensors: readonly NamedTensor[]): string {
   const sorted = [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
   const names = JSON.stringify(sorted.map(({ name, shape }) => [name, shape]));
@@ -71,12 +65,12 @@ export function digestOf(tensors: readonly NamedTensor[]): string {
 }
 
 /**
- * @param digest as the file `file` has it; `undefined` where another program wrote it.
- * @throws DataError where the weights are not those that were written.
+ * @param digest the digest in the file; `undefined` if another program wrote it.
+ * @throws DataError if the weights do not match it.
  */
 export function checkDigest(file: string, tensors: readonly NamedTensor[], digest: string | undefined): void {
   if (digest === undefined || digest === digestOf(tensors)) return;
   throw new DataError(
-    `${file} is damaged: its weights are not those that were saved. Copy or download it again, or save it anew.`,
+    `${file} is damaged: its weights are not those that were saved. Copy, download or save it again.`,
   );
 }

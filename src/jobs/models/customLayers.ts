@@ -1,4 +1,4 @@
-/** A job's own model as TensorFlow.js's layers. */
+/** A job's custom model as TensorFlow.js layers. */
 import * as tf from '@tensorflow/tfjs';
 import { sentenceOf } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -7,24 +7,24 @@ import { endsInSoftmax, misfitOf, sourcesOf, type Topology } from '../../spec/to
 import { UsageError } from '../../util/errors.ts';
 import type { Dataset } from '../dataset.ts';
 
-/** What a model has to know of the samples. */
+/** The facts of samples that a model depends on. */
 export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
 
 /**
- * Why a job's model cannot learn from samples, in a sentence; `null`: it can, as named ones always
- * do.
+ * The reason why a job's model does not fit the samples, as a sentence; `null` if it fits. Built-in
+ * models always fit.
  */
 export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
   if (typeof model === 'string') return null;
   const problem = misfitOf(model, 'the samples', inputShape, classes);
   if (problem !== null) return `${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`;
   if (labelUnit === undefined || !endsInSoftmax(model)) return null;
-  return 'The model ends in a softmax, and what it is to predict is an amount: leave the softmax out.';
+  return 'The model ends in a softmax, but the target is an amount: remove the softmax.';
 }
 
 /**
- * Layers in the order in which they compute, and the places of those that each takes from: of the
- * first none.
+ * Layers in the order of computation, with the indices of the layers that each one reads; the first
+ * layer reads none.
  */
 export interface Plan {
   layers: tf.layers.Layer[];
@@ -32,19 +32,19 @@ export interface Plan {
 }
 
 /**
- * Layers of a checked topology, but for a softmax at the end: the loss has it, and takes what comes
- * before.
+ * Creates the layers of a validated topology. A softmax at the end is left out, because the loss
+ * applies it.
  *
- * @throws UsageError where they take or give other than the data have.
+ * @throws UsageError if inputs or outputs do not match the data.
  */
-export function ownLayers(topology: Topology, samples: ModelSamples): Plan {
+export function buildCustomLayers(topology: Topology, samples: ModelSamples): Plan {
   const problem = modelProblem(topology, samples);
   if (problem !== null) throw new UsageError(problem);
   const sources = sourcesOf(topology);
   if (!endsInSoftmax(topology)) return { layers: topology.config.layers.map(toLayer), sources };
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;
-  // What it took is what then comes last, as nothing else is open.
+  // The layer before the softmax is then the last one, because no other layer has an open output.
   if (last.class_name === 'Softmax') return { layers: before, sources: sources.slice(0, -1) };
   const linear = toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer);
   return { layers: [...before, linear], sources };
@@ -53,13 +53,13 @@ export function ownLayers(topology: Topology, samples: ModelSamples): Plan {
 function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[className]!;
-  // Written afterwards; zeros are the cheapest until then. A copy, as a layer may write into what
-  // it is given.
+  // The kernels are written afterwards; zeros are the cheapest initializer. The config is copied,
+  // because a layer may modify it.
   const kernels = { kernelInitializer: 'zeros', depthwiseInitializer: 'zeros' };
   return fromConfig(Class, { ...inCamelCase(structuredClone(config)), ...kernels }) as tf.layers.Layer;
 }
 
-/** Python's names as TensorFlow.js calls them. */
+/** Converts Python's names to TensorFlow.js's names. */
 function inCamelCase(config: object): tf.serialization.ConfigDict {
   const entries = Object.entries(config).map(([name, value]) => [
     name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),

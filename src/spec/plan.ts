@@ -1,0 +1,172 @@
+/** The training plan: the fields about training that jobs and Trainers share. */
+import * as v from 'valibot';
+import { UsageError } from '../util/errors.ts';
+import { defaultValuesOf, field, problemOf, schemasOf, sentenceOf } from './fields.ts';
+import {
+  OPTIMIZER_NAMES,
+  PLANNED_CODECS,
+  SCHEDULE_NAMES,
+  STRATEGY_NAMES,
+  type OptimizerName,
+  type PlannedCodec,
+  type StrategyName,
+} from './names.ts';
+
+export const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
+
+/** Longest run, minutes: a week. */
+export const MAX_MINUTES = 7 * 24 * 60;
+
+/** How a model is trained, whatever model it is. */
+export const PLAN_FIELDS = {
+  optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'optimizer' }),
+  learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
+    name: 'lr',
+    value: 'rate',
+    help: 'learning rate',
+  }),
+  /** Samples per rank and step. */
+  batchSize: field(positiveInteger(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
+  /** Epochs: passes over the training data. */
+  epochs: field(positiveInteger(1000), 1, { value: 'n', help: 'passes over the training data' }),
+  /** Most steps of the run; `null`: no limit. */
+  maxSteps: field(v.nullable(positiveInteger(10_000_000)), null, {
+    name: 'steps',
+    value: 'n',
+    help: 'stop after this many steps',
+  }),
+  /** Stop after the first step that ends after so many minutes of training, by rank 0's clock. */
+  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
+    name: 'minutes',
+    value: 'n',
+    help: 'stop after this many minutes of training',
+  }),
+  /**
+   * Early stopping, like Keras's EarlyStopping: stop after this many evaluations without a lower
+   * held-out loss, and keep the best model as well. `null`: off.
+   */
+  patience: field(v.nullable(positiveInteger(1000)), null, {
+    value: 'n',
+    help: 'stop after this many evaluations without a lower held-out loss, and save the best model with --out',
+  }),
+  schedule: field(v.picklist(SCHEDULE_NAMES), 'constant', {
+    value: 'name',
+    help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant); range-test searches for a rate',
+  }),
+  /** Steps in which the learning rate rises to its full value at the start. */
+  warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
+    value: 'n',
+    help: 'steps of linear learning-rate warm-up',
+  }),
+  /** Gradient clipping: gradients with a larger L2 norm are scaled down to it. */
+  clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
+    value: 'length',
+    help: 'clip gradients to this L2 norm',
+  }),
+  /** `null`: the optimizer's default. */
+  weightDecay: field(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
+    value: 'share',
+    help: "weight decay (default: the optimizer's)",
+  }),
+  seed: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
+    value: 'n',
+    help: 'seed of initial parameters and shuffles',
+  }),
+  /** Steps between two comparisons of state hashes and exchanges of statistics. */
+  hashEvery: field(positiveInteger(1_000_000), 20, {
+    value: 'n',
+    help: 'compare the state of all ranks every n steps',
+  }),
+  strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'strategy by which ranks learn together' }),
+  /**
+   * Steps between two synchronizations, for strategies that have them; `null`: the strategy's
+   * default.
+   */
+  syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
+    value: 'n',
+    help: 'steps between two synchronizations (local-sgd, diloco, async-parameter-server)',
+  }),
+  /** Most steps by which a rank may be ahead of the slowest, for `async-parameter-server`. */
+  staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
+    value: 'n',
+    help: 'most steps by which a rank may be ahead of the slowest (async-parameter-server)',
+  }),
+  /** Encoding of the gradients that ranks exchange. */
+  codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
+    value: 'name',
+    help: 'encoding of gradients (ddp: all; diloco: fp16, int8); auto: chosen by link speed',
+  }),
+  /** Whether a rank adds the residual of its encoding to the next gradient. */
+  errorFeedback: field(v.boolean(), true, {
+    value: 'on|off',
+    help: "add a codec's residual to the next gradient",
+  }),
+  /**
+   * For measuring the cost of telemetry: in every second block of so many steps, ranks only emit
+   * step events.
+   */
+  quietStretch: field(v.optional(positiveInteger(1_000_000)), undefined),
+};
+
+/**
+ * Number of steps of a range test. Fewer steps hardly try each rate; more do not change the result.
+ */
+export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
+
+export const FITTING_RANGE_TEST =
+  `range-test requires the strategy ddp and maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}; its result ` +
+  'also holds for parameter-server and data-parallel';
+
+/** Checks a range test: only if all ranks take every step together do all know its loss. */
+export function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: number | null }): boolean {
+  const { schedule, strategy, maxSteps } = plan;
+  const { least, most } = RANGE_TEST_STEPS;
+  const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
+  return schedule !== 'range-test' || (strategy === 'ddp' && isLong);
+}
+
+export const FITTING_CODEC =
+  'ddp supports every codec, diloco supports fp16 and int8, and other strategies support fp32 only';
+
+const TrainingPlan = v.pipe(
+  v.strictObject(schemasOf(PLAN_FIELDS)),
+  v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
+);
+
+export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
+
+const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
+
+/**
+ * The codecs that a strategy supports. DiLoCo exchanges differences of parameters, which can be
+ * rounded like gradients. Other strategies exchange parameters, where rounding errors would
+ * persist.
+ */
+export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
+  if (strategy === 'ddp') return PLANNED_CODECS;
+  return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
+}
+
+/** The default optimizer. DiLoCo's inner optimizer is AdamW, as in its paper. */
+export function defaultOptimizer(strategy: unknown): OptimizerName {
+  return strategy === 'diloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
+}
+
+/**
+ * Parses a Trainer's plan. Like {@link parseJob}, but undefined fields count as missing.
+ *
+ * @throws UsageError with the first invalid or unknown field and its valid values.
+ */
+export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
+  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(PLAN_FIELDS, name));
+  if (unknown !== undefined) {
+    throw new UsageError(`Trainer has no option "${unknown}": choose one of ${Object.keys(PLAN_FIELDS).join(', ')}.`);
+  }
+  const optimizer = defaultOptimizer(given['strategy']);
+  const maxSteps = given['schedule'] === 'range-test' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
+  const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
+  if (result.success) return result.output;
+  throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);
+}
