@@ -2,7 +2,7 @@
 import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
-import { end, needAnother, reform, retry } from './generations.ts';
+import { end, keepingState, needAnother, reform, retry } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import type { Complaint } from './records.ts';
 import { orderOf } from './ringOrder.ts';
@@ -117,7 +117,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
-  const going = membersToSuspend(ring, next.faults, generation);
+  const going = keepingState(state, ring, membersToSuspend(ring, next.faults, generation));
   // A rank that reported nothing although its neighbours reached it must report `ready` again.
   const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));

@@ -23,6 +23,7 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
+import type { Reason } from './records.ts';
 import { isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
 
@@ -124,7 +125,7 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
   const { ring, relayed, culprits } = orderOf(state, members);
   if (culprits.length > 0) {
-    const reasons = new Map(culprits.map(({ member }) => [member, 'unstable' as const]));
+    const reasons = keepingState(state, members, new Map(culprits.map(({ member }) => [member, 'unstable'])));
     return andThen(suspend({ ...state, retries: 0 }, reasons), (next) => reform(next, later, isGrowth));
   }
   if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
@@ -134,14 +135,30 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
 /** Tries the same members again: this generation failed, and no member is to blame. */
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
-  const { ring, holders } = state;
-  const untried = ring.filter(({ member }) => holders.size > 0 && !holders.has(member));
-  if (untried.length > 0 && untried.length < ring.length) {
-    // The others trained without them.
-    const reasons = new Map(untried.map(({ member }) => [member, 'failing' as const]));
-    return andThen(suspend({ ...state, retries: 0 }, reasons), reform);
-  }
+  const untried = withoutState(state, state.ring);
+  // The others trained without them.
+  if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);
+}
+
+/**
+ * The members to suspend if `going` would be suspended: those without the run's state instead of
+ * all of those with it.
+ */
+export function keepingState(
+  state: RoomState,
+  members: readonly RosterEntry[],
+  going: ReadonlyMap<string, Reason>,
+): ReadonlyMap<string, Reason> {
+  const isLost = members.every(({ member }) => !state.holders.has(member) || going.has(member));
+  const untried = withoutState(state, members);
+  return going.size > 0 && isLost && untried.size > 0 ? untried : going;
+}
+
+/** The members that never trained with the others, if some did. */
+function withoutState({ holders }: RoomState, members: readonly RosterEntry[]): ReadonlyMap<string, Reason> {
+  const untried = members.filter(({ member }) => !holders.has(member));
+  return new Map(untried.length < members.length ? untried.map(({ member }) => [member, 'failing']) : []);
 }
 
 function newcomers(state: RoomState): RosterEntry[] {

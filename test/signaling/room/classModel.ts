@@ -13,6 +13,8 @@ import { ManualClock } from '../../manualClock.ts';
 export interface ClassOptions {
   seed: number;
   hasRelay?: boolean;
+  /** Whether links over the relay come about; by default they do. */
+  isRelayDown?: boolean;
   /** Whether two members' packets reach each other at this time. */
   canReach?: (a: string, b: string, now: number) => boolean;
   /** Milliseconds that a member takes for a step; infinite: it hangs in one. */
@@ -150,13 +152,15 @@ export class ClassModel {
     // Ready again, as a tab is: once it has ended its step.
     const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
     if (free === Number.POSITIVE_INFINITY) return;
+    const holds = this.begun.some(({ ring }) => ring.includes(member)) ? this.#state.run : null;
     this.#later(`${member} ready`, free + 100, () =>
-      this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds: null }),
+      this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds }),
     );
   }
 
-  #reaches(a: string, b: string): boolean {
-    return this.#options.canReach?.(a, b, this.clock.now()) ?? true;
+  #links(a: string, b: string, relayed: RoomState['relayed']): boolean {
+    const { isRelayDown = false, canReach } = this.#options;
+    return isPairOf(relayed, a, b) ? !isRelayDown : (canReach?.(a, b, this.clock.now()) ?? true);
   }
 
   #link(member: string, { generation, members, relayed }: Prepare): void {
@@ -168,9 +172,7 @@ export class ClassModel {
     }
     const until = this.clock.now() + LINKING_TIMEOUT_MS;
     const attempt = (): void => {
-      const lacking = neighboursOf(member, ring).filter(
-        (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
-      );
+      const lacking = neighboursOf(member, ring).filter((peer) => !this.#links(member, peer, relayed));
       if (lacking.length === 0) return this.say({ type: 'linked', member, generation });
       if (this.clock.now() >= until) return this.say({ type: 'broken', member, generation, peers: lacking });
       this.#later(member, ATTEMPT_MS, attempt);
@@ -220,9 +222,7 @@ export class ClassModel {
     const look = (): void => {
       if (!isOn()) return;
       for (const member of ring) {
-        const lost = neighboursOf(member, ring).find(
-          (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
-        );
+        const lost = neighboursOf(member, ring).find((peer) => !this.#links(member, peer, relayed));
         if (lost === undefined || noticed.has(member)) continue;
         noticed.add(member);
         this.#later(member, NOTICE_MS + this.#rng.below(200), () => {

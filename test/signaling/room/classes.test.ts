@@ -21,6 +21,8 @@ const unreachable =
 /** The browser of `pc0-a` is `pc0`. */
 const browserOf = (member: string): string => member.slice(0, 3);
 
+const isNew = (member: string): boolean => member.startsWith('new');
+
 const names = (events: readonly { member: string }[]): string[] => [...new Set(events.map(({ member }) => member))];
 
 /** The longest time between two steps from `from` on, milliseconds. */
@@ -113,6 +115,18 @@ describe('a tab that nobody reaches', () => {
     model.say({ type: 'start', member: 'm0' });
     const at = model.clock.now();
     expect(model.runUntil(() => model.trainsSince(at), 5 * SECOND)).toBe(true);
+  });
+});
+
+describe('newcomers that reach each other, but nobody who trains', () => {
+  test.each([1, 2])('wait while the %i that hold the state train on', (n) => {
+    const model = classOf(n, { canReach: (a, b) => isNew(a) === isNew(b) });
+    model.runUntil(() => false, 20 * SECOND);
+    for (const member of ['new0', 'new1', 'new2']) model.enter(member);
+    model.runUntil(() => false, 15 * MINUTE);
+    expect(model.ended).toBeNull();
+    expect(names(model.suspended).every(isNew)).toBe(true);
+    expect(longestStop(model, 20 * SECOND)).toBeLessThan(5 * SECOND);
   });
 });
 
