@@ -6,7 +6,7 @@
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
 import type { Complaint, Fault, Faults, Reason } from './records.ts';
-import type { RoomState } from './state.ts';
+import { browserOf, type RoomState } from './state.ts';
 
 /** Consecutive LINKING phases in which a member linked to no other: one may be bad luck. */
 const CUT_OFF_GENERATIONS = 2;
@@ -48,7 +48,7 @@ export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
 }
 
 function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
-  const { ring, reports, complaints, generation } = state;
+  const { ring, reports, complaints } = state;
   const names = (by: string, about: string): boolean => namesOf(complaints.get(by)).includes(about);
   const isSilent = (member: string): boolean => !reports.has(member) && !complaints.has(member);
   const edges = neighbours(ring).map(([a, b]) => {
@@ -69,12 +69,12 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
       })
       .map(({ member }) => member),
   );
-  const faults: Fault[] = [...cutOff].map((member) => faultOf('cutOff', generation, member, member));
+  const faults: Fault[] = [...cutOff].map((member) => faultOf(state, 'cutOff', member, member));
   for (const { ends, isDown } of edges) {
     if (!isDown) continue;
     for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
       if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
-      faults.push({ ...faultOf('unlinked', generation, by, about), isCredible: !cutOff.has(by) });
+      faults.push({ ...faultOf(state, 'unlinked', by, about), isCredible: !cutOff.has(by) });
     }
   }
   const down = edges.filter(({ isDown }) => isDown).map(({ ends }) => ends);
@@ -82,14 +82,14 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
 }
 
 function trainingFindings(state: RoomState): Findings {
-  const { ring, complaints, generation, members } = state;
+  const { ring, complaints, members } = state;
   const here = new Set(members.map(({ member }) => member));
   const lates: Fault[] = [];
   const breaks: Fault[] = [];
   for (const [by, complaint] of complaints) {
     const list = complaint.type === 'late' ? lates : breaks;
     for (const about of namesOf(complaint)) {
-      if (here.has(about)) list.push(faultOf(complaint.type === 'late' ? 'late' : 'broken', generation, by, about));
+      if (here.has(about)) list.push(faultOf(state, complaint.type === 'late' ? 'late' : 'broken', by, about));
     }
   }
   const pairs = new Set(breaks.map(({ by, about }) => edgeKey(by, about)));
@@ -101,7 +101,7 @@ function trainingFindings(state: RoomState): Findings {
   if (said.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of said) {
       if (complaints.get(member)?.type !== 'failed') continue;
-      for (const about of late) lates.push({ ...faultOf('late', generation, member, about), isCredible: false });
+      for (const about of late) lates.push({ ...faultOf(state, 'late', member, about), isCredible: false });
     }
   }
   // If most links break at once, the network failed, and not one of the ranks.
@@ -111,7 +111,7 @@ function trainingFindings(state: RoomState): Findings {
   const isBetweenTwo = ring.length === 2 && lates.length > 0;
   const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
   const [between] = isBetweenTwo ? lates : [];
-  const outage = isOutage ? [faultOf('outage', generation, between?.by ?? '', between?.about ?? '')] : [];
+  const outage = isOutage ? [faultOf(state, 'outage', between?.by ?? '', between?.about ?? '')] : [];
   const alone = isBetweenTwo ? [] : lone;
   return { faults: [...lates, ...(isGeneral ? [] : breaks), ...alone, ...outage], cutOff: new Set(), down: [] };
 }
@@ -121,10 +121,8 @@ function trainingFindings(state: RoomState): Findings {
  * learned of the end name nobody: they confirm no report, except that ranks were late which noticed
  * nothing themselves.
  */
-function loneFaults(
-  { complaints, generation, ring, reports, members, phase }: RoomState,
-  isDeadline: boolean,
-): Fault[] {
+function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
+  const { complaints, ring, reports, members, phase } = state;
   const naming = [...complaints.keys()].filter((member) => complaints.get(member)!.type !== 'failed');
   const [lone, ...others] = ring.length > 2 && naming.length > 0 ? naming : complaints.keys();
   if (lone === undefined || others.length > 0 || ring.length < 2) return [];
@@ -135,11 +133,12 @@ function loneFaults(
   const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
   // A peer that has not linked in time confirms the report.
   const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
-  return isGone || isShared ? [] : [faultOf('alone', generation, lone, lone)];
+  return isGone || isShared ? [] : [faultOf(state, 'alone', lone, lone)];
 }
 
-function faultOf(kind: Fault['kind'], generation: number, by: string, about: string): Fault {
-  return { kind, generation, by, about, isCredible: true, age: 0 };
+function faultOf(state: RoomState, kind: Fault['kind'], by: string, about: string): Fault {
+  const [byBrowser, aboutBrowser] = [browserOf(state, by), browserOf(state, about)];
+  return { kind, generation: state.generation, by, about, byBrowser, aboutBrowser, isCredible: true, age: 0 };
 }
 
 export function namesOf(complaint: Complaint | undefined): readonly string[] {
@@ -192,19 +191,45 @@ export function suspectsOf(faults: Faults): ReadonlySet<string> {
  * both ends of a link, or its own.
  */
 export function isProven(faults: Faults, member: string): boolean {
-  const accusers = accusersOf(faults, new Set([member]));
-  const accused = new Set(linkFaults(faults).flatMap(({ by, about }) => (by === member ? [about] : [])));
-  return accusers.size >= MIN_ACCUSERS || accused.size >= MIN_ACCUSERS || [...accusers].some((one) => accused.has(one));
+  const against = accusationsOf(faults, new Set([member]));
+  const own = linkFaults(faults).filter(({ by }) => by === member);
+  const accused = witnesses(own.map(({ generation, about, aboutBrowser }) => [generation, about, aboutBrowser]));
+  return (
+    countAccusers(against) >= MIN_ACCUSERS ||
+    accused >= MIN_ACCUSERS ||
+    against.some(({ by }) => own.some(({ about }) => about === by))
+  );
 }
 
 function linkFaults(faults: Faults): Faults {
   return faults.filter(({ kind, isCredible }) => (kind === 'unlinked' || kind === 'broken') && isCredible);
 }
 
-/** Members that report links to a browser's members, except those members themselves. */
-function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
-  const about = linkFaults(faults).filter((fault) => accused.has(fault.about) && !accused.has(fault.by));
-  return new Set(about.map(({ by }) => by));
+/** Reports of links to these members by others. */
+function accusationsOf(faults: Faults, accused: ReadonlySet<string>): Faults {
+  return linkFaults(faults).filter(({ by, about }) => accused.has(about) && !accused.has(by));
+}
+
+function countAccusers(faults: Faults): number {
+  return witnesses(faults.map(({ generation, by, byBrowser }) => [generation, by, byBrowser]));
+}
+
+function countGenerations(faults: Faults): number {
+  return new Set(faults.map(({ generation }) => generation)).size;
+}
+
+/**
+ * Number of different members in `[generation, member, browser]` entries. A browser counts as often
+ * as it had members in one generation: a tab that is opened again is no other witness.
+ */
+function witnesses(entries: readonly (readonly [number, string, string])[]): number {
+  const tabs = new Map<string, Map<number, Set<string>>>();
+  for (const [generation, member, browser] of entries) {
+    const generations = tabs.get(browser) ?? new Map<number, Set<string>>();
+    tabs.set(browser, generations.set(generation, (generations.get(generation) ?? new Set()).add(member)));
+  }
+  const most = [...tabs.values()].map((generations) => Math.max(...[...generations.values()].map(({ size }) => size)));
+  return most.reduce((sum, size) => sum + size, 0);
 }
 
 /**
@@ -245,22 +270,19 @@ function verdictOn(
   { generation, worldSize }: { generation: number; worldSize: number },
 ): { reason: Reason; weight: number } | null {
   const about = faults.filter((fault) => fault.about === member);
-  const count = (
-    kind: Fault['kind'],
-    of: 'by' | 'generation',
-    isCounted: (fault: Fault) => boolean = () => true,
-  ): number => new Set(about.flatMap((fault) => (fault.kind === kind && isCounted(fault) ? [fault[of]] : []))).size;
-  const accusers = accusersOf(faults, group).size;
-  if (count('cutOff', 'generation') >= CUT_OFF_GENERATIONS && accusers >= MIN_ACCUSERS) {
-    return { reason: 'unreachable', weight: accusers };
+  const ofKind = (kind: Fault['kind']): Faults => about.filter((fault) => fault.kind === kind);
+  const against = countAccusers(accusationsOf(faults, group));
+  if (countGenerations(ofKind('cutOff')) >= CUT_OFF_GENERATIONS && against >= MIN_ACCUSERS) {
+    return { reason: 'unreachable', weight: against };
   }
-  const own = accusersOf(faults, new Set([member])).size;
+  const own = countAccusers(accusationsOf(faults, new Set([member])));
   if (own >= UNSTABLE_ACCUSERS) return { reason: 'unstable', weight: own };
-  const late = count('late', 'by');
-  const isLateForMost =
-    count('late', 'by', (fault) => fault.generation === generation && fault.isCredible) > worldSize / 2;
-  if (isLateForMost || (late >= MIN_ACCUSERS && timesLate(faults, member) > 1)) return { reason: 'late', weight: late };
-  const alone = count('alone', 'generation');
+  const lates = ofKind('late');
+  const late = countAccusers(lates);
+  const now = countAccusers(lates.filter((fault) => fault.generation === generation && fault.isCredible));
+  if (now > worldSize / 2 || (late >= MIN_ACCUSERS && countGenerations(lates) > 1))
+    return { reason: 'late', weight: late };
+  const alone = countGenerations(ofKind('alone'));
   return alone >= MAX_ALONE ? { reason: 'alone', weight: alone } : null;
 }
 

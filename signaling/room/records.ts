@@ -25,6 +25,9 @@ export interface Fault {
    */
   readonly by: string;
   readonly about: string;
+  /** Their browsers' ids, or their own without one: they outlast the members. */
+  readonly byBrowser: string;
+  readonly aboutBrowser: string;
   /** False if `by` linked to no other member itself, or did not name `about` itself. */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */

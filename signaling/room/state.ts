@@ -242,6 +242,11 @@ export function isAway({ hidden }: RoomState, member: string): boolean {
   return hidden.get(member)?.isAway ?? false;
 }
 
+/** Id of a member's browser, or its own without one. */
+export function browserOf({ hidden }: RoomState, member: string): string {
+  return hidden.get(member)?.browser ?? member;
+}
+
 export function rankOf({ ring }: RoomState, member: string): number {
   return ring.findIndex((m) => m.member === member);
 }

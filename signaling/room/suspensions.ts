@@ -6,7 +6,16 @@
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
 import { MAX_NAMED } from './sentences.ts';
-import { change, isSuspended, noEffects, unready, type RoomEffect, type RoomState, type Step } from './state.ts';
+import {
+  browserOf,
+  change,
+  isSuspended,
+  noEffects,
+  unready,
+  type RoomEffect,
+  type RoomState,
+  type Step,
+} from './state.ts';
 
 /** Milliseconds of a first suspension. */
 export const SUSPENDED_MS = 30_000;
@@ -47,7 +56,7 @@ export function suspend(state: RoomState, reasons: ReadonlyMap<string, Reason>):
 function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
-  for (const [key, reason] of new Map([...reasons].map(([member, why]) => [keyOf(state, member), why]))) {
+  for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
     const before = suspensions.get(key);
     const id = before?.id ?? 1 + Math.max(0, ...[...suspensions.values()].map((one) => one.id));
     const suspension = { id, times: (before?.times ?? 0) + 1, reason, isOn: true };
@@ -69,12 +78,12 @@ export function suspensionOf(
 
 /** Whether a member, or another tab of its browser, was suspended in the last minutes. */
 export function isOnProbation(state: RoomState, member: string): boolean {
-  return state.suspensions.has(keyOf(state, member));
+  return state.suspensions.has(browserOf(state, member));
 }
 
 /** The notice to a suspended member. */
 export function noticeOf(state: RoomState, member: string): RoomEffect {
-  const suspension = state.suspensions.get(keyOf(state, member))!;
+  const suspension = state.suspensions.get(browserOf(state, member))!;
   const message = `${REASONS[suspension.reason]} It will be tried again within ${secondsOf(suspension)} s.`;
   return {
     type: 'send',
@@ -90,7 +99,7 @@ export function suspendedOf(state: RoomState): string[] {
     .slice(0, MAX_NAMED)
     .flatMap(({ member, name }) => {
       // A returning member may report another browser.
-      const suspension = state.suspensions.get(keyOf(state, member));
+      const suspension = state.suspensions.get(browserOf(state, member));
       return suspension ? [`${name} is suspended and will be tried again within ${secondsOf(suspension)} s.`] : [];
     });
 }
@@ -107,13 +116,9 @@ export function endSuspension(state: RoomState, id: number): Step {
   const ended = { ...suspension, isOn: false };
   let next: RoomState = { ...state, suspensions: suspensions.set(key, ended) };
   for (const { member } of state.members) {
-    if (keyOf(state, member) === key) next = change(next, member, { isSuspended: false });
+    if (browserOf(state, member) === key) next = change(next, member, { isSuspended: false });
   }
   return { state: next, effects: [timerOf(ended)] };
-}
-
-function keyOf({ hidden }: RoomState, member: string): string {
-  return hidden.get(member)?.browser ?? member;
 }
 
 function lengthOf({ times, reason }: Suspension): number {

@@ -31,6 +31,18 @@ function longestStop({ steps, clock }: ClassModel, from: number): number {
   return Math.max(...times.slice(1).map((at, i) => at - times[i]!));
 }
 
+/** A new tab of one browser enters ten times. */
+const reload = (model: ClassModel, seconds: number): ClassModel => {
+  model.runUntil(() => false, 20 * SECOND);
+  for (let i = 0; i < 10; i++) {
+    model.enter(`new${i}`, 'one browser');
+    model.runUntil(() => false, seconds * SECOND);
+    model.leave(`new${i}`);
+    model.runUntil(() => false, 5 * SECOND);
+  }
+  return model;
+};
+
 describe('a tab that nobody reaches', () => {
   test.each([3, 4, 5, 8, 30, 60])('does not keep the others of %i from training', (n) => {
     const model = classOf(n, { canReach: unreachable('m1') });
@@ -283,6 +295,22 @@ describe('a member that lies', () => {
       }
     },
   );
+});
+
+describe('a browser whose tab joins again and again', () => {
+  test.each([2, 4])('and does not reach the host, costs none of %i its place', (n) => {
+    const model = reload(classOf(n, { canReach: (a, b) => ![a, b].includes('m0') || ![a, b].some(isNew) }), 22);
+    expect(names(model.suspended).filter((member) => !isNew(member))).toEqual([]);
+    expect(model.ended).toBeNull();
+  });
+
+  test.each([false, true])('and lies, is one witness (relay: %s)', (hasRelay) => {
+    const model = reload(
+      classOf(6, { hasRelay, liesAbout: (member, ring) => (isNew(member) && ring.includes('m0') ? 'm0' : null) }),
+      3.5,
+    );
+    expect(names(model.suspended).filter((member) => !isNew(member))).toEqual([]);
+  });
 });
 
 describe('links that come about and break again', () => {

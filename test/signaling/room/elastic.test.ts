@@ -355,6 +355,24 @@ describe('a start beside a suspended tab', () => {
   });
 });
 
+test('ranks that one browser reports as late, each time with another tab, keep their place', () => {
+  for (const browsers of [
+    ['one', 'one'],
+    ['one', 'another'],
+  ]) {
+    const play = Play.running(3, { nodes: { min: 1, max: 8 }, capacity: 8 });
+    for (const [i, browser] of browsers.entries()) {
+      const tab = `tab ${i}`;
+      play.do(grow, join(tab, { browser }), ready(tab)).train();
+      const { generation } = play.state;
+      play.do({ type: 'late', member: tab, generation, peers: ['Ada'] }).gather();
+      if (play.state.phase === 'LINKING') play.train();
+      play.do(left(tab)).train();
+    }
+    expect(play.ring.includes('Ada')).toBe(browsers[0] === browsers[1]);
+  }
+});
+
 describe('a missed deadline', () => {
   test('of linking breaks the links between those who miss one', () => {
     const play = new Play(OPEN).enter(4).start();
@@ -905,7 +923,7 @@ describe('who comes back late', () => {
 });
 
 const late = (by: string, generation: number): Fault => ({
-  ...{ kind: 'late', generation, by, about: 'Bo', isCredible: true, age: 0 },
+  ...{ kind: 'late', generation, by, about: 'Bo', byBrowser: by, aboutBrowser: 'Bo', isCredible: true, age: 0 },
 });
 
 describe('a rank that does not begin to compare states', () => {
