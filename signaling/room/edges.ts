@@ -77,7 +77,11 @@ function timesBroken(breaks: Breaks, a: RosterEntry, b: RosterEntry): number {
 
 /** Whether these two are one of `pairs`, in any order. */
 export function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
-  return pairs.some((pair) => pair.includes(a.member) && pair.includes(b.member));
+  return includesPair(pairs, [a.member, b.member]);
+}
+
+export function includesPair(pairs: Pairs, [a, b]: readonly [string, string]): boolean {
+  return pairs.some((pair) => pair.includes(a) && pair.includes(b));
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Failures of ranks and links and missed deadlines: decides who is suspended and what follows. */
 import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
-import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
+import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import { end, keepingState, needAnother, reform, retry } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import type { Complaint } from './records.ts';
@@ -132,13 +132,15 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 }
 
 /**
- * The pairs that connect over the relay from now on, as their links `down` failed. At most three
- * for each member.
+ * The pairs that connect over the relay from now on, as their direct links `down` failed. At most
+ * three for each member. Pairs that the relay did not help are none of them.
  */
-function unlinkedAfter({ unlinked, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
+function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
+  const unhelped = down.filter((pair) => includesPair(relayed, pair));
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
-  const pairs = new Map([...unlinked, ...direct].map((pair) => [edgeKey(...pair), pair]));
+  const known = [...unlinked, ...direct].filter((pair) => !includesPair(unhelped, pair));
+  const pairs = new Map(known.map((pair) => [edgeKey(...pair), pair]));
   // Pairs with one absent member are kept: they also describe the other member.
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }

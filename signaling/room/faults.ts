@@ -4,7 +4,7 @@
  * generations. docs/adr/0016 has the rule.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
-import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
+import { edgeKey, includesPair, neighbours, type Breaks, type Pairs } from './edges.ts';
 import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import { browserOf, type RoomState } from './state.ts';
 
@@ -48,7 +48,7 @@ export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
 }
 
 function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
-  const { ring, reports, complaints } = state;
+  const { ring, relayed, reports, complaints } = state;
   const names = (by: string, about: string): boolean => namesOf(complaints.get(by)).includes(about);
   const isSilent = (member: string): boolean => !reports.has(member) && !complaints.has(member);
   const edges = neighbours(ring).map(([a, b]) => {
@@ -70,14 +70,17 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
       .map(({ member }) => member),
   );
   const faults: Fault[] = [...cutOff].map((member) => faultOf(state, 'cutOff', member, member));
+  const down = edges.filter(({ isDown }) => isDown).map(({ ends }) => ends);
+  const isRelayDown = relayed.every((pair) => includesPair(down, pair));
   for (const { ends, isDown } of edges) {
     if (!isDown) continue;
     for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
       if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
-      faults.push({ ...faultOf(state, 'unlinked', by, about), isCredible: !cutOff.has(by) });
+      // A relay that is down is no fault of the two.
+      const isCredible = !cutOff.has(by) && !(isRelayDown && includesPair(relayed, ends));
+      faults.push({ ...faultOf(state, 'unlinked', by, about), isCredible });
     }
   }
-  const down = edges.filter(({ isDown }) => isDown).map(({ ends }) => ends);
   return { faults: [...faults, ...loneFaults(state, isDeadline)], cutOff, down };
 }
 

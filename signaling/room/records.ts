@@ -28,7 +28,10 @@ export interface Fault {
   /** Their browsers' ids, or their own without one: they outlast the members. */
   readonly byBrowser: string;
   readonly aboutBrowser: string;
-  /** False if `by` linked to no other member itself, or did not name `about` itself. */
+  /**
+   * False if `by` linked to no other member itself, did not name `about` itself, or the link led
+   * over a relay that helped nobody.
+   */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */
   readonly age: number;

@@ -1,6 +1,6 @@
 /** The order of a generation's members in the ring, after what is known of their links. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
-import { isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
+import { includesPair, isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
 import type { RoomState } from './state.ts';
 
@@ -33,5 +33,16 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], parte
       a.browser !== b.browser && pair.some((member) => suspects.has(member) || needsRelay(unlinked, member));
     if (isNeeded || isPair(unlinked, a, b)) all.set(pair.join(' '), pair);
   }
-  return { ring, relayed: [...all.values()], culprits };
+  return { ring, relayed: [...all.values()].filter((pair) => !isRelayInVain(state, pair)), culprits };
+}
+
+/**
+ * Whether a pair could not link over the relay in the last generation, or none of them could: it
+ * goes direct next.
+ */
+function isRelayInVain({ relayed, faults, generation }: RoomState, pair: readonly [string, string]): boolean {
+  const last = faults.filter((fault) => fault.kind === 'unlinked' && fault.generation === generation);
+  const down = last.flatMap(({ by, about }) => (includesPair(relayed, [by, about]) ? [[by, about] as const] : []));
+  const isAllDown = down.length > 0 && relayed.every((one) => includesPair(down, one));
+  return isAllDown || includesPair(down, pair);
 }

@@ -224,6 +224,17 @@ describe('a network that keeps all tabs apart', () => {
     }
   });
 
+  test.each([2, 3, 4, 8, 30])('for up to a minute does not end the run of %i whose relay is down', (n) => {
+    for (const seconds of [8, 20, 40, 60]) {
+      const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
+      const model = classOf(n, { hasRelay: true, isRelayDown: true, canReach: (_a, _b, now) => !isCut(now) });
+      model.runUntil(() => false, 4 * MINUTE);
+      expect(model.ended, `${seconds} s`).toBeNull();
+      expect(model.suspended, `${seconds} s`).toEqual([]);
+      expect([model.phase, model.ring.length, model.relayed.length]).toEqual(['RUNNING', n, 0]);
+    }
+  });
+
   test('for half of a class, for a minute, costs nobody its place for long', () => {
     const model = classOf(30, {
       canReach: (a, b, now) =>
