@@ -44,11 +44,13 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isRestoring) {
     return admit(state, member, newcomer);
   }
-  // A restarted browser may join before the server notices that its old tab is gone.
-  const members = state.members.map((m) => (m === holder ? { ...m, rank: null } : m));
+  // A restarted browser may join before the server notices that its old tab is gone. If it is not,
+  // it can return: without its rank, but in its place.
+  const isFull = state.members.length >= state.capacity;
+  const members = state.members.flatMap((m) => (m !== holder ? [m] : isFull ? [] : [{ ...m, rank: null }]));
   const admitted = admit({ ...state, members }, member, newcomer);
   if (!admitted.state.hidden.has(member)) return { state, effects: admitted.effects };
-  return andThen(admitted, (next) => removeMember(next, holder.member, 'vanished'));
+  return isFull ? andThen(admitted, (next) => removeMember(next, holder.member, 'vanished')) : admitted;
 }
 
 function admit(state: RoomState, member: string, newcomer: Newcomer): Step {

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { settingsOf } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../../src/spec/job.ts';
 import {
   createRoom,
@@ -191,7 +192,7 @@ describe('a room', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
-    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Ada' });
+    play.do({ type: 'missed', member: 'Ada' });
     expect(play.state.members.map((m) => [m.name, m.rank])).toEqual([
       ['Bo', 1],
       ['Cy', 0],
@@ -206,7 +207,33 @@ describe('a room', () => {
     const play = new Play({ startAt: 1 }).do(join('Ada', { rank: 0 }), { type: 'away', member: 'Ada' });
     play.do(join('Bo', { rank: 0 }));
     expect(play.effects).not.toContainEqual({ type: 'empty' });
+    play.do({ type: 'missed', member: 'Ada' });
+    expect(play.effects).not.toContainEqual({ type: 'empty' });
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
+  });
+
+  test('takes back the member whose rank was given away, without a rank, and the host as its host', () => {
+    const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
+    play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
+    expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
+    const settings = settingsOf(play.state);
+    const reconnectState = { settings, run: 0, isRunOn: false, generation: 0, active: null };
+    play.do({ type: 'reconnect', member: 'Ada', name: 'Ada', rank: 0, holdsKey: false, reconnectState });
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Ada' });
+    expect(play.said('Ada', 'room').hosts).toEqual(['Ada']);
+    expect(play.state.members.map((m) => [m.name, m.rank])).toEqual([
+      ['Ada', null],
+      ['Bo', 1],
+      ['Cy', 0],
+    ]);
+  });
+
+  test('that is full gives the place of a member whose connection is gone with its rank', () => {
+    const play = new Play({ startAt: 2, capacity: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
+    play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Ada' });
+    expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
   test('refuses a start with fewer than a member counts on, and says who', () => {
