@@ -113,10 +113,12 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   // A rank that is away may return in time with a newer state; newcomers that are away are not
   // waited for.
   const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
+  const rescuers = here.filter((one) => waiting.length === 0 && one.device && hasLatest(one));
   const before = state.phase === 'PAUSED' ? waiting : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
   const came = newcomers(state).filter((m) => !stayed.includes(m));
-  const all = [...stayed, ...came];
+  // A suspended rank is better than a run without its state.
+  const all = [...rescuers, ...stayed, ...came];
   const isOnTrial = (one: RosterEntry): boolean => !isGrowth && came.includes(one) && isOnProbation(state, one.member);
   const sooner = all.filter((one) => !later.has(one.member) && !isOnTrial(one));
   const members = (sooner.length < nodes.min ? all : sooner).slice(0, nodes.max);

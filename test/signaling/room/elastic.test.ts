@@ -308,6 +308,25 @@ describe('a link that breaks', () => {
   });
 });
 
+describe('a suspended tab', () => {
+  test('that has the state continues the run where nobody else is left that has it', () => {
+    const play = withoutBo().do(ready('Bo', 1), left('Ada'), left('Cy'));
+    expect([play.state.phase, play.ring]).toEqual(['LINKING', ['Bo']]);
+  });
+
+  test('that has the state continues the run once it is ready', () => {
+    const play = withoutBo().do(left('Ada'), left('Cy'));
+    expect(play.state.phase).toBe('PAUSED');
+    expect(play.do(ready('Bo', 1)).ring).toEqual(['Bo']);
+  });
+
+  test('that trained an older state waits for those with the latest', () => {
+    const play = withoutBo().train().do(ready('Bo', 1), away('Ada'), away('Cy'), missed('Ada'), missed('Cy'));
+    expect(play.state.phase).toBe('PAUSED');
+    expect(play.ring).toEqual([]);
+  });
+});
+
 describe('a start beside a suspended tab', () => {
   const pardon: RoomEvent = { type: 'suspension-end', id: 1 };
   const stop: RoomEvent = { type: 'stop', member: 'Ada' };
