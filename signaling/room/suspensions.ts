@@ -1,7 +1,8 @@
 /**
  * Suspensions of ranks that blocked the others. A suspended member stays in the room, is left out
  * of its generations for a time and then tried again; each suspension is twice as long as the one
- * before. They count by browser, so that reopening a tab does not help.
+ * before, except where too few others are left to train. They count by browser, so that reopening a
+ * tab does not help.
  */
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
@@ -11,6 +12,8 @@ import {
   change,
   isSuspended,
   noEffects,
+  nodesOf,
+  readyMembers,
   unready,
   type RoomEffect,
   type RoomState,
@@ -56,10 +59,13 @@ export function suspend(state: RoomState, reasons: ReadonlyMap<string, Reason>):
 function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
+  const others = readyMembers(state).filter(({ member }) => !reasons.has(member));
+  // The others wait for it, so it is tried again soon.
+  const isMissed = others.length < (nodesOf(state)?.min ?? 0);
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
     const before = suspensions.get(key);
     const id = before?.id ?? 1 + Math.max(0, ...[...suspensions.values()].map((one) => one.id));
-    const suspension = { id, times: (before?.times ?? 0) + 1, reason, isOn: true };
+    const suspension = { id, times: isMissed ? 1 : (before?.times ?? 0) + 1, reason, isOn: true };
     suspensions.set(key, suspension);
     effects.push(timerOf(suspension));
   }

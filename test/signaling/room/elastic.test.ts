@@ -325,6 +325,24 @@ describe('a suspended tab', () => {
     expect(play.state.phase).toBe('PAUSED');
     expect(play.ring).toEqual([]);
   });
+
+  test.each([
+    ['no longer than before where too few others are left', 3, 1],
+    ['twice as long as before where enough others are left', 2, 4],
+  ])('that is suspended again is so %s', (_, min, factor) => {
+    const play = open(3, { nodes: { min, max: 4 } });
+    const lengths: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      const { generation } = play.state;
+      play.do({ type: 'late', member: 'Ada', generation, peers: ['Cy'] });
+      play.do({ type: 'late', member: 'Bo', generation, peers: ['Cy'] });
+      lengths.push(play.timer('suspended 1').ms);
+      play.do(ready('Cy', 1), { type: 'suspension-end', id: 1 });
+      if (play.state.phase === 'RUNNING') play.do(grow);
+      play.train().do(grow).train();
+    }
+    expect(lengths[2]).toBe(factor * lengths[0]!);
+  });
 });
 
 describe('a start beside a suspended tab', () => {
