@@ -14,12 +14,13 @@ export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T
 
 /** Resolves like `promise`; rejects with `signal`'s reason when it is aborted. */
 export async function unlessAborted<T>(signal: AbortSignal, promise: PromiseLike<T>): Promise<T> {
-  signal.throwIfAborted();
   const aborted = deferred<never>();
   const onabort = (): void => aborted.reject(signal.reason);
+  if (signal.aborted) onabort();
   signal.addEventListener('abort', onabort);
   try {
-    return await Promise.race([promise, aborted.promise]);
+    // The race handles a rejection of `promise` also if that comes too late.
+    return await Promise.race([aborted.promise, promise]);
   } finally {
     signal.removeEventListener('abort', onabort);
   }

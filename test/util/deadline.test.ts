@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { unlessAborted } from '../../src/util/deadline.ts';
+import { deferred } from '../../src/util/deferred.ts';
+
+test('a promise that is no longer awaited rejects without anyone hearing of it', async () => {
+  const rejections: unknown[] = [];
+  const onRejection = (reason: unknown): void => void rejections.push(reason);
+  process.on('unhandledRejection', onRejection);
+  try {
+    for (const isEarly of [true, false]) {
+      const [controller, work] = [new AbortController(), deferred<never>()];
+      const over = new Error('Over.');
+      if (isEarly) controller.abort(over);
+      const result = unlessAborted(controller.signal, work.promise);
+      controller.abort(over);
+      await expect(result).rejects.toBe(over);
+      work.reject(new Error('Late.'));
+      // Node reports unhandled rejections after all microtasks.
+      await new Promise((resolve) => void setImmediate(resolve));
+    }
+    expect(rejections).toEqual([]);
+  } finally {
+    process.off('unhandledRejection', onRejection);
+  }
+});
+
+test('what is aborted already counts before what is settled already', async () => {
+  const over = new Error('Over.');
+  await expect(unlessAborted(AbortSignal.abort(over), Promise.resolve(1))).rejects.toBe(over);
+});
