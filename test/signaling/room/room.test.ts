@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { settingsOf } from '../../../src/protocol/control.ts';
+import { settingsOf } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../../src/spec/job.ts';
 import {
   createRoom,
