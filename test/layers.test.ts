@@ -126,7 +126,7 @@ const ONLY_FILES: Record<string, string[]> = {
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 
-/** Who may use a package that others must not know of. */
+/** Files that may import a package; all others must not. */
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':

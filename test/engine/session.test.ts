@@ -114,7 +114,7 @@ describe('admission', () => {
     await world.stepped([ada, bo], 1);
     cy.join(room);
     expect(await world.failed(cy)).toMatchObject({
-      message: 'This room is training: join again when its run has ended.',
+      message: 'This room is training. Join again when its run has ended.',
       fatal: true,
     });
   });

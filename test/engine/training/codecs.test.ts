@@ -68,7 +68,7 @@ describe('a run', () => {
     expect(relative(await lossBy('powersgd'), plain)).toBeLessThan(0.05);
   });
 
-  test('of diloco takes fp16 and int8 for what it exchanges', async () => {
+  test('of diloco supports fp16 and int8 for what it exchanges', async () => {
     const diloco = { ...fields, strategy: 'diloco', syncEvery: 4 };
     const { results: plain } = await train(3, diloco);
     for (const codec of ['fp16', 'int8'] as const) {
@@ -81,7 +81,7 @@ describe('a run', () => {
 
   test('takes no codec that its strategy has no use for', () => {
     expect(() => parsePlan({ strategy: 'local-sgd', codec: 'int8' })).toThrow(UsageError);
-    expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(/diloco takes fp16 and int8/);
+    expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(/diloco supports fp16 and int8/);
     for (const codec of CODEC_NAMES) expect(parsePlan({ codec }).codec).toBe(codec);
     expect(codecsOf('parameter-server')).toEqual(['fp32']);
   });

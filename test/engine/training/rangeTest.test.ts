@@ -145,7 +145,7 @@ describe('a range test', () => {
   });
 
   test.each([
-    [{ strategy: 'local-sgd' }, /range-test goes with the strategy ddp/],
+    [{ strategy: 'local-sgd' }, /range-test requires the strategy ddp/],
     [{ maxSteps: 5 }, /maxSteps of 20 to 1000/],
     [{ maxSteps: null }, /maxSteps of 20 to 1000/],
   ])('is refused with %o', (fields, message) => {
