@@ -42,7 +42,7 @@ test('the browser uses a GPU if there is one, and computes WebGPU in software on
 });
 
 test('for WebAssembly no page finds a GPU, and flags that ask for one are rejected', async () => {
-  await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow('leave --gpu software out');
+  await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow('remove --gpu software');
   const server = await startSignaling();
   const wasm = await launchBrowser({ backend: 'wasm' });
   const page = await wasm.newPage();

@@ -101,7 +101,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(checkpoints.map(({ id }) => id)).toEqual(expect.arrayContaining(['whole', 'changed']));
     expect(checkpoints).toHaveLength(2);
     expect(Object.fromEntries(damaged.map(({ id, reason }) => [id, reason]))).toEqual({
-      short: expect.stringMatching(/short is damaged \(it has \d+ bytes of \d+\): remove it/) as string,
+      short: expect.stringMatching(/short is damaged \(it has \d+ bytes instead of \d+\): remove it/) as string,
       header: expect.stringContaining('it is cut off') as string,
       stub: expect.stringContaining('it is cut off') as string,
       garbled: expect.stringContaining('its header cannot be read') as string,
@@ -145,7 +145,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
         /^StorageError: This browser's storage is full and could not keep a checkpoint of 1\.1 MiB: remove/,
       );
     }
-    expect(await save(metaOf('../up'))).toMatch(/^UsageError: A checkpoint cannot be saved with this: id: /);
+    expect(await save(metaOf('../up'))).toMatch(/^UsageError: The checkpoint cannot be saved: id: /);
     expect(await list()).toEqual({ checkpoints: [before], damaged: [] });
     expect(await load('before')).toHaveProperty('meta.step', 20);
   });

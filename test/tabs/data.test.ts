@@ -68,7 +68,7 @@ test('a CSV file: two tabs predict an amount from numbers and words', async () =
   const [result, other] = await train(2, {
     job: { job: 'table', loss: 'huber', metrics: ['mae', 'r2'] },
     bad: { 'houses.csv': 'rooms,age,price\n1,old,2\n3,new\n' },
-    sentence: 'houses.csv, line 3: 2 fields, and line 1 has 3',
+    sentence: 'houses.csv, line 3: 2 fields, but line 1 has 3',
     good: { 'houses.csv': `rooms,age,price\n${rows.join('\n')}\n` },
     seen: '60 rows and 3 columns.',
     after: async ({ page }) => {
@@ -127,7 +127,7 @@ test('CSV files of each tab’s own, none of which has all classes', async () =>
     {},
   );
   await drop(tab, { 'apples.csv': 'size,kind\n1,apple\n' });
-  await tab.page.getByRole('alert').getByText('1 row is too few to train and to test on, where 10 are asked').waitFor();
+  await tab.page.getByRole('alert').getByText('1 row is too few for training and testing: each tab needs 10').waitFor();
   await tab.page.getByText('They stay in this tab, and only this tab trains on them.').waitFor();
   await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
   const { result } = await tab.event('finished');
@@ -171,7 +171,7 @@ test('a pair of IDX files, in two tabs', async () => {
   const [result] = await train(2, {
     job: { job: 'images', model: 'cnn' },
     bad: { 'a-images-idx3-ubyte': images.subarray(0, 300) },
-    sentence: 'ends too early: 40 x 4 x 4 of u1 from byte 16 on end at byte 656, and the file at 300',
+    sentence: 'ends too early: 40 x 4 x 4 of u1 from byte 16 on end at byte 656, but the file ends at byte 300',
     good: {
       'a-images-idx3-ubyte': images,
       'a-labels-idx1-ubyte': idxFile(
@@ -197,7 +197,7 @@ test('an npz file of features, in two tabs', async () => {
   const [result] = await train(2, {
     job: { job: 'images' },
     bad: { 'set.npz': zipFile({ 'x.npy': x.subarray(0, 200), 'y.npy': y }) },
-    sentence: 'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, and the file at 200',
+    sentence: 'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, but the file ends at byte 200',
     good: { 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) },
     seen: '2 numbers each.',
   });
@@ -209,7 +209,7 @@ test('a text, which two tabs learn to continue', async () => {
   const [result] = await train(2, {
     job: { job: 'gpt', gpt: { ...DEFAULT_JOB.gpt, width: 16, context: 8 }, maxSteps: 3, batchSize: 2 },
     bad: { 'cat.txt': Buffer.concat([Buffer.from(text), Buffer.of(0xff)]) },
-    sentence: 'cat.txt is not a text in UTF-8: byte 480 (255) is part of no character',
+    sentence: 'cat.txt is not UTF-8 text: byte 480 (255) does not belong to a character',
     good: { 'cat.txt': text },
     seen: '480 characters, as 11 different tokens.',
   });

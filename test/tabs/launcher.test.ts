@@ -160,8 +160,8 @@ test('a world whose browser dies is restarted on every node, up to the limit', a
     }),
   ]);
   await Promise.all(kills);
-  expect(nodes[0].err).toMatch(/Rank 1 \(tab-2\) left while training.* Starting all of it again, restart 1 of 1\./);
-  expect(nodes[1].err).toMatch(/tab-2: .*browser has ended\. Starting all of it again, restart 1 of 1\./);
+  expect(nodes[0].err).toMatch(/Rank 1 \(tab-2\) left while training.* Restarting the run, restart 1 of 1\./);
+  expect(nodes[1].err).toMatch(/tab-2: .*browser has ended\. Restarting the run, restart 1 of 1\./);
   const results = nodes.map(resultOf);
   for (const result of results) {
     expect(result).toMatchObject({ worldSize: 2, steps: 30, restarts: 1 });
