@@ -197,7 +197,8 @@ test('an npz file of features, in two tabs', async () => {
   const [result] = await train(2, {
     job: { job: 'images' },
     bad: { 'set.npz': zipFile({ 'x.npy': x.subarray(0, 200), 'y.npy': y }) },
-    sentence: 'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, but the file ends at byte 200',
+    sentence:
+      'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, but the file ends at byte 200',
     good: { 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) },
     seen: '2 numbers each.',
   });
