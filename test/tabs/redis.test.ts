@@ -182,10 +182,10 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     await Promise.all(all.map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 5)));
     await Promise.all(all.map((tab) => tab.event('hashes', ({ hashes, agree }) => hashes.length === 5 && agree)));
     await Promise.all(all.map(goesOn));
-    for (const tab of all) {
-      const seen = steps(tab);
-      expect(seen).toEqual(seen.map((_, i) => seen[0]! + i));
-    }
+    // A rank that the fifth tab interrupted in a step catches up with it and emits no step event.
+    for (const tab of all) expect(steps(tab)).toEqual([...new Set(steps(tab))].sort((a, b) => a - b));
+    const emitted = [...new Set(all.flatMap(steps))].sort((a, b) => a - b);
+    expect(emitted).toEqual(emitted.map((_, step) => step));
     expect(tabs.map((tab) => steps(tab)[0])).toEqual([0, 0, 0, 0]);
   });
 });
