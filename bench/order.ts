@@ -43,7 +43,7 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
     let order: string[] | null = null;
     await trainOnHosts({ hosts, data, fields: PLAN, isElastic: true }, io, (event, tab) => {
       if (tab !== 0) return false;
-      if (event.type === 'generation' && event.parted !== undefined) order = event.members.map(({ name }) => name);
+      if (event.type === 'generation' && event.separated !== undefined) order = event.members.map(({ name }) => name);
       if (event.type === 'step') (order === null ? before : after).push(event.ms.total);
       return after.length >= WARM_UP + ENOUGH;
     });

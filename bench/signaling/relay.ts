@@ -64,7 +64,7 @@ export async function relayTimes(url: string, room: string, signals: number, byt
   const prepared = Promise.all(pair.map((member) => member.next('prepare')));
   for (const [i, member] of pair.entries()) {
     member.send({ type: 'join', version: PROTOCOL_VERSION, room, name: `member ${i}`, rank: i });
-    member.send({ type: 'ready', device, holds: null });
+    member.send({ type: 'ready', device, stateOfRun: null });
   }
   const [{ generation, members }] = (await prepared) as [Of<'prepare'>, Of<'prepare'>];
   const synced = Promise.all(pair.map((member) => member.next('sync')));

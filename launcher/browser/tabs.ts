@@ -64,7 +64,9 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
   );
   return {
     async release(step) {
-      await Promise.all([...pages.values()].map((page) => page.evaluate(`globalThis.peergradRelease(${step})`)));
+      await Promise.all(
+        [...pages.values()].map((page) => page.evaluate(`globalThis.peergradCheckpointSaved(${step})`)),
+      );
     },
     async askForModel(tab, format) {
       // As text: a function would bring the transpiler's helpers into the page.
@@ -132,7 +134,7 @@ async function openTab(
   names.set(page, name);
   watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) await page.exposeBinding('peergradOrigin', () => origin);
-  if (waitsForCheckpoints) await page.addInitScript('globalThis.peergradHolds = true;');
+  if (waitsForCheckpoints) await page.addInitScript('globalThis.peergradCheckpointBarrier = true;');
   await loadPage(page, url);
 }
 

@@ -26,12 +26,12 @@ import {
 } from './state.ts';
 import { suspendedOf } from './suspensions.ts';
 
-export function ready(state: RoomState, { member, device, holds }: Extract<RoomEvent, { type: 'ready' }>): Step {
+export function ready(state: RoomState, { member, device, stateOfRun }: Extract<RoomEvent, { type: 'ready' }>): Step {
   const before = state.members.find((m) => m.member === member)?.device;
-  const known = change(state, member, { holds });
+  const known = change(state, member, { stateOfRun });
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
   // No change, no broadcast: the roster is a hundred times as long as this message.
-  if (isKnown && state.hidden.get(member)?.holds === holds) return noEffects(state);
+  if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun) return noEffects(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
 }
@@ -99,7 +99,7 @@ export function stop(state: RoomState): Step {
 /** Pauses the run. It ends the generation; ranks keep what they computed of the current step. */
 export function pauseRun(state: RoomState, member: string): Step {
   // A second click: the run is paused already.
-  if (!isRunOn(state) || state.isHeld) return noEffects(state);
+  if (!isRunOn(state) || state.isPausedByHost) return noEffects(state);
   if (nodesOf(state) === null) {
     return refuse(state, member, 'not-now', 'A run with a fixed world cannot be paused. Stop it instead.');
   }
@@ -107,11 +107,11 @@ export function pauseRun(state: RoomState, member: string): Step {
     const message = 'The server has just restarted and waits for the ranks to reconnect. Pause in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
-  return repeatPause(state, reform({ ...state, isHeld: true }));
+  return repeatPause(state, reform({ ...state, isPausedByHost: true }));
 }
 
 export function resume(state: RoomState): Step {
-  return state.isHeld ? repeatPause(state, settle({ ...state, isHeld: false })) : noEffects(state);
+  return state.isPausedByHost ? repeatPause(state, settle({ ...state, isPausedByHost: false })) : noEffects(state);
 }
 
 /** A pause that continues has another reason now: sends `pause` again. */

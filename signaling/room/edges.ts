@@ -37,23 +37,23 @@ export interface Order {
 export type Pairs = readonly (readonly [string, string])[];
 
 /**
- * An order of `members`, close to theirs, in which no two are neighbours whose link has broken
- * twice. Otherwise these pairs connect over a relay, if there is one and it has not failed
- * too. Else the member with most bad links is left out, of two equal ones the later. `parted` pairs
- * are neighbours only if unavoidable, pairs listed twice least of all.
+ * * Returns an order of `members`, close to theirs, in which no two neighbours have a link that
+ * broke twice. If no such order exists, such pairs connect over a relay, unless it has failed too.
+ * Without a relay the member with most bad links is left out; of two equal ones the later.
+ * `separated` pairs are neighbours only if unavoidable, pairs listed twice least of all.
  */
 export function orderAround(
   members: readonly RosterEntry[],
   breaks: Breaks,
   hasRelay: boolean,
-  parted: Pairs = [],
+  separated: Pairs = [],
 ): Order {
   const culprits: RosterEntry[] = [];
-  const apart = addBreaks(new Map(), parted);
+  const apart = addBreaks(new Map(), separated);
   const most = Math.max(0, ...apart.values());
   let rest = [...members];
   for (;;) {
-    // One broken link costs more than all parted pairs together.
+    // One broken link costs more than all separated pairs together.
     const costOfBroken = rest.length * most + 1;
     const ring = arrange(rest, (a, b) => {
       if (timesBroken(breaks, a, b) >= BREAKS_TO_SEPARATE) return costOfBroken;

@@ -19,6 +19,6 @@ export function backToForming(state: RoomState): RoomState {
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
     ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map(), complaints: new Map(), begun: new Set() },
-    ...{ holders: new Set(), isAbandoned: false, isCooling: false, isHeld: false, retries: 0 },
+    ...{ membersWithState: new Set(), isAbandoned: false, isCooling: false, isPausedByHost: false, retries: 0 },
   };
 }

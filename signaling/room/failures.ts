@@ -195,12 +195,12 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
  * if its next link is slow as well, its own network is slow, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
-  const { phase, ring, parted, isRestoring } = state;
+  const { phase, ring, separated, isRestoring } = state;
   const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isRestoring;
-  const isNew = !parted.some((pair) => pair.includes(member) || pair.includes(peer));
+  const isNew = !separated.some((pair) => pair.includes(member) || pair.includes(peer));
   if (nodesOf(state) === null || !isDue || !isNew) return noEffects(state);
   const pair = [member, peer] as const;
-  const next = { ...state, parted: [...parted, pair] };
+  const next = { ...state, separated: [...separated, pair] };
   const order = orderOf(next, ring);
   const helps = keptApart(ring, [pair]).length === 0 && keptApart(order.ring, [pair]).length > 0;
   return helps && order.culprits.length === 0 ? reform(next) : noEffects(state);

@@ -47,7 +47,7 @@ export function settle(state: RoomState): Step {
     }
     case 'RUNNING':
       // In a restored room the members have not received the pause.
-      return state.isHeld && !state.isRestoring ? reform(state) : grow(state);
+      return state.isPausedByHost && !state.isRestoring ? reform(state) : grow(state);
     case 'PAUSED':
       return reform(state);
     case 'LINKING':
@@ -86,13 +86,13 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
   const run = Math.max(state.run + 1, state.numbersFrom);
   const fresh = {
     startAt: null,
-    holders: new Set<string>(),
+    membersWithState: new Set<string>(),
     retries: 0,
     isCooling: false,
-    isHeld: false,
+    isPausedByHost: false,
     faults: [],
     unlinked: [],
-    parted: [],
+    separated: [],
   };
   return beginGeneration({ ...state, ...fresh, run }, ring, []);
 }
@@ -106,10 +106,11 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
   if (nodes === null) return broadcastRoom(state);
-  const { members: here, holders, hidden, run } = state;
-  const hasLatest = ({ member }: RosterEntry): boolean => holders.has(member) && hidden.get(member)?.holds === run;
+  const { members: here, membersWithState, hidden, run } = state;
+  const hasLatest = ({ member }: RosterEntry): boolean =>
+    membersWithState.has(member) && hidden.get(member)?.stateOfRun === run;
   const mayHaveLatest = (one: RosterEntry): boolean =>
-    hasLatest(one) || (holders.has(one.member) && hidden.get(one.member)?.holds === undefined);
+    hasLatest(one) || (membersWithState.has(one.member) && hidden.get(one.member)?.stateOfRun === undefined);
   // A rank that is away may return in time with a newer state; newcomers that are away are not
   // waited for.
   const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
@@ -124,13 +125,13 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   const members = (sooner.length < nodes.min ? all : sooner).slice(0, nodes.max);
   const hasState = members.some(hasLatest);
   // A run that has not trained yet needs no state to continue.
-  if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
+  if (state.isPausedByHost) return pause(state, hasState || (membersWithState.size === 0 && members.length > 0));
   const { ring, relayed, culprits } = orderOf(state, members);
   if (culprits.length > 0) {
     const reasons = keepingState(state, members, new Map(culprits.map(({ member }) => [member, 'unstable'])));
     return andThen(suspend({ ...state, retries: 0 }, reasons), (next) => reform(next, later, isGrowth));
   }
-  if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
+  if (members.length < nodes.min || (membersWithState.size > 0 && !hasState)) return pause(state, hasState);
   return beginGeneration(state, ring, relayed);
 }
 
@@ -152,14 +153,14 @@ export function keepingState(
   members: readonly RosterEntry[],
   going: ReadonlyMap<string, Reason>,
 ): ReadonlyMap<string, Reason> {
-  const isLost = members.every(({ member }) => !state.holders.has(member) || going.has(member));
+  const isLost = members.every(({ member }) => !state.membersWithState.has(member) || going.has(member));
   const untried = withoutState(state, members);
   return going.size > 0 && isLost && untried.size > 0 ? untried : going;
 }
 
 /** The members that never trained with the others, if some did. */
-function withoutState({ holders }: RoomState, members: readonly RosterEntry[]): ReadonlyMap<string, Reason> {
-  const untried = members.filter(({ member }) => !holders.has(member));
+function withoutState({ membersWithState }: RoomState, members: readonly RosterEntry[]): ReadonlyMap<string, Reason> {
+  const untried = members.filter(({ member }) => !membersWithState.has(member));
   return new Map(untried.length < members.length ? untried.map(({ member }) => [member, 'failing']) : []);
 }
 
@@ -194,8 +195,8 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
 }
 
 /** The latest generation's `prepare` message. */
-export function prepareOf({ generation, run, ring, job, relayed, parted }: RoomState): ServerMessage {
-  const kept = keptApart(ring, parted);
+export function prepareOf({ generation, run, ring, job, relayed, separated }: RoomState): ServerMessage {
+  const kept = keptApart(ring, separated);
   return {
     type: 'prepare',
     generation,
@@ -203,7 +204,7 @@ export function prepareOf({ generation, run, ring, job, relayed, parted }: RoomS
     members: [...ring],
     job,
     relayed: relayed.map(([a, b]) => [a, b]),
-    parted: kept,
+    separated: kept,
   };
 }
 

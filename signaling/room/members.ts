@@ -68,7 +68,7 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   const isSuspended = suspensionOf(state, member, browser) !== null;
   const known = {
     ...{ browser, worldSize, hasRun: false, hasEntered: false, holdsKey, isAway: false, isSuspended },
-    holds: undefined,
+    stateOfRun: undefined,
   };
   const hidden = new Map(state.hidden).set(member, known);
   const next = { ...state, members: [...state.members, entry], hidden };
@@ -145,10 +145,10 @@ function endEmptyRoom(state: RoomState): Step {
  * Ranks of a growing generation that have not linked yet and cannot have the state: they need not
  * be waited for when a rank has left.
  */
-function newcomersOf({ phase, ring, holders, hidden, reports }: RoomState): ReadonlySet<string> {
+function newcomersOf({ phase, ring, membersWithState, hidden, reports }: RoomState): ReadonlySet<string> {
   const isNew = (member: string): boolean =>
-    phase === 'LINKING' && !holders.has(member) && !reports.has(member) && !hidden.get(member)?.hasEntered;
-  return new Set(ring.flatMap(({ member }) => (holders.size > 0 && isNew(member) ? [member] : [])));
+    phase === 'LINKING' && !membersWithState.has(member) && !reports.has(member) && !hidden.get(member)?.hasEntered;
+  return new Set(ring.flatMap(({ member }) => (membersWithState.size > 0 && isNew(member) ? [member] : [])));
 }
 
 /** Continues after `member` has left; `next` is `state` without it. */

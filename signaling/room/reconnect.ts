@@ -114,7 +114,7 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
     // its own run has ended.
     return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...news, ...timers] };
   }
-  const trains = reconnectState.active?.isSteady ? { holds: reconnectState.run } : {};
+  const trains = reconnectState.active?.isSteady ? { stateOfRun: reconnectState.run } : {};
   const next = change(known, member, { isAway: false, browser, holdsKey, ...trains });
   return withEffects(
     andThen(noEffects(next), finishRestore),
@@ -172,21 +172,25 @@ function applyReconnectState(
   // before `numbersFrom`.
   const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
-  const { phase, holders } = state;
+  const { phase, membersWithState } = state;
   if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
     // It is late, and nothing has begun without it: it may have the state like those that were in
     // time.
-    return { ...known, holders: new Set(holders).add(member) };
+    return { ...known, membersWithState: new Set(membersWithState).add(member) };
   }
   if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
-  const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };
+  const room: RoomState = {
+    ...(run > state.run ? backToForming(known) : known),
+    run,
+    isPausedByHost: state.isPausedByHost,
+  };
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
   // It is a rank and in another generation than the others.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
   // No known generation trains; each member reports whether it has the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
-  return { ...room, phase: 'PAUSED', holders: new Set(room.holders).add(member) };
+  return { ...room, phase: 'PAUSED', membersWithState: new Set(room.membersWithState).add(member) };
 }
 
 /**
@@ -212,11 +216,11 @@ function restoreGeneration(
       },
     };
     // In a generation that has not begun, some members may have no state yet.
-    hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : undefined });
+    hidden.set(entry.member, { ...known, isAway: true, stateOfRun: isSteady ? room.run : undefined });
   }
   const recalled: RoomState = {
     ...{ ...room, phase: 'RUNNING', generation, ring, relayed: [], reports: new Map() },
-    ...{ members, hidden, holders: new Set(ring.map((m) => m.member)) },
+    ...{ members, hidden, membersWithState: new Set(ring.map((m) => m.member)) },
   };
   // Ranks that returned earlier did not report it: they are not in this generation, or no longer.
   const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
@@ -266,7 +270,7 @@ export function onRestoreTimeout(state: RoomState): Step {
   if (!state.isRestoring) return noEffects(state);
   // Members that have not returned have their own timers.
   if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
-  const known = { ...state, isRestoring: false, isHeld: state.isHeld && isRunOn(state) };
+  const known = { ...state, isRestoring: false, isPausedByHost: state.isPausedByHost && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
   // Some may be in a generation that no other member reports.

@@ -61,11 +61,11 @@ function advance(state: RoomState): Step {
     };
   }
   if (state.phase === 'SYNCING') {
-    const holders = new Set(state.ring.map(({ member }) => member));
-    let next: RoomState = { ...state, phase: 'RUNNING', reports, complaints: new Map(), holders, retries: 0 };
+    const membersWithState = new Set(state.ring.map(({ member }) => member));
+    let next: RoomState = { ...state, phase: 'RUNNING', reports, complaints: new Map(), membersWithState, retries: 0 };
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
-    for (const { member } of next.ring) next = change(next, member, { holds: next.run });
+    for (const { member } of next.ring) next = change(next, member, { stateOfRun: next.run });
     // No deadline from here on: ranks watch each other, and the ring needs no server.
     return {
       state: next,

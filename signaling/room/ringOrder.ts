@@ -9,7 +9,7 @@ import type { RoomState } from './state.ts';
  * enough evidence against them are left out; if no order avoids all broken links, the ring tries
  * them again.
  */
-export function orderOf(state: RoomState, members: readonly RosterEntry[], parted = state.parted): Order {
+export function orderOf(state: RoomState, members: readonly RosterEntry[], separated = state.separated): Order {
   const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
   const doubtful = members.filter(({ member }) => suspects.has(member));
@@ -18,7 +18,7 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], parte
     doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
   // With a relay they can stay neighbours. Untried pairs may not link either.
-  const better = [...parted, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
+  const better = [...separated, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
   const breaks = breaksOf(faults);
   const order = orderAround(members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];

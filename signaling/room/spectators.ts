@@ -17,7 +17,7 @@ export function admitSpectator(state: RoomState, member: string, { name, holdsKe
     holdsKey,
     isAway: false,
     isSuspended: false,
-    holds: null,
+    stateOfRun: null,
   };
   return admit(
     { ...state, spectators: [...spectators, { member, name }], hidden: new Map(hidden).set(member, known) },
@@ -46,8 +46,8 @@ export function removeSpectator(state: RoomState, member: string): Step {
  * with the state.
  */
 export function forwardUpdate(state: RoomState, member: string, update: string): Step {
-  const { ring, phase, holders, spectators } = state;
-  const maySend = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
+  const { ring, phase, membersWithState, spectators } = state;
+  const maySend = phase === 'PAUSED' ? membersWithState.has(member) : ring[0]?.member === member;
   if (!maySend || spectators.length === 0) return noEffects(state);
   const to = spectators.map((one) => one.member);
   return { state, effects: [{ type: 'send', to, message: { type: 'spectator-update', update } }] };

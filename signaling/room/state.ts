@@ -51,7 +51,7 @@ export interface RoomState extends Readonly<RoomSettings> {
    * Ranks of the run's latest generation that reached RUNNING: an older state would undo their
    * steps. Empty: none has reached it.
    */
-  readonly holders: ReadonlySet<string>;
+  readonly membersWithState: ReadonlySet<string>;
   /** PAUSED, and no member with the run's latest state is present: the run ends soon. */
   readonly isAbandoned: boolean;
   /** Consecutive generations with the same members that did not reach RUNNING. */
@@ -71,7 +71,7 @@ export interface RoomState extends Readonly<RoomSettings> {
    * Pairs that are no longer neighbours because the link between them slowed down the ring. A
    * member is in one pair at most.
    */
-  readonly parted: readonly (readonly [string, string])[];
+  readonly separated: readonly (readonly [string, string])[];
   /** How the latest run ended; `null`: no run has ended, as far as this server knows. */
   readonly ended: Ended | null;
   /** Members that a host removed: they cannot reconnect. */
@@ -109,7 +109,7 @@ export interface Hidden {
   /**
    * The run whose state it has, even if outdated; `null`: no state, `undefined`: not reported yet.
    */
-  readonly holds: number | null | undefined;
+  readonly stateOfRun: number | null | undefined;
 }
 
 /** A member that requests to join. */
@@ -202,8 +202,24 @@ export function createRoom(options: RoomOptions): RoomState {
   return {
     ...{ phase: 'FORMING', run: 0, generation: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
     ...{ capacity, spectatorCapacity, spectators: [] },
-    ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
-    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], unlinked: [], parted: [] },
+    ...{
+      isLocked: false,
+      isPausedByHost: false,
+      members: [],
+      hidden: new Map(),
+      ring: [],
+      relayed: [],
+      reports: new Map(),
+    },
+    ...{
+      membersWithState: new Set(),
+      isAbandoned: false,
+      retries: 0,
+      isCooling: false,
+      faults: [],
+      unlinked: [],
+      separated: [],
+    },
     ...{ complaints: new Map(), begun: new Set(), suspensions: new Map() },
     ...{ ended: null, removed: new Set(), isRestoring: false, numbersFrom: 0, highestReported: 0 },
   };
@@ -315,7 +331,7 @@ export function waitingFor(state: RoomState): number {
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
   // Enough are ready but none has the state, or they wait for the host.
-  return Math.max(state.isHeld ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
+  return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 
 /** The `room` message, to all members and spectators. */

@@ -25,8 +25,8 @@ import './styles/player.css';
 import './styles/grid.css';
 import './styles/run.css';
 import './styles/monitor.css';
-import './styles/learned.css';
-import './styles/written.css';
+import './styles/inspection.css';
+import './styles/generation.css';
 import './styles/lesson.css';
 import './styles/lessonBars.css';
 

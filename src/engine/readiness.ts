@@ -79,8 +79,8 @@ export type ReadinessEvent =
   /** The user has chosen files. */
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
-  /** What `prepare` asked for is done. `holds`: the run whose state this tab has. */
-  | { type: 'prepared'; id: number; device: Device; holds: number | null }
+  /** What `prepare` asked for is done. `stateOfRun`: the run whose state this tab has. */
+  | { type: 'prepared'; id: number; device: Device; stateOfRun: number | null }
   | { type: 'unprepared'; id: number; error: unknown }
   /** This rank's part in a generation has failed. */
   | { type: 'failed'; error: unknown }
@@ -97,7 +97,7 @@ export type ReadinessEffect =
   /** Open the device and, while a run is on, prepare it. */
   | { type: 'prepare'; id: number; room: RoomMessage }
   /** Announce this tab to the server. */
-  | { type: 'announce'; device: Device; holds: number | null }
+  | { type: 'announce'; device: Device; stateOfRun: number | null }
   /**
    * Make the chosen files the job's. `isRequested`: the user has just chosen them, and is told if
    * they cannot be.
@@ -157,8 +157,8 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
       return consider({ ...state, inspection: { ...inspection, isFit: event.isFit } });
     }
     case 'prepared': {
-      const { id, device, holds } = event;
-      return state.announcement?.id === id ? stay(state, [{ type: 'announce', device, holds }]) : stay(state);
+      const { id, device, stateOfRun } = event;
+      return state.announcement?.id === id ? stay(state, [{ type: 'announce', device, stateOfRun }]) : stay(state);
     }
     case 'unprepared': {
       const { id, error } = event;

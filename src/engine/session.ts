@@ -93,13 +93,13 @@ export class Session {
       case 'recording':
         return this.#emitRecording();
       case 'predict':
-      case 'examine':
-      case 'write':
+      case 'inspect':
+      case 'generate':
       case 'export':
         return this.#queries.ask(command);
-      case 'hold':
+      case 'checkpoint-barrier':
         return this.#run.hold();
-      case 'release':
+      case 'checkpoint-saved':
         return this.#run.release(command.step);
       case 'leave':
         this.#rendezvous?.leave();
@@ -190,7 +190,7 @@ export class Session {
         void this.#prepare(effect);
         return;
       case 'announce':
-        return this.#rendezvous?.send({ type: 'ready', device: effect.device, holds: effect.holds });
+        return this.#rendezvous?.send({ type: 'ready', device: effect.device, stateOfRun: effect.stateOfRun });
       case 'share':
         this.#files.share(effect.isRequested).catch((error: unknown) => this.#fail(error, false));
         return;
@@ -221,10 +221,10 @@ export class Session {
   async #prepare({ id, room }: Extract<ReadinessEffect, { type: 'prepare' }>): Promise<void> {
     const rendezvous = this.#rendezvous;
     try {
-      const { device, holds } = await this.#run.makeReady(room);
+      const { device, stateOfRun } = await this.#run.makeReady(room);
       // A rank that is not done with an earlier generation would delay the others.
       await rendezvous?.freed();
-      this.#dispatch({ type: 'prepared', id, device, holds });
+      this.#dispatch({ type: 'prepared', id, device, stateOfRun });
     } catch (error) {
       this.#dispatch({ type: 'unprepared', id, error });
     }

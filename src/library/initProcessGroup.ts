@@ -112,7 +112,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         : { type: 'join', version: PROTOCOL_VERSION, name, rank, room, worldSize },
     onadmitted: (message) => {
       options.onroom?.(message.room);
-      rendezvous.send({ type: 'ready', device: tensorflowDevice(), holds: null });
+      rendezvous.send({ type: 'ready', device: tensorflowDevice(), stateOfRun: null });
     },
     onroom: () => {},
     onstate: () => {},

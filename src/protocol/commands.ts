@@ -4,9 +4,9 @@ import type { JobSpec } from '../spec/job.ts';
 import type { ModelFormat, ModelVersion } from '../spec/modelFile.ts';
 
 /**
- * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never
- * trains. `resume`: the id of the checkpoint in this browser to go on from. `origin`: a file to go
- * on from, or to begin with: a checkpoint's, or weights.
+ * * A command of the page. `rank`: the requested rank. `isSpectator`: the tab never trains.
+ * `resume`: the id of a checkpoint in this browser to resume from. `origin`: a checkpoint file to
+ * resume from, or a weights file to start with.
  */
 export type EngineCommand =
   | {
@@ -32,47 +32,48 @@ export type EngineCommand =
     }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
-  /** Hosts only: holds the run between two steps, and lets it go on. */
+  /** Hosts only: pause the run between two steps, and resume it. */
   | { type: 'pause' }
   | { type: 'resume' }
-  /** Hosts only: ends the run; sends a member out; lets nobody in any more. */
+  /** Hosts only: end the run, remove a member, lock the room. */
   | { type: 'stop' }
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
   /**
-   * Files the user picked, for jobs with data of kind `files`; of kind `spread` they are to go
-   * round. A file from a folder is named with it, `cats/1.png`.
+   * Files that the user chose, for jobs with data of kind `shared` or `federated`; `shared` files
+   * are distributed to all ranks. The name of a file from a folder includes the folder,
+   * `cats/1.png`.
    */
   | { type: 'files'; files: File[] }
-  /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
+  /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
   | { type: 'lesson'; order: LessonOrder }
-  /** Whether this page is hidden, for the others to know. */
+  /** Whether this page is hidden; sent to the other ranks. */
   | { type: 'visibility'; isHidden: boolean }
-  /** Asks for what the flight recorder holds. */
+  /** Requests the recording of the flight recorder. */
   | { type: 'recording' }
   /**
-   * Asks the model, also after its run, what an image shows: IMAGE_SIDE x IMAGE_SIDE pixels, row by
-   * row, 0 .. 1 (ink).
+   * Requests a prediction, also after the run. `pixels`: IMAGE_SIDE x IMAGE_SIDE, row by row, 0
+   * (paper) to 1 (ink).
    */
   | { type: 'predict'; id: number; pixels: Float32Array }
-  /** Asks for what the model has learned. */
-  | { type: 'examine' }
+  /** Requests a {@link ModelInspection}. */
+  | { type: 'inspect' }
   /**
-   * Asks a language model to write on, also after its run; `temperature` is 0 for the likeliest, 1
-   * as the model has it.
+   * Requests text from a language model that continues `prompt`, also after the run. `temperature`:
+   * 0 takes the likeliest token, 1 samples from the model's distribution.
    */
-  | { type: 'write'; id: number; prompt: string; temperature: number }
+  | { type: 'generate'; id: number; prompt: string; temperature: number }
   /**
-   * Asks for the model as a file, also after its run; for a checkpoint while it is on. `best`: as
-   * it was when it tested best, where this tab has kept that; a run that has no {@link
-   * JobSpec.patience}, or that this tab came to later, has not.
+   * * Requests the model as a file, also after the run; a checkpoint only during the run. `best`:
+   * the model with the best evaluation, which exists if the job has {@link JobSpec.patience} and
+   * this tab was in the run at that evaluation.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /**
-   * From now on the run waits after every comparison of ranks for `release`, so that no more than
-   * what lies between two can be lost.
+   * Makes the run wait for `checkpoint-saved` after every comparison of state hashes, so that a
+   * crash loses at most the steps between two comparisons.
    */
-  | { type: 'hold' }
-  /** What the run was after `step` is kept. */
-  | { type: 'release'; step: number }
+  | { type: 'checkpoint-barrier' }
+  /** The checkpoint of the state after `step` steps is stored. */
+  | { type: 'checkpoint-saved'; step: number }
   | { type: 'leave' };

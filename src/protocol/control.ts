@@ -20,7 +20,7 @@ import {
 } from './room.ts';
 import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, worldSize } from './scalars.ts';
 
-export const PROTOCOL_VERSION = 8;
+export const PROTOCOL_VERSION = 9;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
@@ -89,12 +89,12 @@ export const ClientMessage = v.variant('type', [
     reconnectState: ReconnectState,
   }),
   /**
-   * The backend is up and warm, and what the room's job needs is here: this member can be counted.
-   * Said again after a `configure` that asks for other data, after a return, after `failed`, and
-   * whenever `room` shows its device as `null` though it has one: it missed a deadline. `holds`:
-   * the run whose state it has; `null`: none.
+   * * The device is open, shaders are compiled and the job's data is present: this member can be
+   * counted. Sent again after a `configure` that asks for other data, after a reconnect, after
+   * `failed`, and when `room` shows its device as `null` because it missed a deadline.
+   * `stateOfRun`: the run whose state it has; `null`: none.
    */
-  v.strictObject({ type: v.literal('ready'), device: Device, holds: v.nullable(ordinal) }),
+  v.strictObject({ type: v.literal('ready'), device: Device, stateOfRun: v.nullable(ordinal) }),
   /** Host only, before a run. */
   v.strictObject({ type: v.literal('configure'), job: JobSpec }),
   /** Host only. */
@@ -268,7 +268,7 @@ export const ServerMessage = v.variant('type', [
     /** Pairs that must connect over a TURN relay: all else has failed. */
     relayed: v.array(v.tuple([memberId, memberId])),
     /** Pairs that the order keeps apart, as the link between them was slow. */
-    parted: v.array(v.tuple([memberId, memberId])),
+    separated: v.array(v.tuple([memberId, memberId])),
   }),
   /** Every member is linked: compare and share state. */
   v.strictObject({ type: v.literal('sync'), generation: ordinal }),

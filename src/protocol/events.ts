@@ -9,7 +9,7 @@ import type { ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { LinkRoute, RunEvent } from './runEvents.ts';
 import type { StepLane } from './stepTrace.ts';
-import type { Learned } from '../spec/inspection.ts';
+import type { ModelInspection } from '../spec/inspection.ts';
 import type { Preview } from '../spec/preview.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
@@ -32,7 +32,7 @@ export interface RankStatus {
 }
 
 /** Stages of the preparation before a first step. */
-export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
+export type WarmupStage = 'generating' | 'data' | 'compiling' | 'recovering';
 
 /** The link to a rank's right neighbour; bytes since the links of this generation were made. */
 export interface EdgeReport {
@@ -121,14 +121,14 @@ export type EngineEvent =
    */
   | { type: 'recording'; recording: FlightRecording | null }
   /**
-   * The answers to the commands `predict`, with its `id`, and `examine`, from this rank's own copy
+   * The answers to the commands `predict`, with its `id`, and `inspect`, from this rank's own copy
    * of the model. `null` without a model: before the first run, in a spectator, or after the GPU
    * was lost.
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
-  | { type: 'learned'; learned: Learned | null }
-  /** The answer to the command `write`, as `prediction` is to `predict`. */
-  | { type: 'written'; id: number; answer: { text: string; steps: number } | null }
+  | { type: 'inspection'; inspection: ModelInspection | null }
+  /** The answer to the command `generate`, as `prediction` is to `predict`. */
+  | { type: 'generated'; id: number; answer: { text: string; steps: number } | null }
   /**
    * The answer to the command `export`, with its `id`: a file, or the problem that prevented it.
    */

@@ -79,7 +79,7 @@ export const RoomSettings = v.strictObject({
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
   /** The host has paused the run: the room is PAUSED until the host resumes it. */
-  isHeld: v.boolean(),
+  isPausedByHost: v.boolean(),
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 

@@ -54,7 +54,7 @@ export const GenerationEvent = v.object({
    * Ranks that the order keeps apart, as the link between them was slow; left out where there are
    * none.
    */
-  parted: v.optional(v.pipe(perRank(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
+  separated: v.optional(v.pipe(perRank(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
   job: JobSpec,
 });
 
@@ -141,8 +141,8 @@ export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: cou
 export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: finite, ...WrittenSample.entries });
 
 /**
- * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for
- * in a step; `isMoving`: steps are being taken.
+ * The numbers of all ranks of a lesson. `waitsFor`: the rank whose numbers this one waits for in a
+ * step. `isMoving`: steps are being taken.
  */
 export const LessonEvent = v.object({
   type: v.literal('lesson'),

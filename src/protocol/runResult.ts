@@ -88,9 +88,8 @@ export const RunResultSchema = v.object({
   bucketChoice: v.optional(BucketChoice),
   ...Device.entries,
   /**
-   * Of the links between ring neighbours: `memory` where all are inside one browser, `mixed` where
-   * some are. `none` in a world of one, `unknown` in a group, given to a Trainer, whose ranks are
-   * not linked in a ring.
+   * The links between ring neighbours: `memory` if all are inside one browser, `mixed` if some are,
+   * `none` in a world of one, `unknown` for a Trainer's group without ring links.
    */
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
@@ -136,8 +135,8 @@ export const RunResultSchema = v.object({
   /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
   memoryBytesPerRank: perRank(count),
   /**
-   * Of the job `gpt`: the loss of a bigram model on the held-out text, nats by character as all of
-   * its losses; and what it wrote.
+   * Job `gpt` only: the loss of a bigram model on the held-out text, in nats per character as all
+   * losses of this job, and the generated texts.
    */
   bigramLoss: v.optional(finite),
   samples: v.optional(v.array(WrittenSample)),

@@ -59,7 +59,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
           startAt: null,
           nodes: { min: 1, max: 64 },
         },
-        ...{ isLocked: false, isHeld: false, waitingFor: 0 },
+        ...{ isLocked: false, isPausedByHost: false, waitingFor: 0 },
       },
       {
         ...{ type: 'generation', generation: 1, run: 1, rank: SEEN_BY, worldSize: n, localRank: 0, localWorldSize: 1 },

@@ -1,5 +1,5 @@
 /**
- * A view of what a model has learned, as pictures: the answer to the command `examine`. About 60 kB
+ * A view of what a model has learned, as pictures: the answer to the command `inspect`. About 60 kB
  * for any model size.
  */
 
@@ -39,7 +39,7 @@ export interface WeightPictures {
   scale: number;
 }
 
-export interface Learned {
+export interface ModelInspection {
   /** Number of optimizer steps applied to the model. */
   steps: number;
   /** Digest of parameters and optimizer state after these steps. */

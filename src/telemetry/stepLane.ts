@@ -23,7 +23,7 @@ interface MeasuredStep {
  * Most segments of a step that are sent to other ranks: usually enough for all segments of four
  * ranks and one bucket.
  */
-export const TOLD_SEGMENTS = 24;
+export const SENT_SEGMENTS = 24;
 
 /**
  * The kind shown where collectives of a rank overlap: activities of the rank itself come last and
@@ -125,15 +125,15 @@ function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
 }
 
 /**
- * Reduces a lane to at most {@link TOLD_SEGMENTS} segments: if there are more, the time with others
+ * Reduces a lane to at most {@link SENT_SEGMENTS} segments: if there are more, the time with others
  * is divided into equal slots, each of which shows its longest activity.
  */
 export function simplify(lane: StepLane): StepLane {
-  if (lane.segments.length <= TOLD_SEGMENTS) return lane;
+  if (lane.segments.length <= SENT_SEGMENTS) return lane;
   const alone = lane.segments.filter(isAlone);
   const together = lane.segments.filter((one) => !isAlone(one));
   const first = together[0]!.start;
-  const slots = TOLD_SEGMENTS - alone.length;
+  const slots = SENT_SEGMENTS - alone.length;
   const width = (together.at(-1)!.end - first) / slots;
   const row: Segment[] = [];
   let next = 0;
@@ -153,7 +153,7 @@ export function simplify(lane: StepLane): StepLane {
 }
 
 /** Numbers per packed lane: step, start, duration, and one per segment. */
-export const LANE_NUMBERS = 3 + TOLD_SEGMENTS;
+export const LANE_NUMBERS = 3 + SENT_SEGMENTS;
 
 /** Resolution of a packed segment, milliseconds: finer than browsers' clocks. */
 const TICK_MS = 0.01;
@@ -172,7 +172,7 @@ export function packLanes(lanes: readonly StepLane[], count: number): number[] {
     const lane = newest[i];
     if (lane === undefined) return Array.from({ length: LANE_NUMBERS }, () => NOTHING);
     const { step, startedAt, duration, segments } = simplify(lane);
-    const packed = Array.from({ length: TOLD_SEGMENTS }, (__, j) => {
+    const packed = Array.from({ length: SENT_SEGMENTS }, (__, j) => {
       const one = segments[j];
       if (one === undefined) return NOTHING;
       const [start, end] = [ticks(one.start), ticks(one.end)];

@@ -51,7 +51,7 @@ class Rendezvous {
     return this.play(
       ...members.flatMap((member): RoomEvent[] => [
         { type: 'join', member, name: member, holdsKey: false },
-        { type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds: null },
+        { type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun: null },
       ]),
     );
   }

@@ -38,7 +38,7 @@ function roomOf({
     startAt: null,
     nodes: { min: 1, max: 8 },
     isLocked: false,
-    isHeld: false,
+    isPausedByHost: false,
     waitingFor: 0,
     ...more,
   };
@@ -63,8 +63,8 @@ class Tab {
   }
 
   /** Reports that the latest announcement is prepared. */
-  prepared(holds: number | null = null): readonly ReadinessEffect[] {
-    return this.take({ type: 'prepared', id: this.announcement, device: DEVICE, holds });
+  prepared(stateOfRun: number | null = null): readonly ReadinessEffect[] {
+    return this.take({ type: 'prepared', id: this.announcement, device: DEVICE, stateOfRun });
   }
 
   inspected(isFit: boolean): readonly ReadinessEffect[] {
@@ -105,7 +105,7 @@ describe('an announcement', () => {
     const tab = admitted();
     expect(tab.room()).toMatchObject([{ type: 'prepare', id: tab.announcement }]);
     expect(tab.room()).toEqual([]);
-    expect(tab.prepared(1)).toEqual([{ type: 'announce', device: DEVICE, holds: 1 }]);
+    expect(tab.prepared(1)).toEqual([{ type: 'announce', device: DEVICE, stateOfRun: 1 }]);
     expect(tab.room({ isCounted: true })).toEqual([]);
   });
 
@@ -118,7 +118,7 @@ describe('an announcement', () => {
     tab.room();
     const first = tab.announcement;
     expect(typesOf(tab.take({ type: 'admitted', member: MEMBER }))).toEqual(['prepare']);
-    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, holds: null })).toEqual([]);
+    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, stateOfRun: null })).toEqual([]);
     expect(typesOf(tab.prepared())).toEqual(['announce']);
   });
 
@@ -142,7 +142,7 @@ describe('an announcement', () => {
     tab.room();
     const first = tab.announcement;
     tab.take({ type: 'left' });
-    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, holds: null })).toEqual([]);
+    expect(tab.take({ type: 'prepared', id: first, device: DEVICE, stateOfRun: null })).toEqual([]);
     tab.take({ type: 'entered', isSpectator: false });
     expect(tab.take({ type: 'unprepared', id: first, error: new DataError('Too late.') })).toEqual([]);
     expect(tab.state.isOut).toBe(false);

@@ -278,14 +278,14 @@ describe('a run', () => {
 
   test('waits for what it is to be held for', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
-    tabs[0]!.command({ type: 'hold' });
+    tabs[0]!.command({ type: 'checkpoint-barrier' });
     tabs[0]!.command({ type: 'start' });
     await world.until('ranks have compared states', () => tabs[0]!.last('hashes') !== undefined);
     await world.pass(2_000);
     expect(tabs[1]!.step).toBe(3);
-    tabs[0]!.command({ type: 'release', step: 7 });
+    tabs[0]!.command({ type: 'checkpoint-saved', step: 7 });
     await world.stepped(tabs, 8);
-    tabs[0]!.command({ type: 'release', step: 11 });
+    tabs[0]!.command({ type: 'checkpoint-saved', step: 11 });
     await world.finished(tabs);
   });
 
@@ -427,7 +427,7 @@ describe('where a GPU is lost', () => {
   test('the only rank goes on with the state that it had, up to three times in each run', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     // Waits after every fourth step: a run of one rank would end before a test could act.
-    ada.command({ type: 'hold' });
+    ada.command({ type: 'checkpoint-barrier' });
     for (const run of [1, 2]) {
       ada.command({ type: 'start' });
       for (let loss = 1; loss <= 2; loss++) {
@@ -435,7 +435,7 @@ describe('where a GPU is lost', () => {
         await world.until('states are compared', () => ada.all('hashes').length > compared);
         const opened = ada.devicesOpened;
         ada.loseGpu();
-        ada.command({ type: 'release', step: ada.last('hashes')!.step });
+        ada.command({ type: 'checkpoint-saved', step: ada.last('hashes')!.step });
         await world.until('the device is opened again', () => ada.devicesOpened > opened);
       }
       await world.finished([ada], run);
@@ -625,7 +625,7 @@ describe('a run that pauses', () => {
     tabs[0]!.command({ type: 'pause' });
     await world.until('it pauses', () => tabs.every((tab) => tab.last('room')!.phase === 'PAUSED'));
     await world.pass(5_000);
-    expect(tabs[1]!.last('room')).toMatchObject({ isHeld: true, waitingFor: 0 });
+    expect(tabs[1]!.last('room')).toMatchObject({ isPausedByHost: true, waitingFor: 0 });
     const steps = tabs[1]!.step;
     expect(tabs.some((tab) => tab.last('saved')?.step === steps + 1)).toBe(true);
     tabs[0]!.command({ type: 'resume' });

@@ -38,7 +38,7 @@ export async function inGeneration<T>(
             localRank: 0,
             localWorldSize: 1,
             members,
-            parted: [],
+            separated: [],
           },
           ...{ job, mesh: meshes[rank]!, links: links[rank]!, signal: over.signal },
         });

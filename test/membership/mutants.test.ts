@@ -207,8 +207,8 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     {
       stepRoom: (before, event) => {
         if (event.type !== 'ready') return stepRoom(before, event);
-        const { state, effects } = stepRoom({ ...before, isHeld: false }, event);
-        return { state: { ...state, isHeld: before.isHeld }, effects };
+        const { state, effects } = stepRoom({ ...before, isPausedByHost: false }, event);
+        return { state: { ...state, isPausedByHost: before.isPausedByHost }, effects };
       },
     },
   ],

@@ -9,17 +9,18 @@ import { describeFailure, playActions, playSeed, shrink, type Action } from './s
 
 test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   // Again: more than one generation has trained.
-  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, parted: 0, suspended: 0 };
+  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, separated: 0, suspended: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
     if (outcome.violation !== null) expect.fail(describeFailure(seed, shrink(outcome)));
-    const { generations, restarts, hasFinished, hasPaused, hasResumed, hasParted, hasSuspended } = outcome.world.seen;
+    const { generations, restarts, hasFinished, hasPaused, hasResumed, hasSeparated, hasSuspended } =
+      outcome.world.seen;
     if (generations > 1) seen.again++;
     if (restarts > 0 && generations > 1) seen.revived++;
     if (hasFinished) seen.finished++;
     if (hasPaused) seen.paused++;
     if (hasResumed) seen.resumed++;
-    if (hasParted) seen.parted++;
+    if (hasSeparated) seen.separated++;
     if (hasSuspended) seen.suspended++;
   }
   if (SCHEDULES < 1000) return;
@@ -29,7 +30,7 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   expect(seen.finished).toBeGreaterThan(SCHEDULES / 3);
   expect(seen.paused).toBeGreaterThan(SCHEDULES / 20);
   expect(seen.resumed).toBeGreaterThan(SCHEDULES / 80);
-  expect(seen.parted).toBeGreaterThan(SCHEDULES / 500);
+  expect(seen.separated).toBeGreaterThan(SCHEDULES / 500);
   expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 

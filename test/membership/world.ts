@@ -156,7 +156,7 @@ export class World {
   #hasFinished = false;
   #hasPaused = false;
   #hasResumed = false;
-  #hasParted = false;
+  #hasSeparated = false;
   #hasSuspended = false;
   /** The members that reported each member, by the reported one. */
   readonly #accusers = new Map<string, Set<string>>();
@@ -208,7 +208,7 @@ export class World {
     for (const member of this.#peers.keys()) if (!state.hidden.has(member)) this.#peers.delete(member);
     this.#hasPaused ||= state.phase === 'PAUSED';
     this.#hasFinished ||= state.ended?.outcome === 'finished';
-    this.#hasResumed ||= before.isHeld && !state.isHeld && state.phase === 'LINKING';
+    this.#hasResumed ||= before.isPausedByHost && !state.isPausedByHost && state.phase === 'LINKING';
     if (state.phase === 'RUNNING' && before.phase === 'SYNCING') this.#checkBegun(state);
   }
 
@@ -296,7 +296,7 @@ export class World {
   // ---- The laws ----
 
   #checkRoom(before: RoomState, after: RoomState, effects: readonly RoomEffect[]): void {
-    if (after.isHeld && !after.isRestoring && after.phase !== 'PAUSED') {
+    if (after.isPausedByHost && !after.isRestoring && after.phase !== 'PAUSED') {
       throw new Violation('I9', `the host holds the run, and the room is ${after.phase}`);
     }
     for (const [i, effect] of effects.entries()) {
@@ -342,16 +342,16 @@ export class World {
   }
 
   #checkPrepare(prepare: Extract<ServerMessage, { type: 'prepare' }>, after: RoomState): void {
-    const { generation, run, members, relayed, parted } = prepare;
+    const { generation, run, members, relayed, separated } = prepare;
     const ring = members.map((m) => m.member);
-    for (const pair of parted) {
-      this.#hasParted = true;
+    for (const pair of separated) {
+      this.#hasSeparated = true;
       if (neighbours(ring).some((two) => two.every((member) => pair.includes(member)))) {
         throw new Violation('I10', `generation ${generation} says that ${pair.join()} are no neighbours, and they are`);
       }
     }
-    const kept = after.parted.flat();
-    if (new Set(kept).size < kept.length) throw new Violation('I10', `a member of ${kept.join()} was parted twice`);
+    const kept = after.separated.flat();
+    if (new Set(kept).size < kept.length) throw new Violation('I10', `a member of ${kept.join()} was separated twice`);
     const known = this.#generations.get(generation);
     if (known === undefined) {
       const { length } = ring;
@@ -630,7 +630,7 @@ export class World {
     const { connection, isDue, isFrozen, replica, state } = client;
     if (!connection || !isDue || isFrozen || !state.isConnected) return false;
     client.isDue = false;
-    connection.toServer.push({ type: 'ready', device: DEVICE, holds: replica.run === 0 ? null : replica.run });
+    connection.toServer.push({ type: 'ready', device: DEVICE, stateOfRun: replica.run === 0 ? null : replica.run });
     return true;
   }
 
@@ -657,7 +657,7 @@ export class World {
 
   resume(slot: number): boolean {
     const { connection, room, member, isFrozen } = this.clients[slot]!;
-    if (!connection || isFrozen || !room?.isHeld || !room.hosts.includes(member!)) return false;
+    if (!connection || isFrozen || !room?.isPausedByHost || !room.hosts.includes(member!)) return false;
     connection.toServer.push({ type: 'resume' });
     return true;
   }
@@ -1019,7 +1019,7 @@ export class World {
     return {
       ...{ generations: trained.length, restarts: this.#restarts },
       ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused, hasResumed: this.#hasResumed },
-      ...{ hasParted: this.#hasParted, hasSuspended: this.#hasSuspended },
+      ...{ hasSeparated: this.#hasSeparated, hasSuspended: this.#hasSuspended },
     };
   }
 

@@ -7,7 +7,7 @@ import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
 describe('control messages', () => {
   test('accepts what the protocol has', () => {
-    const create = { type: 'create', version: 8, name: 'Ada', job: DEFAULT_JOB, startAt: 4, nodes: { min: 2, max: 8 } };
+    const create = { type: 'create', version: 9, name: 'Ada', job: DEFAULT_JOB, startAt: 4, nodes: { min: 2, max: 8 } };
     expect(parseControl(ClientMessage, JSON.stringify(create))).toEqual(create);
   });
 
@@ -15,12 +15,12 @@ describe('control messages', () => {
     ['no JSON', 'hello', /was not JSON/],
     ['an unknown type', '{"type":"nonsense"}', /type/],
     ['another version', '{"type":"join","version":1,"room":"K7F3QX","name":"a"}', /version/],
-    ['a code that cannot be one', '{"type":"join","version":8,"room":"K7F30X","name":"a"}', /room/],
+    ['a code that cannot be one', '{"type":"join","version":9,"room":"K7F30X","name":"a"}', /room/],
     [
       'a world that is to be smaller than it may be',
       JSON.stringify({
         type: 'create',
-        version: 8,
+        version: 9,
         name: 'a',
         job: DEFAULT_JOB,
         startAt: null,
@@ -30,24 +30,24 @@ describe('control messages', () => {
     ],
     [
       'a token that could be guessed',
-      '{"type":"reconnect","version":8,"room":"K7F3QX","name":"a","token":"x"}',
+      '{"type":"reconnect","version":9,"room":"K7F3QX","name":"a","token":"x"}',
       /member|token/,
     ],
     ['fields too many', '{"type":"heartbeat","admin":true}', /admin/],
-    ['a rank that no world has', '{"type":"join","version":8,"room":"K7F3QX","name":"a","rank":64}', /rank/],
-    ['a rank that is no number', '{"type":"join","version":8,"room":"K7F3QX","name":"a","rank":null}', /rank/],
+    ['a rank that no world has', '{"type":"join","version":9,"room":"K7F3QX","name":"a","rank":64}', /rank/],
+    ['a rank that is no number', '{"type":"join","version":9,"room":"K7F3QX","name":"a","rank":null}', /rank/],
     [
       'a browser that could be guessed',
-      '{"type":"join","version":8,"room":"K7F3QX","name":"a","browser":"1"}',
+      '{"type":"join","version":9,"room":"K7F3QX","name":"a","browser":"1"}',
       /browser/,
     ],
     ['a generation that no frame could carry', '{"type":"linked","generation":4294967296}', /generation/],
     [
       'a run that no room could have',
-      '{"type":"ready","device":{"backend":"cpu","adapter":""},"holds":4294967296}',
-      /holds/,
+      '{"type":"ready","device":{"backend":"cpu","adapter":""},"stateOfRun":4294967296}',
+      /stateOfRun/,
     ],
-    ['a name of blanks', '{"type":"join","version":8,"room":"K7F3QX","name":"   "}', /name/],
+    ['a name of blanks', '{"type":"join","version":9,"room":"K7F3QX","name":"   "}', /name/],
   ])('refuses %s, naming the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
@@ -61,7 +61,7 @@ describe('control messages', () => {
       members: [one],
       job: DEFAULT_JOB,
       relayed: [],
-      parted: [],
+      separated: [],
     };
     parseControl(ServerMessage, JSON.stringify(prepare));
     const twice = JSON.stringify({ ...prepare, members: [one, { ...one, name: 'Bo' }] });

@@ -98,6 +98,6 @@ export class TestMember {
 export async function enter(member: TestMember, room: string, name: string): Promise<{ id: string; token: string }> {
   await member.join(room, name);
   const { member: id, token } = await member.next('admitted');
-  await member.send({ type: 'ready', device: CPU, holds: null });
+  await member.send({ type: 'ready', device: CPU, stateOfRun: null });
   return { id, token };
 }

@@ -10,7 +10,7 @@ import { TestMember } from './helpers.ts';
 
 const room = (generation: number): ServerMessage => ({
   ...{ type: 'room', phase: 'FORMING', run: 0, generation, hosts: [], members: [], job: DEFAULT_JOB, startAt: null },
-  ...{ nodes: null, spectators: [], isLocked: false, isHeld: false, waitingFor: 0 },
+  ...{ nodes: null, spectators: [], isLocked: false, isPausedByHost: false, waitingFor: 0 },
 });
 const sync = (generation: number): ServerMessage => ({ type: 'sync', generation });
 

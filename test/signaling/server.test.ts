@@ -42,7 +42,7 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
 
 /** The reconnectState of a member that remembers no run. */
 const NOTHING = {
-  settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
+  settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isPausedByHost: false },
   ...{ run: 0, isRunOn: false, generation: 0, active: null },
 };
 const returning = (room: string, id: string, token: string): ClientMessage => ({
@@ -112,7 +112,7 @@ describe('members', () => {
     expect(await bo.next('refused')).toMatchObject({ code: 'not-host' });
     await ada.send({ type: 'start' });
     expect(await ada.next('refused')).toMatchObject({ code: 'not-now' });
-    await ada.send({ type: 'ready', device: CPU, holds: null });
+    await ada.send({ type: 'ready', device: CPU, stateOfRun: null });
     await ada.send({ type: 'start' });
     expect((await bo.next('prepare')).members.map((m) => m.name)).toEqual(['Ada', 'Bo']);
   });
@@ -127,7 +127,7 @@ describe('members', () => {
       one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
       await one.join(room, `tab ${i}`, i === 1 ? { rank: 0 } : { browser });
       await one.next('admitted');
-      await one.send({ type: 'ready', device: CPU, holds: null });
+      await one.send({ type: 'ready', device: CPU, stateOfRun: null });
     }
     const { members: ring } = await members[0]!.next('prepare');
     expect(ring.map(({ name, browser: number }) => [name, number])).toEqual([
@@ -165,7 +165,7 @@ describe('members', () => {
     ada.socket.terminate();
     await expect.poll(() => connections(server)).toBe(1);
     const again = member(server);
-    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
     const back = { type: 'reconnect', version: PROTOCOL_VERSION, name: 'Ada', room, reconnectState } as const;
     await again.send({ ...back, member: adaId, token: adaToken });
@@ -178,7 +178,7 @@ describe('members', () => {
 
   test('nobody else takes the place of a member', async () => {
     const { server, room, adaId, adaToken, generation } = await pair();
-    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
     const back = { type: 'reconnect', version: PROTOCOL_VERSION, name: 'Eve', room, reconnectState } as const;
     for (const [id, token] of [
@@ -198,7 +198,7 @@ describe('members', () => {
       const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock, secret });
       ada.socket.terminate();
       await expect.poll(() => connections(server)).toBe(1);
-      const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+      const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
       const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
       const back = { type: 'reconnect', version: PROTOCOL_VERSION, room, reconnectState, member: adaId } as const;
       const eve = member(server);
@@ -681,7 +681,13 @@ describe('a server that has restarted without a secret', () => {
     const server = await start();
     const ids = ['member-ada', 'member-bo'] as const;
     const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));
-    const settings = { job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false };
+    const settings = {
+      job: DEFAULT_JOB,
+      startAt: null,
+      nodes: { min: 1, max: 8 },
+      isLocked: false,
+      isPausedByHost: false,
+    };
     const reconnectState = {
       settings,
       run: 1,

@@ -1,4 +1,4 @@
-/** Links that hold up the ring: their ends are parted, once. */
+/** Links that hold up the ring: their ends are separated, once. */
 import { expect, test } from 'vitest';
 import type { RoomEvent, RoomOptions } from '../../signaling/room/index.ts';
 import { edgeKey, neighbours } from '../../signaling/room/edges.ts';
@@ -17,7 +17,7 @@ test('parts its ends in another generation of the same members, who hear why, wh
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
   const prepare = play.said('Ada', 'prepare');
-  expect(prepare).toMatchObject({ generation: 2, run: 1, parted: [['Bo', 'Cy']] });
+  expect(prepare).toMatchObject({ generation: 2, run: 1, separated: [['Bo', 'Cy']] });
   expect(prepare.members.map(({ member }) => member)).toEqual(play.ring);
   expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
@@ -38,7 +38,7 @@ test('does so once for each member: a next slow link of one is its own line', ()
   expect(play.state).toBe(state);
 });
 
-test('counts for nothing where its ends cannot be parted, are apart, or are in another generation', () => {
+test('counts for nothing where its ends cannot be separated, are apart, or are in another generation', () => {
   for (const n of [2, 3]) {
     const play = open(n);
     const { state } = play;
@@ -79,7 +79,7 @@ test('keeps them apart whoever comes and goes, and until the next run', () => {
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
   play.do({ type: 'left', member: 'Di', reason: 'left' });
   // In a ring of three all are neighbours.
-  expect(play.said('Bo', 'prepare').parted).toEqual([]);
+  expect(play.said('Bo', 'prepare').separated).toEqual([]);
   play.train().do({ type: 'stop', member: play.state.members[0]!.member });
   expect(play.state.phase).toBe('FORMING');
 });
@@ -92,6 +92,6 @@ test('is forgotten in the next run', () => {
     .do({ type: 'stop', member: 'Ada' })
     .enter(4)
     .start();
-  expect(play.said('Bo', 'prepare').parted).toEqual([]);
+  expect(play.said('Bo', 'prepare').separated).toEqual([]);
   expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
 });

@@ -36,10 +36,10 @@ test('two tabs learn a text together, show samples and continue a prompt', async
   await page.getByText('after 6 steps, loss').waitFor();
   await page.getByLabel('Prompt').fill('An old ');
   await page.getByRole('button', { name: 'Write', exact: true }).click();
-  const { answer } = await ann.event('written');
+  const { answer } = await ann.event('generated');
   expect(answer!.steps).toBe(6);
   expect(answer!.text).toHaveLength(160);
-  await page.locator('.written [role=status] strong', { hasText: 'An old' }).waitFor();
+  await page.locator('.generation [role=status] strong', { hasText: 'An old' }).waitFor();
   // No panel for images is shown.
   expect(await page.getByText('Draw a digit').count()).toBe(0);
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);

@@ -58,7 +58,7 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await ann.page.getByRole('status').getByText('watching').waitFor();
 
   await button(ann, 'Pause').click();
-  await Promise.all([ann, ...tabs].map((tab) => tab.event('room', ({ isHeld }) => isHeld)));
+  await Promise.all([ann, ...tabs].map((tab) => tab.event('room', ({ isPausedByHost }) => isPausedByHost)));
   await tabs[0]!.page.getByText('Paused by the host.').waitFor();
   const before = tabs.map((tab) => tab.events.filter(({ type }) => type === 'step').length);
   await button(ann, 'Resume').click();

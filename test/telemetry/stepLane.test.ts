@@ -8,7 +8,7 @@ import {
   laneOf,
   packLanes,
   simplify,
-  TOLD_SEGMENTS,
+  SENT_SEGMENTS,
   unpackLanes,
 } from '../../src/telemetry/stepLane.ts';
 
@@ -83,7 +83,7 @@ const lanes = fc.array(
       fc
         .tuple(fc.constantFrom(...SEGMENT_KINDS), fc.nat(20_000), fc.nat(20_000))
         .map(([kind, start, length]) => ({ kind, start, end: start + length })),
-      { maxLength: TOLD_SEGMENTS },
+      { maxLength: SENT_SEGMENTS },
     ),
   }),
   { maxLength: 20 },
@@ -119,9 +119,9 @@ test('what is packed comes out again: the newest steps, to a hundredth of a mill
 test('a step of many segments is told in as many as fit, which cover the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
-  expect(lane.segments.length).toBeGreaterThan(TOLD_SEGMENTS);
+  expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);
   const told = simplify(lane);
-  expect(told.segments.length).toBeLessThanOrEqual(TOLD_SEGMENTS);
+  expect(told.segments.length).toBeLessThanOrEqual(SENT_SEGMENTS);
   expect(told.segments.filter(({ kind }) => kind === 'compute')).toEqual([{ kind: 'compute', start: 0, end: 20 }]);
   expect(together(told).at(-1)!.end).toBeCloseTo(together(lane).at(-1)!.end, 6);
   expect(simplify({ ...lane, segments: lane.segments.slice(0, 9) }).segments).toHaveLength(9);

@@ -144,7 +144,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await begun.promise;
   await visit(STOPS.run, ada);
   await drawTwo(ada);
-  await visit(STOPS.learned, ada);
+  await visit(STOPS.inspection, ada);
   await ada.getByText('are classified correctly').waitFor();
   await visit(STOPS.result, ada);
 
@@ -165,7 +165,7 @@ function press(page: Page, name: string): Promise<void> {
   return page.getByRole('button', { name, exact: true }).click();
 }
 
-/** Draws a 2 on the pad of the learned panel and waits for the model's answer. */
+/** Draws a 2 on the pad of the inspection panel and waits for the model's answer. */
 async function drawTwo(page: Page): Promise<void> {
   const pad = page.getByRole('application', { name: /^Drawing pad/ });
   const { width, height } = (await pad.boundingBox())!;
@@ -218,10 +218,10 @@ export const STOPS = {
     title: 'A run',
     says: 'Chunks travel round the ring as they did a moment ago; curves, ranks, and who holds what.',
   },
-  learned: {
-    name: 'learned',
+  inspection: {
+    name: 'inspection',
     title: 'What it has learned',
-    part: '.learned-panel',
+    part: '.inspection-panel',
     says: 'Draw a digit, and the model that all ranks share says what it reads; its surest mistakes, and its first layer as it forms.',
   },
   result: {

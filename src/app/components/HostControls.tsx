@@ -6,7 +6,7 @@ import { messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function HostControls({ lobby }: { lobby: Lobby }) {
-  const { isLocked, isHeld, phase } = lobby;
+  const { isLocked, isPausedByHost, phase } = lobby;
   const { controls } = messages.value.lobby;
   return (
     <>
@@ -21,11 +21,11 @@ export function HostControls({ lobby }: { lobby: Lobby }) {
       {phase !== 'FORMING' && isOpen(lobby) && (
         <button
           type="button"
-          class={isHeld ? 'primary' : 'quiet'}
-          title={isHeld ? controls.resumeAbout : controls.pauseAbout}
-          onClick={isHeld ? resumeRun : pauseRun}
+          class={isPausedByHost ? 'primary' : 'quiet'}
+          title={isPausedByHost ? controls.resumeAbout : controls.pauseAbout}
+          onClick={isPausedByHost ? resumeRun : pauseRun}
         >
-          {isHeld ? controls.resume : controls.pause}
+          {isPausedByHost ? controls.resume : controls.pause}
         </button>
       )}
       {phase !== 'FORMING' && (

@@ -28,10 +28,10 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   const writing = useGeneration();
   useEffect(() => clearAnswers, []);
   return (
-    <Fold title={messages.value.written.title} class="written-panel">
-      <div class="written">
+    <Fold title={messages.value.generation.title} class="generation-panel">
+      <div class="generation">
         <Comparison run={run} />
-        <div class={asks ? 'written-columns' : ''}>
+        <div class={asks ? 'generation-columns' : ''}>
           <Samples run={run} />
           {asks && <Ask prompt={prompt} temperature={temperature} writing={writing} />}
         </div>
@@ -42,7 +42,7 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
 
 /** The newest test beside the bigram model. */
 function Comparison({ run }: { run: Run }) {
-  const labels = messages.value.written;
+  const labels = messages.value.generation;
   const loss = run.evaluations.at(-1)?.loss;
   const bigram = run.samples.at(-1)?.bigramLoss;
   if (loss === undefined || bigram === undefined) return <p class="dim">{labels.notTested}</p>;
@@ -51,7 +51,7 @@ function Comparison({ run }: { run: Run }) {
 
 /** Newest sample first. */
 function Samples({ run }: { run: Run }) {
-  const labels = messages.value.written;
+  const labels = messages.value.generation;
   const { samples } = run;
   return (
     <div>
@@ -77,12 +77,12 @@ interface AskProps {
 }
 
 function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskProps) {
-  const labels = messages.value.written;
+  const labels = messages.value.generation;
   return (
     <div>
       <Subtitle>{labels.ask}</Subtitle>
       <form
-        class="written-form"
+        class="generation-form"
         onSubmit={(event) => {
           event.preventDefault();
           write({ prompt: prompt.value, temperature: temperature.value });
@@ -122,7 +122,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
       <div role="status">
         {last !== null &&
           (last.answer === null ? (
-            <p>{messages.value.learned.none}</p>
+            <p>{messages.value.inspection.none}</p>
           ) : (
             <>
               <p class="small dim">{labels.answered(last.answer.steps)}</p>

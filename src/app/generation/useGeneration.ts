@@ -1,6 +1,6 @@
 /** Asks the model to continue a prompt, one request at a time. */
 import { useRef, useState } from 'preact/hooks';
-import { writing, type Writing } from '../inspection/modelAnswers.ts';
+import { generated, type GeneratedText } from '../inspection/modelAnswers.ts';
 import { ask } from '../state/store.ts';
 
 interface Request {
@@ -13,7 +13,7 @@ let lastId = 0;
 
 export interface WritingState {
   /** The last answer with its prompt. */
-  last: (Writing & { prompt: string }) | null;
+  last: (GeneratedText & { prompt: string }) | null;
   isPending: boolean;
   write: (request: Request) => void;
 }
@@ -21,7 +21,7 @@ export interface WritingState {
 export function useGeneration(): WritingState {
   const [asked, setAsked] = useState<(Request & { id: number }) | null>(null);
   const answered = useRef<WritingState['last']>(null);
-  const newest = writing.value;
+  const newest = generated.value;
   const isPending = asked !== null && newest?.id !== asked.id;
   if (asked !== null && newest !== null && !isPending) answered.current = { ...newest, prompt: asked.prompt };
   return {
@@ -30,7 +30,7 @@ export function useGeneration(): WritingState {
     write: (request) => {
       lastId += 1;
       setAsked({ ...request, id: lastId });
-      ask({ type: 'write', id: lastId, ...request });
+      ask({ type: 'generate', id: lastId, ...request });
     },
   };
 }

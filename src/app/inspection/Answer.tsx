@@ -5,7 +5,7 @@ import { Subtitle } from './Subtitle.tsx';
 
 /** @param probabilities by digit; `null` if nothing is asked. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
-  const labels = messages.value.learned;
+  const labels = messages.value.inspection;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">

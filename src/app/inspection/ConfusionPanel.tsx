@@ -16,7 +16,7 @@ const named = (name: string): ComponentChildren => (
 );
 
 export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['confusion']> }) {
-  const { confusion: labels } = messages.value.learned;
+  const { confusion: labels } = messages.value.inspection;
   const { step, classes, counts } = confusion;
   const worst = mostConfused(confusion);
   return (

@@ -41,7 +41,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const pen = useSignal<Pen | null>(null);
-  const labels = messages.value.learned;
+  const labels = messages.value.inspection;
   const colours = theme.value;
   const mark = pen.value;
   useEffect(() => {

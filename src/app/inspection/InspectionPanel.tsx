@@ -4,7 +4,7 @@
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { IMAGE_SIDE, type LabelledImage, type Learned } from '../../spec/inspection.ts';
+import { IMAGE_SIDE, type LabelledImage, type ModelInspection } from '../../spec/inspection.ts';
 import { formatShare, shortHash } from '../locales/format.ts';
 import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
@@ -13,7 +13,7 @@ import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { Answer } from './Answer.tsx';
 import { clearAnswers } from './modelAnswers.ts';
-import { useLearning, usePrediction, useVisible } from './useAnswers.ts';
+import { useInspection, usePrediction, useVisible } from './useAnswers.ts';
 import { imageOf, type Drawing } from './drawing.ts';
 import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
@@ -27,7 +27,7 @@ export function InspectionPanel({ run }: { run: Run }) {
   const image = useSignal<LabelledImage | null>(null);
   useEffect(() => clearAnswers, []);
   return (
-    <Fold title={messages.value.learned.title} class="learned-panel">
+    <Fold title={messages.value.inspection.title} class="inspection-panel">
       <Inside run={run} drawing={drawing} image={image} />
     </Fold>
   );
@@ -41,11 +41,11 @@ interface InsideProps {
 }
 
 function Inside({ run, drawing, image }: InsideProps) {
-  const labels = messages.value.learned;
+  const labels = messages.value.inspection;
   const box = useRef<HTMLDivElement>(null);
   const isVisible = useVisible(box);
   const steps = run.last === null ? 0 : run.last.step + 1;
-  const last = useLearning(isVisible, steps);
+  const last = useInspection(isVisible, steps);
   const centre = run.job.job === 'mnist' ? 'mass' : 'box';
   const strokes = drawing.value;
   const picked = image.value;
@@ -58,8 +58,8 @@ function Inside({ run, drawing, image }: InsideProps) {
     () => (pixels === null ? null : Uint8Array.from(pixels, (ink) => Math.round(255 * ink))),
     [pixels],
   );
-  const learned = last?.learned ?? null;
-  const prediction = usePrediction(isVisible ? pixels : null, learned?.steps ?? 0);
+  const inspection = last?.inspection ?? null;
+  const prediction = usePrediction(isVisible ? pixels : null, inspection?.steps ?? 0);
 
   const draw = (change: (so: Drawing) => Drawing): void => {
     image.value = null;
@@ -70,19 +70,19 @@ function Inside({ run, drawing, image }: InsideProps) {
     image.value = next;
   };
   const clear = (): void => draw(() => []);
-  if (last !== null && learned === null) {
+  if (last !== null && inspection === null) {
     return (
-      <div class="learned" ref={box}>
+      <div class="inspection" ref={box}>
         <p>{labels.none}</p>
       </div>
     );
   }
   return (
-    <div class="learned" ref={box}>
-      <p class="learned-who">
-        {learned === null ? <span class="dim">{labels.asking}</span> : <Who run={run} learned={learned} />}
+    <div class="inspection" ref={box}>
+      <p class="inspection-who">
+        {inspection === null ? <span class="dim">{labels.asking}</span> : <Who run={run} inspection={inspection} />}
       </p>
-      <div class="learned-columns">
+      <div class="inspection-columns">
         <div class="draw">
           <Subtitle>{labels.draw}</Subtitle>
           <div class="draw-row">
@@ -100,11 +100,11 @@ function Inside({ run, drawing, image }: InsideProps) {
             </div>
           </div>
           <p class="small dim">{labels.hint}</p>
-          {learned !== null && (
+          {inspection !== null && (
             <>
               <p class="small dim">{labels.orAsk}</p>
               <ul class="plain examples">
-                {learned.examples.map((one) => (
+                {inspection.examples.map((one) => (
                   <li key={one.label}>
                     <button
                       type="button"
@@ -121,12 +121,12 @@ function Inside({ run, drawing, image }: InsideProps) {
           )}
         </div>
         <Answer probabilities={prediction?.answer?.probabilities ?? null} />
-        {learned !== null && (
+        {inspection !== null && (
           <div class="mistakes">
             <Subtitle>{labels.mistakes}</Subtitle>
-            <p>{labels.wrong(learned.wrong, learned.asked)}</p>
+            <p>{labels.wrong(inspection.wrong, inspection.asked)}</p>
             <ul class="plain mistake-list">
-              {learned.mistakes.map((one, i) => (
+              {inspection.mistakes.map((one, i) => (
                 <li key={i}>
                   <button type="button" class="image-button" onClick={() => pick(one)}>
                     <Picture pixels={one.pixels} side={IMAGE_SIDE} />
@@ -140,19 +140,19 @@ function Inside({ run, drawing, image }: InsideProps) {
           </div>
         )}
       </div>
-      {learned !== null && learned.weights !== null && <Weights weights={learned.weights} />}
+      {inspection !== null && inspection.weights !== null && <Weights weights={inspection.weights} />}
     </div>
   );
 }
 
-function Who({ run, learned }: { run: Run; learned: Learned }) {
-  const labels = messages.value.learned;
+function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
+  const labels = messages.value.inspection;
   const state = (
     <>
-      <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(learned.stateHash)}</span>
+      <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(inspection.stateHash)}</span>
     </>
   );
   // All ranks agree at the end.
   const isOwn = tellsOwnOnly(run.job, run.worldSize) && run.result === null;
-  return isOwn ? labels.own(run.rank, learned.steps, state) : labels.all(run.worldSize, learned.steps, state);
+  return isOwn ? labels.own(run.rank, inspection.steps, state) : labels.all(run.worldSize, inspection.steps, state);
 }

@@ -7,7 +7,7 @@ import { Subtitle } from './Subtitle.tsx';
 
 export function Weights({ weights }: { weights: WeightPictures }) {
   const { side, count, units, values, scale } = weights;
-  const labels = messages.value.learned;
+  const labels = messages.value.inspection;
   const area = side * side;
   const largest = formatLoss(scale);
   return (

@@ -3,26 +3,26 @@ import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
 
 export type Prediction = Extract<EngineEvent, { type: 'prediction' }>;
-export type Learning = Extract<EngineEvent, { type: 'learned' }>;
-export type Writing = Extract<EngineEvent, { type: 'written' }>;
+export type InspectionAnswer = Extract<EngineEvent, { type: 'inspection' }>;
+export type GeneratedText = Extract<EngineEvent, { type: 'generated' }>;
 
 const lastPrediction = signal<Prediction | null>(null);
-const lastLearning = signal<Learning | null>(null);
-const lastWriting = signal<Writing | null>(null);
+const lastInspection = signal<InspectionAnswer | null>(null);
+const lastGenerated = signal<GeneratedText | null>(null);
 
 export const prediction: ReadonlySignal<Prediction | null> = lastPrediction;
-export const learning: ReadonlySignal<Learning | null> = lastLearning;
-export const writing: ReadonlySignal<Writing | null> = lastWriting;
+export const inspected: ReadonlySignal<InspectionAnswer | null> = lastInspection;
+export const generated: ReadonlySignal<GeneratedText | null> = lastGenerated;
 
-export function setAnswer(event: Prediction | Learning | Writing): void {
+export function setAnswer(event: Prediction | InspectionAnswer | GeneratedText): void {
   if (event.type === 'prediction') lastPrediction.value = event;
-  else if (event.type === 'written') lastWriting.value = event;
-  else lastLearning.value = event;
+  else if (event.type === 'generated') lastGenerated.value = event;
+  else lastInspection.value = event;
 }
 
 /** Clears the answers of another run. */
 export function clearAnswers(): void {
   lastPrediction.value = null;
-  lastLearning.value = null;
-  lastWriting.value = null;
+  lastInspection.value = null;
+  lastGenerated.value = null;
 }

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
-import { learning, prediction, type Learning, type Prediction } from './modelAnswers.ts';
+import { inspected, prediction, type InspectionAnswer, type Prediction } from './modelAnswers.ts';
 
 /** Milliseconds from an answer to the next question: faster changes are not readable. */
 const PERIOD_MS = 1000;
@@ -26,15 +26,15 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 }
 
 /**
- * What the model has learned, asked again while it trains.
+ * What the model has inspection, asked again while it trains.
  * @param steps of the model, as far as the page knows.
  */
-export function useLearning(isVisible: boolean, steps: number): Learning | null {
-  const last = learning.value;
-  const isFresh = last?.learned?.steps === steps;
+export function useInspection(isVisible: boolean, steps: number): InspectionAnswer | null {
+  const last = inspected.value;
+  const isFresh = last?.inspection?.steps === steps;
   useEffect(() => {
     if (!isVisible || isFresh) return undefined;
-    const timer = setTimeout(() => ask({ type: 'examine' }), last === null ? 0 : PERIOD_MS);
+    const timer = setTimeout(() => ask({ type: 'inspect' }), last === null ? 0 : PERIOD_MS);
     return () => clearTimeout(timer);
   }, [isVisible, isFresh, last]);
   return last;

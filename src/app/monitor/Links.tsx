@@ -13,9 +13,9 @@ export function Links({ run }: { run: Run }) {
   const who = (rank: number): string => labels.who(rank, run.members[rank]?.name ?? '');
   return (
     <>
-      {run.parted.map(([a, b]) => (
+      {run.separated.map(([a, b]) => (
         <p key={`${a} ${b}`} class="small">
-          {labels.parted(who(a), who(b))}
+          {labels.separated(who(a), who(b))}
         </p>
       ))}
       {/* The table may scroll; keys must reach it. */}

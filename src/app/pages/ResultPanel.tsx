@@ -156,11 +156,11 @@ function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
   told: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
-  const { run: labels, written } = messages.value;
+  const { run: labels, generation } = messages.value;
   const time = formatClock(ms);
   if (rateTest !== undefined) return foundRate(rateTest, steps, time);
   if (bigramLoss !== undefined) {
-    return [formatLoss(valLoss ?? NaN), written.result(formatLoss(bigramLoss), steps, time)];
+    return [formatLoss(valLoss ?? NaN), generation.result(formatLoss(bigramLoss), steps, time)];
   }
   const [name, value] = told[0] ?? ['accuracy', NaN];
   return [formatMetric(name, value), labels.measured[name](steps, time)];

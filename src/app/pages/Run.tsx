@@ -146,12 +146,12 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </Fold>
         )}
       </div>
-      {!hides.has('learned') && confusionNow}
+      {!hides.has('inspection') && confusionNow}
       {/* Without training there is nothing to inspect. */}
-      {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
+      {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
         <InspectionPanel key={run.number} run={run} />
       )}
-      {!hides.has('learned') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
+      {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
         <GenerationPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
       )}
       {run.result === null && keepModel}

@@ -74,9 +74,9 @@ function describeRejoining(view: View, run: Run): StateText {
   return stateText(labels.rejoining, labels.rejoiningAbout(goneRanks(run, lobby)), 'busy');
 }
 
-function describePaused({ isHeld, waitingFor: missing }: Lobby): StateText {
+function describePaused({ isPausedByHost, waitingFor: missing }: Lobby): StateText {
   const { state: labels } = messages.value;
-  return stateText(labels.paused, isHeld ? labels.pausedByHost : labels.pausedFor(missing), 'wait');
+  return stateText(labels.paused, isPausedByHost ? labels.pausedByHost : labels.pausedFor(missing), 'wait');
 }
 
 function waitingReason(view: View): string {
@@ -85,7 +85,7 @@ function waitingReason(view: View): string {
   const { waitingFor: why } = messages.value.state;
   if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return why.next;
   if (!isReady(view)) return why.ready;
-  if (lobby.phase === 'PAUSED') return lobby.isHeld ? why.resume : why.tabs(lobby.waitingFor);
+  if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? why.resume : why.tabs(lobby.waitingFor);
   if (lobby.phase !== 'FORMING') return isFull(lobby) ? why.place : why.run;
   const missing = missingToStart(lobby);
   if (missing !== null && missing > 0) return why.tabs(missing);

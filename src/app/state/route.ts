@@ -82,7 +82,7 @@ export function viewSettings(query: URLSearchParams): Record<string, string> {
 }
 
 /** Parts of the pages that a link may hide for a class. */
-export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'learned'] as const;
+export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'inspection'] as const;
 export type Part = (typeof PARTS)[number];
 
 /** The parts of `hide=grid,ranks`; unknown names are ignored. */

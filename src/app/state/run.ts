@@ -29,7 +29,7 @@ export interface Run extends RunProgress, RunTelemetry {
   worldSize: number;
   members: readonly RosterEntry[];
   /** Ranks that the ring order separates, as the link between them was slow. */
-  parted: readonly (readonly [number, number])[];
+  separated: readonly (readonly [number, number])[];
   job: JobSpec;
   /** Changes between generations, newest last. */
   changes: readonly WorldChange[];
@@ -75,7 +75,7 @@ export function reduceRun(run: Run, event: RunEvent): Run {
 
 /** The run after a generation has begun: `previous` with other ranks, or a new run. */
 export function runAtGeneration(previous: Run | null, event: EventOf<'generation'>): Run {
-  const { generation, run: number, rank, worldSize, members, parted = [], job } = event;
+  const { generation, run: number, rank, worldSize, members, separated = [], job } = event;
   const past = previous?.number === number ? previous : null;
   return {
     ...(past ?? initialProgress),
@@ -85,7 +85,7 @@ export function runAtGeneration(previous: Run | null, event: EventOf<'generation
     rank,
     worldSize,
     members,
-    parted,
+    separated,
     job,
     recent: [],
     result: null,

@@ -37,10 +37,10 @@ declare global {
   var peergradExport: ((format: ModelFormat) => void) | undefined;
   /** Set by a launcher that stores the run's states: the run waits for each. */
   // oxlint-disable-next-line no-var
-  var peergradHolds: boolean | undefined;
+  var peergradCheckpointBarrier: boolean | undefined;
   /** For that launcher: the state after `step` is stored. */
   // oxlint-disable-next-line no-var
-  var peergradRelease: ((step: number) => void) | undefined;
+  var peergradCheckpointSaved: ((step: number) => void) | undefined;
 }
 
 /** Least time between two redraws, milliseconds: faster digits are not readable. */
@@ -213,7 +213,7 @@ export function giveFiles(files: File[]): void {
  * Asks this tab's model for a prediction, an inspection, a text or a file.
  * inspection/modelAnswers.ts receives the answer, modelFiles/modelExport.ts the file.
  */
-export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' | 'export' }>): void {
+export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>): void {
   send(question);
 }
 
@@ -293,13 +293,13 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
     globalThis.peergradReport?.(event);
     if (session === mine) onevent(event);
   });
-  if (globalThis.peergradHolds) send({ type: 'hold' });
+  if (globalThis.peergradCheckpointBarrier) send({ type: 'checkpoint-barrier' });
   engine.send(command);
   send({ type: 'visibility', isHidden: pageHidden.peek() });
 }
 
 function onevent(event: EngineEvent): void {
-  if (event.type === 'prediction' || event.type === 'learned' || event.type === 'written') return setAnswer(event);
+  if (event.type === 'prediction' || event.type === 'inspection' || event.type === 'generated') return setAnswer(event);
   if (event.type === 'exported') return setModelFile(event);
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);
@@ -320,7 +320,7 @@ function onevent(event: EngineEvent): void {
 export function serveLauncher(): void {
   if (globalThis.peergradReport === undefined) return;
   globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
-  globalThis.peergradRelease = (step) => send({ type: 'release', step });
+  globalThis.peergradCheckpointSaved = (step) => send({ type: 'checkpoint-saved', step });
 }
 
 function send(command: EngineCommand): void {

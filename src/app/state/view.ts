@@ -102,8 +102,8 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'testing':
     // inspection/modelAnswers.ts receives these.
     case 'prediction':
-    case 'learned':
-    case 'written':
+    case 'inspection':
+    case 'generated':
     // modelFiles/modelExport.ts receives this.
     case 'exported':
       return view;

@@ -54,7 +54,7 @@ export class SharedFiles implements FileSlices {
   }
 
   /**
-   * Those that this tab's user chose: reads them once.
+   * The files that this tab's user chose. Reads them once.
    *
    * @param onprogress called with the bytes that are read.
    * @throws (rejects) DataError where they are too many or too large, or one cannot be read.

@@ -10,7 +10,7 @@ import { TensorReader } from '../../parallel/ddp/flatten.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { learnsDigits, type JobSpec } from '../../spec/job.ts';
-import type { LabelledImage, Learned, Mistake, WeightPictures } from '../../spec/inspection.ts';
+import type { LabelledImage, ModelInspection, Mistake, WeightPictures } from '../../spec/inspection.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { TextGenerator } from './textGenerator.ts';
@@ -30,12 +30,12 @@ const PREDICTION = 0;
 const EXAMINATION = 1;
 
 /** What has been learned but for what it is the state of. */
-type Examination = Omit<Learned, 'steps' | 'stateHash'>;
+type Findings = Omit<ModelInspection, 'steps' | 'stateHash'>;
 
 /** A model to ask, and which state of it answers. */
 export interface Answerer {
   model: LearnedModel | TextGenerator;
-  progress: () => Pick<Learned, 'steps' | 'stateHash'>;
+  progress: () => Pick<ModelInspection, 'steps' | 'stateHash'>;
 }
 
 /**
@@ -43,17 +43,17 @@ export interface Answerer {
  * be read or is not numbers.
  */
 export async function answer(
-  question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' }>,
+  question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' }>,
   answerer: Answerer | null,
 ): Promise<EngineEvent> {
   // In this order, and without waiting in between: the state is that of the pass.
   const progress = answerer?.progress();
   const author = answerer?.model instanceof TextGenerator ? answerer.model : null;
   const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
-  if (question.type === 'write') {
+  if (question.type === 'generate') {
     const text = (await author?.write(question).catch(() => null)) ?? null;
     return {
-      type: 'written',
+      type: 'generated',
       id: question.id,
       answer: progress && text !== null ? { text, steps: progress.steps } : null,
     };
@@ -63,8 +63,8 @@ export async function answer(
     const found = progress && probabilities ? { probabilities, steps: progress.steps } : null;
     return { type: 'prediction', id: question.id, answer: found };
   }
-  const found = (await classifier?.examine().catch(() => null)) ?? null;
-  return { type: 'learned', learned: progress && found ? { ...progress, ...found } : null };
+  const found = (await classifier?.inspect().catch(() => null)) ?? null;
+  return { type: 'inspection', inspection: progress && found ? { ...progress, ...found } : null };
 }
 
 /** One question at a time. */
@@ -120,7 +120,7 @@ export class LearnedModel {
   }
 
   /** What it says of the chosen images, and its first layer; see {@link predict}. */
-  async examine(): Promise<Examination | null> {
+  async inspect(): Promise<Findings | null> {
     const images = this.#images;
     if (images.length === 0) return null;
     this.#inputs ??= this.#upload();

@@ -4,7 +4,7 @@ import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
 import { answer } from './inspection.ts';
 
-export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' | 'export' }>;
+export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
 interface ModelQueriesOptions {
   /** The model of the current run, or of the one before until the next is prepared. */

@@ -57,8 +57,8 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * Whose numbers are in the sum at each place of each rank's list after `steps` steps, in the order
- * they were added.
+ * * The ranks whose numbers are in each sum after `steps` steps, in the order they were added.
+ * Indexed by rank and position.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));

@@ -14,7 +14,7 @@ export interface Generation extends LocalRank {
   /** In ring order: index is rank. */
   readonly members: RosterEntry[];
   /** Ranks that the order keeps apart, as the link between them was slow. */
-  readonly parted: readonly (readonly [number, number])[];
+  readonly separated: readonly (readonly [number, number])[];
   readonly job: JobSpec;
   /** The links of this generation: to both ring neighbours, and to others on demand. */
   readonly mesh: Mesh;

@@ -263,7 +263,7 @@ export class Rendezvous {
     members,
     job,
     relayed,
-    parted,
+    separated,
   }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
     const { connectPeer, connectTab, transport = job.transport, clock } = this.#options;
     const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
@@ -281,7 +281,7 @@ export class Rendezvous {
       live.view = {
         ...{ generation, run, rank, worldSize: members.length, members, job, ...opened },
         ...localRankOf(rank, members),
-        parted: parted.map(([a, b]) => [rankOf(a), rankOf(b)]),
+        separated: separated.map(([a, b]) => [rankOf(a), rankOf(b)]),
         signal: live.abort.signal,
       };
       this.#dispatch({ type: 'linked', generation });

@@ -34,9 +34,10 @@ export class Checkpoints {
   }
 
   /**
-   * Those of this browser.
+   * Opens the checkpoints of this browser.
    *
-   * @param medium by default the preferred one; the same each time, or they will not be found.
+   * @param medium default: the preferred one. Checkpoints are only found in the medium that they
+   *   were stored in.
    * @throws (rejects) StorageError where storage is blocked; so do all methods.
    */
   static async open(medium?: Medium): Promise<Checkpoints> {

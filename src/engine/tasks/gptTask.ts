@@ -140,8 +140,8 @@ function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
 }
 
 /**
- * Of each sample some channels, left out at all of its places (Gal and Ghahramani, "A Theoretically
- * Grounded Application of Dropout in Recurrent Neural Networks", 2016).
+ * Dropout masks that leave out the same channels at all positions of a sample (Gal and Ghahramani,
+ * "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", 2016).
  */
 function dropoutMasks(
   gpt: JobSpec['gpt'],

@@ -154,16 +154,16 @@ export class CurrentRun {
   }
 
   /**
-   * Opens the device and, while a run is on, prepares it. `holds`: the run whose state this tab has
-   * then.
+   * Opens the device and, during a run, prepares this tab's part. `stateOfRun`: the run whose state
+   * this tab has afterwards.
    */
-  async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; holds: number | null }> {
+  async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; stateOfRun: number | null }> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
     // An origin is the state of the next run.
-    if (phase === 'FORMING') return { device, holds: this.#originOf(job) === null ? null : run + 1 };
+    if (phase === 'FORMING') return { device, stateOfRun: this.#originOf(job) === null ? null : run + 1 };
     const part = await this.#prepare(run, job, members.length);
     if (part instanceof RunParticipant) await part.prepareAhead();
-    return { device, holds: part.hasState ? run : null };
+    return { device, stateOfRun: part.hasState ? run : null };
   }
 
   async enter(generation: Generation): Promise<StateReport> {

@@ -122,11 +122,12 @@ export class HeldOutTests {
 }
 
 /**
- * Of the first `samples` held-out ones: each rank tests its share, the sums are summed. Where every
- * rank has its own, all test the same part of them, rounded up.
+ * Evaluates the first `samples` held-out samples: each rank tests its share, and an all-reduce adds
+ * the sums. If each rank has its own held-out samples, all test the same fraction of them, rounded
+ * up.
  *
- * @param tell is told how many of its share this rank has done: on a slow machine minutes pass.
- * @param held what all ranks have together.
+ * @param tell called with the number of samples that this rank has tested of its share.
+ * @param held the number of held-out samples of all ranks.
  */
 export async function testHeldOut(
   group: ProcessGroup,

@@ -97,13 +97,10 @@ export class RunParticipant {
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
-  /**
-   * Of a language model that is gone on with, as this rank or another has it; `null`: the text's
-   * own.
-   */
+  /** The vocabulary of a resumed language model, this rank's or another's; `null`: the text's. */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
-  /** What it goes on from, as long as that is of any use. */
+  /** The state to resume from; `null` once it is applied or superseded. */
   #from: RunState | null;
 
   private constructor(options: RunParticipantOptions) {
@@ -120,9 +117,9 @@ export class RunParticipant {
   }
 
   /**
-   * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data
-   * that ranks hand on to each other is left to {@link prepareAhead} and `enter`; of data of which
-   * each has its own, what ranks have to agree on is left to `enter`.
+   * * Loads the data, builds the model and compiles its shaders. Sends nothing to other ranks:
+   * shared files are received in {@link prepareAhead} or `enter`, and ranks with data of their own
+   * agree on it in `enter`.
    *
    * @throws (rejects) DataError, also where the weights are not this model's; DeviceError.
    */
@@ -198,7 +195,7 @@ export class RunParticipant {
     this.#leaveGroup();
     const { world, replicas } = worldOf(generation, this.#options);
     this.#replicas = replicas;
-    const { rank, worldSize, localRank, localWorldSize, members, parted, mesh, links, signal } = world;
+    const { rank, worldSize, localRank, localWorldSize, members, separated, mesh, links, signal } = world;
     emit({
       type: 'generation',
       generation: generation.generation,
@@ -208,7 +205,7 @@ export class RunParticipant {
       localRank,
       localWorldSize,
       members,
-      ...(parted.length > 0 && { parted }),
+      ...(separated.length > 0 && { separated }),
       job,
     });
     let begunAt = clock.now();
@@ -332,7 +329,7 @@ export class RunParticipant {
     const { weights, carryOver } = this.#options;
     emit(
       job.data.kind === 'synthetic'
-        ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
+        ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
         : { type: 'warmup', stage: 'data', message: 'Loading the data' },
     );
     const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;

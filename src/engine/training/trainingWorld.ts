@@ -33,7 +33,7 @@ export function worldOf(
     localRank: 0,
     localWorldSize: job.replicas,
     members: Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` })),
-    parted: [],
+    separated: [],
     mesh: replicas.mesh,
     links: replicas.links,
     signal: AbortSignal.any([generation.signal, lost.signal]),

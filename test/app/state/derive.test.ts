@@ -49,7 +49,7 @@ function lobby(change: Partial<Lobby>): Lobby {
     startAt: null,
     nodes: { min: 1, max: 64 },
     isLocked: false,
-    isHeld: false,
+    isPausedByHost: false,
     waitingFor: 0,
     ...change,
   };
@@ -237,7 +237,7 @@ describe('the state in words', () => {
 
   test('names what a newcomer waits for while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
-    const warm: EngineEvent = { type: 'warmup', stage: 'drawing', message: 'Drawing digits' };
+    const warm: EngineEvent = { type: 'warmup', stage: 'generating', message: 'Generating digits' };
     const unready: Partial<Lobby> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
     expect(textAfter(...newcomer, room(unready))).toBe('waiting to get ready');
     expect(textAfter(...newcomer, room(unready), warm)).toBe('warming up: generating digits');
@@ -257,7 +257,7 @@ describe('the state in words', () => {
     expect(textAfter(...inRun, state('LINKING'), room({ phase: 'LINKING' }))).toBe('rejoining: reopening links');
     const paused = room({ phase: 'PAUSED', waitingFor: 1, members: rest });
     expect(textAfter(...inRun, state('WAITING'), paused)).toBe('paused: waiting for 1 more tab');
-    const held = room({ phase: 'PAUSED', isHeld: true, members: rest });
+    const held = room({ phase: 'PAUSED', isPausedByHost: true, members: rest });
     expect(textAfter(...inRun, state('WAITING'), held)).toBe('paused by the host');
     const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
     expect(textAfter(...inRun, state('WAITING'), letGo)).toMatch(/^reconnecting: this tab was dropped/);
@@ -272,7 +272,7 @@ describe('the state in words', () => {
     const inRun = [watcher, GENERATION, stepEvent(0), state('WAITING')];
     expect(textAfter(watcher, state('WAITING'), room({ spectators }))).toBe('watching: no run yet');
     expect(textAfter(...inRun, room({ spectators, phase: 'RUNNING' }))).toBe('watching');
-    expect(textAfter(...inRun, room({ spectators, phase: 'PAUSED', isHeld: true }))).toBe('paused by the host');
+    expect(textAfter(...inRun, room({ spectators, phase: 'PAUSED', isPausedByHost: true }))).toBe('paused by the host');
     const view = fold(...inRun, room({ spectators, phase: 'RUNNING' }));
     expect([ownRank(view, view.run!), isTraining(view)]).toEqual([null, true]);
     const trainer = fold(GRACE, GENERATION, state('WAITING'), room({ spectators, phase: 'RUNNING' }));

@@ -21,7 +21,7 @@ const ROOM: EngineEvent = {
   startAt: null,
   nodes: { min: 1, max: 64 },
   isLocked: false,
-  isHeld: false,
+  isPausedByHost: false,
   spectators: [],
   waitingFor: 0,
 };

@@ -41,7 +41,7 @@ async function prepare(
   const mesh = new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map<number, never>() });
   const { signal } = new AbortController();
   const links = new Map<number, never>();
-  await training.enter({ ...rank, generation: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
+  await training.enter({ ...rank, generation: 1, run: 1, job, members: [], separated: [], mesh, links, signal });
   return training;
 }
 

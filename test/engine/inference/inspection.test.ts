@@ -7,7 +7,7 @@ import { answer, LearnedModel } from '../../../src/engine/inference/inspection.t
 import { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { buildModel, loadData } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
-import { IMAGE_SIDE, type Learned } from '../../../src/spec/inspection.ts';
+import { IMAGE_SIDE, type ModelInspection } from '../../../src/spec/inspection.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { train } from '../train.ts';
@@ -30,10 +30,10 @@ async function untrained(model: 'mlp' | 'cnn') {
   return { built, heldOut, answerer: { model: learned, progress } };
 }
 
-async function examine(answerer: Parameters<typeof answer>[1]): Promise<Learned> {
-  const event = await answer({ type: 'examine' }, answerer);
-  if (event.type !== 'learned' || event.learned === null) throw new Error('It did not answer.');
-  return event.learned;
+async function inspect(answerer: Parameters<typeof answer>[1]): Promise<ModelInspection> {
+  const event = await answer({ type: 'inspect' }, answerer);
+  if (event.type !== 'inspection' || event.inspection === null) throw new Error('It did not answer.');
+  return event.inspection;
 }
 
 /** Softmax of the model's logits for one image of bytes. */
@@ -46,7 +46,7 @@ function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Arra
 describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
   test('mistakes are images that the model takes for something else, the surest first', async () => {
     const { built, answerer } = await untrained(model);
-    const { asked, wrong, mistakes, steps } = await examine(answerer);
+    const { asked, wrong, mistakes, steps } = await inspect(answerer);
     expect([asked, steps, mistakes.length]).toEqual([256, 7, 12]);
     expect(wrong).toBeGreaterThan(128);
     for (const { pixels, label, guess, probability } of mistakes) {
@@ -63,7 +63,7 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
 
   test('weights are those of the first layer, a picture for each unit', async () => {
     const { built, answerer } = await untrained(model);
-    const { side, count, units, values, scale } = (await examine(answerer)).weights!;
+    const { side, count, units, values, scale } = (await inspect(answerer)).weights!;
     expect({ side, count, units }).toEqual(
       model === 'mlp' ? { side: 28, count: 32, units: 64 } : { side: 5, count: 8, units: 8 },
     );
@@ -90,9 +90,9 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
 
 test('the images asked about are the same every time, with one example of each digit', async () => {
   const [one, other] = [await untrained('mlp'), await untrained('mlp')];
-  const learned = await examine(one.answerer);
-  expect(learned).toEqual(await examine(other.answerer));
-  expect(learned.examples.map(({ label }) => label)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  const inspection = await inspect(one.answerer);
+  expect(inspection).toEqual(await inspect(other.answerer));
+  expect(inspection.examples.map(({ label }) => label)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   one.answerer.model.dispose();
   other.answerer.model.dispose();
 });
@@ -101,12 +101,12 @@ test('without a model, with one that cannot be read, or whose weights are no num
   const predict = { type: 'predict', id: 1, pixels: new Float32Array(784) } as const;
   const none = { type: 'prediction', id: 1, answer: null };
   expect(await answer(predict, null)).toEqual(none);
-  expect(await answer({ type: 'examine' }, null)).toEqual({ type: 'learned', learned: null });
+  expect(await answer({ type: 'inspect' }, null)).toEqual({ type: 'inspection', inspection: null });
   const { built, answerer } = await untrained('mlp');
   const [kernel] = built.variables;
   kernel!.assign(tf.fill(kernel!.shape, NaN));
   expect(await answer(predict, answerer)).toEqual(none);
-  expect(await answer({ type: 'examine' }, answerer)).toEqual({ type: 'learned', learned: null });
+  expect(await answer({ type: 'inspect' }, answerer)).toEqual({ type: 'inspection', inspection: null });
   answerer.model.dispose();
   expect(await answer(predict, answerer)).toEqual(none);
 });
@@ -128,7 +128,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
   const links = new Map<number, never>();
   const mesh = new Mesh({ rank: 0, worldSize: 1, generation: 1, links });
   const { signal } = new AbortController();
-  await training.enter({ ...rank, generation: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
+  await training.enter({ ...rank, generation: 1, run: 1, job, members: [], separated: [], mesh, links, signal });
   await training.train();
   return { training, result: training.result! };
 }
@@ -138,17 +138,17 @@ describe('asked', () => {
     const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
     const during: Promise<EngineEvent>[] = [];
     const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
-      if (step === 1) during.push(answer({ type: 'examine' }, now.answerer));
+      if (step === 1) during.push(answer({ type: 'inspect' }, now.answerer));
     });
     const [first] = await Promise.all(during);
-    expect(first).toMatchObject({ type: 'learned', learned: { steps: 2 } });
+    expect(first).toMatchObject({ type: 'inspection', inspection: { steps: 2 } });
     const before = tf.memory().numTensors;
     const answerer = training.retire()!;
     // Batches and the optimizer are gone, the model is not.
     expect(tf.memory().numTensors).toBeLessThanOrEqual(before);
-    const last = await examine(answerer);
+    const last = await inspect(answerer);
     expect(last).toMatchObject({ steps: 40, stateHash: result.stateHash[0] });
-    expect(last.wrong).toBeLessThan((first as { learned: Learned }).learned.wrong);
+    expect(last.wrong).toBeLessThan((first as { inspection: ModelInspection }).inspection.wrong);
     const event = await answer({ type: 'predict', id: 1, pixels: one }, answerer);
     expect(event.type === 'prediction' && event.answer?.probabilities[1]).toBeGreaterThan(0.5);
     answerer.model.dispose();
@@ -161,7 +161,7 @@ describe('asked', () => {
     let asking: Promise<unknown> = Promise.resolve();
     const { training, result } = await trainAlone(fields, (now) => {
       asking = asking.then(() => {
-        const asked = answer({ type: 'examine' }, now.answerer);
+        const asked = answer({ type: 'inspect' }, now.answerer);
         answers.push(asked);
         return asked;
       });
@@ -175,9 +175,9 @@ describe('asked', () => {
 
   test('leaves nothing behind', async () => {
     const { answerer } = await untrained('cnn');
-    await examine(answerer);
+    await inspect(answerer);
     const before = tf.memory().numTensors;
-    await examine(answerer);
+    await inspect(answerer);
     await answer({ type: 'predict', id: 1, pixels: new Float32Array(784) }, answerer);
     expect(tf.memory().numTensors).toBe(before);
     const { numTensors } = tf.memory();

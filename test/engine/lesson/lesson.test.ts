@@ -75,7 +75,16 @@ async function meet(pupils: readonly Pupil[]): Promise<World> {
   });
   const entered = pupils.map(({ run }, rank) =>
     run.enter({
-      ...{ generation, run: 1, rank, worldSize: pupils.length, localRank: 0, localWorldSize: 1, members, parted: [] },
+      ...{
+        generation,
+        run: 1,
+        rank,
+        worldSize: pupils.length,
+        localRank: 0,
+        localWorldSize: 1,
+        members,
+        separated: [],
+      },
       ...{ job: parseJob({ job: 'lesson' }), mesh: meshes[rank]!, links: links[rank]!, signal: abort.signal },
     }),
   );

@@ -73,7 +73,14 @@ class FakeSocket extends EventTarget {
     });
     this.says({
       ...{ type: 'room', phase: 'FORMING', run: 0, generation: 0, hosts: [MEMBER], members: [], spectators: [] },
-      ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false, waitingFor: 0 },
+      ...{
+        job: DEFAULT_JOB,
+        startAt: null,
+        nodes: { min: 1, max: 8 },
+        isLocked: false,
+        isPausedByHost: false,
+        waitingFor: 0,
+      },
     });
   }
 
@@ -275,7 +282,7 @@ describe('a rank whose training fails', () => {
     socket.admits();
     socket.says({
       ...{ type: 'prepare', generation: GENERATION, run: 1, members: RING, job: parseJob({ transport: 'webrtc' }) },
-      ...{ relayed: [], parted: [] },
+      ...{ relayed: [], separated: [] },
     });
     await settle();
     for (const message of socket.sent) {
@@ -339,7 +346,7 @@ describe('a rank whose training fails', () => {
     const next = GENERATION + 1;
     const members = RING.filter(({ member }) => member !== 'member-1111');
     const job = parseJob({ transport: 'webrtc' });
-    socket.says({ type: 'prepare', generation: next, run: 1, members, job, relayed: [], parted: [] });
+    socket.says({ type: 'prepare', generation: next, run: 1, members, job, relayed: [], separated: [] });
     await settle();
     for (const [peer, theirs] of ends) {
       const helloOf = (member: string): Hello => {

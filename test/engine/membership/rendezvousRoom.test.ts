@@ -78,7 +78,7 @@ class Member {
   }
 
   ready(): void {
-    this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, holds: null });
+    this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, stateOfRun: null });
   }
 
   /** The generation that it trains in, or trained in last. */

@@ -61,7 +61,16 @@ test('a rank that still prepares leaves a generation that ends, and is prepared 
   const one = createMeshes(1);
   const member = { member: 'm0', name: 'm0', device: null, browser: 0, rank: null };
   const entered = training.enter({
-    ...{ generation: 1, run: 1, rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1, members: [member], parted: [] },
+    ...{
+      generation: 1,
+      run: 1,
+      rank: 0,
+      worldSize: 1,
+      localRank: 0,
+      localWorldSize: 1,
+      members: [member],
+      separated: [],
+    },
     ...{ job, mesh: one.meshes[0]!, links: one.links[0]!, signal: over.signal },
   });
   const ended = new Error('Another rank has left.');

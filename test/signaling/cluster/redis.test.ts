@@ -70,7 +70,7 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
 /** What a member remembers of a run that it trains in. */
 function remembered(generation: number, ring: RosterEntry[]): ReconnectState {
   return {
-    settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isHeld: false },
+    settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isPausedByHost: false },
     ...{ run: 1, isRunOn: true, generation, active: { generation, ring, isSteady: true } },
   };
 }
@@ -206,7 +206,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     const ada = await joined(one, room, 'Ada');
     const bo = member(other);
     await bo.join(room, 'Bo');
-    await bo.send({ type: 'ready', device: CPU, holds: null });
+    await bo.send({ type: 'ready', device: CPU, stateOfRun: null });
     await bo.send({ type: 'heartbeat' });
     await train([ada.tab, bo]);
   });

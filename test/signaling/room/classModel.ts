@@ -91,7 +91,7 @@ export class ClassModel {
   enter(member: string, browser = `${member}-browser`): void {
     this.#browsers.set(member, browser);
     this.say({ type: 'join', member, name: member, browser, holdsKey: false });
-    this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds: null });
+    this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun: null });
   }
 
   /** `m0` .. enter, and the first of them starts. */
@@ -152,9 +152,9 @@ export class ClassModel {
     // Ready again, as a tab is: once it has ended its step.
     const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
     if (free === Number.POSITIVE_INFINITY) return;
-    const holds = this.begun.some(({ ring }) => ring.includes(member)) ? this.#state.run : null;
+    const stateOfRun = this.begun.some(({ ring }) => ring.includes(member)) ? this.#state.run : null;
     this.#later(`${member} ready`, free + 100, () =>
-      this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds }),
+      this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun }),
     );
   }
 

@@ -544,16 +544,16 @@ describe('hosts', () => {
     expect(play.said('Bo', 'refused')).toMatchObject({ code: 'not-host', message: 'Only the host may pause the run.' });
     play.do({ type: 'pause', member: 'Ada' });
     expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 0 });
-    expect(play.said('Bo', 'room')).toMatchObject({ phase: 'PAUSED', isHeld: true, waitingFor: 0 });
+    expect(play.said('Bo', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true, waitingFor: 0 });
     play.do({ type: 'pause', member: 'Ada' });
     expect(play.effects).toEqual([]);
     play.enter(3).do(left('Bo'));
-    expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1, isHeld: true });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1, isPausedByHost: true });
     play.do({ type: 'resume', member: 'Ada' });
     expect(play.said('Cy', 'prepare')).toMatchObject({ run: 1, generation: 2 });
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do({ type: 'resume', member: 'Ada' });
-    expect([play.effects, play.state.isHeld]).toEqual([[], false]);
+    expect([play.effects, play.state.isPausedByHost]).toEqual([[], false]);
   });
 
   test('hold a run that has too few as well: it goes on once there are enough and they let it', () => {
@@ -573,7 +573,7 @@ describe('hosts', () => {
     expect(play.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
     // Unless nobody is left to let it go on.
     play.do({ type: 'pause', member: 'Ada' }, left('Bo'), left('Ada'));
-    expect(play.state).toMatchObject({ phase: 'FORMING', isHeld: false });
+    expect(play.state).toMatchObject({ phase: 'FORMING', isPausedByHost: false });
   });
 
   test('do not hold a fixed world, nor what a restarted server has not heard of yet', () => {
@@ -586,7 +586,7 @@ describe('hosts', () => {
     const play = restored(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
     expect(play.said('Ada', 'refused').message).toMatch(/^The server has just restarted/);
     play.do(steady(before, 'Bo'), { type: 'pause', member: 'Ada' });
-    expect(play.state).toMatchObject({ phase: 'PAUSED', isHeld: true });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
   });
 
   test('send members out, and nobody else does', () => {
@@ -785,13 +785,13 @@ describe('after a restart of the server', () => {
     const held = restored(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
       type: 'restore-timeout',
     });
-    expect(held.state).toMatchObject({ phase: 'PAUSED', isHeld: true, run: 1 });
+    expect(held.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true, run: 1 });
     expect(held.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
 
     const late = open(2);
-    late.enter(3).state = { ...late.state, isHeld: true };
+    late.enter(3).state = { ...late.state, isPausedByHost: true };
     const play = restored(late, back(late, 'Cy'), steady(late, 'Ada'), steady(late, 'Bo'));
-    expect(play.state).toMatchObject({ phase: 'PAUSED', isHeld: true });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
     expect(play.said('Ada', 'pause').generation).toBe(1);
   });
 

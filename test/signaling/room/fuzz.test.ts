@@ -17,8 +17,8 @@ import { enter, TestMember } from '../helpers.ts';
 const FLOOD = process.env['PEERGRAD_FUZZ_MESSAGES'];
 const MESSAGES = Number(FLOOD ?? 60_000);
 /**
- * Of them over real sockets: most end their connection, and a new one costs as much as ten
- * messages.
+ * Share of the messages that is sent over real sockets: most of them end their connection, and a
+ * new one costs as much as ten messages.
  */
 const REAL_SHARE = 0.1;
 const SEED = 20_261;

@@ -140,7 +140,7 @@ export class FuzzArena {
       () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), rank: rng.below(64) }),
       () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), isSpectator: true }),
       () => ({ type: 'spectator-update', update: sdp }),
-      () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) }, holds: this.#any([null, 1]) }),
+      () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) }, stateOfRun: this.#any([null, 1]) }),
       () => ({ type: 'configure', job: DEFAULT_JOB }),
       () => ({ type: 'start' }),
       () => ({ type: 'linked', generation }),
@@ -165,7 +165,7 @@ export class FuzzArena {
 
   /** A client that claims to have been there, with an invalid token. */
   #return(room: string, member: string, generation: number): ClientMessage {
-    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     return {
       ...{
         type: 'reconnect',

@@ -22,8 +22,8 @@ export function join(member: string, asked: Partial<Of<'join'>> = {}): RoomEvent
   return { type: 'join', member, name: member, holdsKey: false, ...asked };
 }
 
-export function ready(member: string, holds: number | null = null): RoomEvent {
-  return { type: 'ready', member, device: DEVICE, holds };
+export function ready(member: string, stateOfRun: number | null = null): RoomEvent {
+  return { type: 'ready', member, device: DEVICE, stateOfRun };
 }
 
 /** Keeps the last state and all effects of the last event. */

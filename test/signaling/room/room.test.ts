@@ -136,9 +136,9 @@ describe('a room', () => {
   });
 
   test('says nothing about a member that is as ready as it was', () => {
-    const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, holds: null });
+    const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, stateOfRun: null });
     expect(play.effects).toEqual([]);
-    play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, holds: null });
+    play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, stateOfRun: null });
     expect(play.said('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
@@ -311,7 +311,12 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
     },
     { requiredKeys: ['type', 'member', 'name', 'holdsKey'] },
   ),
-  fc.record({ type: fc.constant('ready' as const), member, device: fc.constant(DEVICE), holds: fc.constant(null) }),
+  fc.record({
+    type: fc.constant('ready' as const),
+    member,
+    device: fc.constant(DEVICE),
+    stateOfRun: fc.constant(null),
+  }),
   fc.record({ type: fc.constant('configure' as const), member, job: fc.constantFrom(DEFAULT_JOB, FILES_JOB) }),
   fc.record({ type: fc.constant('start' as const), member }),
   fc.record({ type: fc.constantFrom('pause' as const, 'resume' as const), member }),

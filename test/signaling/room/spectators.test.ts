@@ -47,7 +47,7 @@ describe('who watches', () => {
     play.enter(2).do({ type: 'start', member: 'Wu' });
     expect(play.ring).toEqual(['Ada', 'Bo']);
     play.train().do({ type: 'pause', member: 'Wu' });
-    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isHeld: true });
+    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
     play.do({ type: 'resume', member: 'Wu' }).train().do({ type: 'remove', member: 'Wu', whom: 'Ada' });
     expect(play.ring).toEqual(['Bo']);
     play.do(watch('Xi'), { type: 'stop', member: 'Xi' });
@@ -90,7 +90,7 @@ describe('who watches', () => {
     const restored = new Play();
     restored.state = restore(settings, { capacity: 4 }, 1000);
     restored.do(back);
-    expect(restored.state).toMatchObject({ phase: 'FORMING', run: 0, highestReported: 0, holders: new Set() });
+    expect(restored.state).toMatchObject({ phase: 'FORMING', run: 0, highestReported: 0, membersWithState: new Set() });
     expect(restored.timer('restore-timeout').event).toEqual({ type: 'restore-timeout' });
     const active = { generation: 1, ring: [...play.state.ring], isSteady: true };
     restored.do({

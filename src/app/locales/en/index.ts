@@ -3,7 +3,7 @@ import { charts } from './charts.tsx';
 import { home } from './home.tsx';
 import { job } from './job.tsx';
 import { join } from './join.tsx';
-import { learned } from './learned.tsx';
+import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
 import { ring } from './ring.tsx';
@@ -11,7 +11,7 @@ import { run } from './run.tsx';
 import { shell } from './shell.tsx';
 import { state } from './state.tsx';
 import { terms } from './terms.tsx';
-import { written } from './written.tsx';
+import { generation } from './generation.tsx';
 
-export const en = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned, written };
+export const en = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, inspection, generation };
 export type Messages = typeof en;

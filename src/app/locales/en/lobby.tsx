@@ -143,7 +143,7 @@ export const lobby = {
       curves: 'Loss and accuracy',
       timeline: 'Timeline',
       ranks: 'Ranks and links',
-      learned: 'What the model learned',
+      inspection: 'What the model learned',
     },
   },
   controls: {

@@ -188,7 +188,7 @@ export const run = {
   hiddenTab: 'its tab is hidden',
   slowLink: (from: string, to: string, ms: string, times: string, relayed: boolean) =>
     `The link from ${from} to ${to} slows the ring: a chunk takes ${ms}, ${times} times as long as on the others${relayed ? '; the link uses a relay' : ''}.`,
-  parted: (a: string, b: string) =>
+  separated: (a: string, b: string) =>
     `${upperFirst(a)} and ${b} are no longer neighbours: the link between them slowed the ring, so the ring has another order.`,
 
   // The model as a file.

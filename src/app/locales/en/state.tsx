@@ -23,7 +23,7 @@ export const state = {
   /** Stages of warm-up. */
   stages: {
     data: ': loading the data',
-    drawing: ': generating digits',
+    generating: ': generating digits',
     compiling: ': compiling the model for this GPU',
     recovering: ': the GPU was lost and is set up again',
   },

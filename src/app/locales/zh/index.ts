@@ -4,7 +4,7 @@ import { charts } from './charts.tsx';
 import { home } from './home.tsx';
 import { job } from './job.tsx';
 import { join } from './join.tsx';
-import { learned } from './learned.tsx';
+import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
 import { ring } from './ring.tsx';
@@ -12,7 +12,7 @@ import { run } from './run.tsx';
 import { shell } from './shell.tsx';
 import { state } from './state.tsx';
 import { terms } from './terms.tsx';
-import { written } from './written.tsx';
+import { generation } from './generation.tsx';
 
 export const zh: Messages = {
   shell,
@@ -26,6 +26,6 @@ export const zh: Messages = {
   run,
   charts,
   lesson,
-  learned,
-  written,
+  inspection,
+  generation,
 };

@@ -127,7 +127,7 @@ export const lobby: Messages['lobby'] = {
       curves: '损失和准确率',
       timeline: '时间线',
       ranks: '各 rank 与连接',
-      learned: '模型学到了什么',
+      inspection: '模型学到了什么',
     },
   },
   controls: {

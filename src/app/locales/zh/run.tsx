@@ -154,7 +154,7 @@ export const run: Messages['run'] = {
   hiddenTab: '它的标签页被隐藏',
   slowLink: (from, to, ms, times, relayed) =>
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
-  parted: (a, b) => `${a} 与 ${b} 不再相邻：它们之间的连接拖慢了环，因此换了顺序。`,
+  separated: (a, b) => `${a} 与 ${b} 不再相邻：它们之间的连接拖慢了环，因此换了顺序。`,
 
   keep: {
     title: '保存模型',

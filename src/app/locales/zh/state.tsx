@@ -19,7 +19,7 @@ export const state: Messages['state'] = {
   warmingUp: '预热中',
   stages: {
     data: '：正在加载数据',
-    drawing: '：正在生成数字',
+    generating: '：正在生成数字',
     compiling: '：正在为这块 GPU 编译模型',
     recovering: '：GPU 丢失了，正在重新设置',
   },

@@ -1,7 +1,7 @@
 import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
-export const learned: Messages['learned'] = {
+export const inspection: Messages['inspection'] = {
   title: '模型学到了什么',
   all: (n, steps, state) => (
     <>

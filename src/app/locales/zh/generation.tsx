@@ -1,6 +1,6 @@
 import type { Messages } from '../en/index.ts';
 
-export const written: Messages['written'] = {
+export const generation: Messages['generation'] = {
   title: '生成的文字',
   notTested: '隔一段时间用文章末尾来测试，这一段不参与训练。',
   tested: (loss, bigram, isBelow) =>

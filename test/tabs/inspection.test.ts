@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 120_000 });
 const world = await worldOfFile();
 
 const pad = (tab: Tab) => tab.page.getByRole('application', { name: /^(Drawing pad|A held-out image)/ });
-const status = (tab: Tab) => tab.page.locator('.learned [role=status]');
+const status = (tab: Tab) => tab.page.locator('.inspection [role=status]');
 
 /** Draws a 1 with the mouse: down the middle, in a few moves. */
 async function drawOne(tab: Tab): Promise<void> {
@@ -30,15 +30,15 @@ test('a drawn 1 is recognized during and after training, by mouse and keys, and 
   const results = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
   expect(new Set(results.flatMap(({ result }) => result.stateHash)).size).toBe(1);
 
-  const { learned } = await ann.event('learned', (event) => event.learned?.steps === 30);
-  expect(learned!.stateHash).toBe(results[0]!.result.stateHash[0]);
+  const { inspection } = await ann.event('inspection', (event) => event.inspection?.steps === 30);
+  expect(inspection!.stateHash).toBe(results[0]!.result.stateHash[0]);
   const { answer } = await ann.event('prediction', (event) => event.answer?.steps === 30);
   expect(answer!.probabilities[1]).toBeGreaterThan(0.5);
   await status(ann).getByText('It reads a 1.').waitFor();
   await ann.page.getByText(`Both ranks hold this same model: after 30 steps`).waitFor();
-  await ann.page.getByText(`${learned!.wrong} of 256 held-out images`).waitFor();
+  await ann.page.getByText(`${inspection!.wrong} of 256 held-out images`).waitFor();
   expect(await ann.page.getByRole('button', { name: /^\d, read as \d \(\d+ %\)$/ }).count()).toBe(
-    learned!.mistakes.length,
+    inspection!.mistakes.length,
   );
   // All held-out digits, each once, and equal in both tabs.
   const { confusion } = results[0]!.result;

@@ -1,7 +1,7 @@
 /** Texts of a language model. */
 import { formatCount, plural } from '../format.ts';
 
-export const written = {
+export const generation = {
   title: 'Generated text',
   notTested: 'The model is tested from time to time on the end of the text, which is held out.',
   tested: (loss: string, bigram: string, isBelow: boolean) =>
