@@ -7,7 +7,7 @@ import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
 import { LessonState } from './lesson.ts';
 import { RosterEntry } from './room.ts';
-import { BucketChoice, CodecChoice, RunResultSchema, WrittenSample } from './runResult.ts';
+import { CodecChoice, RunResultSchema, WrittenSample } from './runResult.ts';
 import { count, finite, hash, perRank, rank, worldSize } from './scalars.ts';
 import { RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
@@ -58,16 +58,12 @@ export const GenerationEvent = v.object({
   job: JobSpec,
 });
 
-/**
- * The model is built and checked; sizes are known. Told again with `bucketChoice` where ranks have
- * chosen how to cut buckets.
- */
+/** The model is built and checked; its sizes. */
 export const ModelEvent = v.object({
   type: v.literal('model'),
   parameters: count,
   gradientBytes: count,
   bucketBytes: v.pipe(v.array(count), v.maxLength(1024)),
-  bucketChoice: v.optional(BucketChoice),
   totalSteps: count,
   trainSamples: count,
   testSamples: count,

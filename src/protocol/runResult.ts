@@ -36,25 +36,6 @@ export const CodecChoice = v.object({
 });
 export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 
-/** The reason for the ranks' choice of the bucket size. */
-export const BucketChoice = v.object({
-  /** Capacity of a bucket. */
-  capBytes: count,
-  /**
-   * What an all-reduce takes beside its bytes, and bytes of gradients that it moves in a
-   * millisecond.
-   */
-  latencyMs: finite,
-  bytesPerMs: finite,
-  /**
-   * From the first bucket until all are added up, milliseconds: expected with this cap, and with
-   * the usual one.
-   */
-  expectedMs: finite,
-  usualMs: finite,
-});
-export type BucketChoice = v.InferOutput<typeof BucketChoice>;
-
 /** A text that a language model generated during training. */
 export const WrittenSample = v.object({
   /** Steps that it had taken, and the loss of the last. */
@@ -85,7 +66,6 @@ export const RunResultSchema = v.object({
   /** In use at the end, and where ranks chose it, why. */
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),
-  bucketChoice: v.optional(BucketChoice),
   ...Device.entries,
   /**
    * The links between ring neighbours: `memory` if all are inside one browser, `mixed` if some are,

@@ -103,7 +103,6 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
-      {view.model?.bucketChoice && <p class="dim small">{labels.bucketChoice(view.model.bucketChoice)}</p>}
       {view.note !== null && <p class="dim small">{view.note}</p>}
       {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
       <div class="run-columns">

@@ -3,7 +3,6 @@
  * list of events gives the same page again. It is bounded: a run may last for days.
  */
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { BucketChoice } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { EventOf } from './events.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
@@ -15,7 +14,6 @@ export interface ModelSizes {
   gradientBytes: number;
   bucketBytes: readonly number[];
   /** Why the buckets have these sizes, where ranks chose them. */
-  bucketChoice?: BucketChoice | undefined;
   totalSteps: number;
   trainSamples: number;
   testSamples: number;

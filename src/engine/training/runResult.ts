@@ -27,7 +27,7 @@ export function resultOf(
 ): RunResult {
   const { step, position, verdicts } = progress;
   const { statistics } = comparison;
-  const { choice, bucketChoice, figures } = reporter;
+  const { choice, figures } = reporter;
   // The loss that ends a range test may be NaN or infinite.
   const losses = progress.losses.filter(Number.isFinite);
   const verdict = verdicts.at(-1);
@@ -36,7 +36,6 @@ export function resultOf(
     strategy: plan.strategy,
     codec: strategy.elastic?.codec ?? (plan.codec === 'auto' ? 'fp32' : plan.codec),
     ...(choice && { choice }),
-    ...(bucketChoice && { bucketChoice }),
     backend: device.backend,
     adapter: device.adapter,
     transport: end.transport,

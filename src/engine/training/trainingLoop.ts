@@ -285,7 +285,7 @@ export class TrainingLoop {
     } finally {
       figures.countBytes();
     }
-    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt }, report, () => this.#emitModel());
+    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt }, report);
   }
 
   #emitModel(): Promise<void> {

@@ -10,10 +10,9 @@ import type { Range } from '../../util/range.ts';
 /** Size of the first bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
- * Default size of the other buckets (see `bucketChoice.ts` for measured ones); DDP's 25 MiB suit
- * NCCL. Over links of 4 Mbit/s a step took as long with 256 KiB as with 64, 6 % longer with 1 MiB,
- * and 28 % longer in one piece (`bench step`, docs/buckets.png). This is the largest of the best,
- * because every bucket costs an op.
+ * * Default size of the other buckets; DDP's 25 MiB suit NCCL. Over links of 4 Mbit/s a step took
+ * as long with 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one piece (`bench
+ * step`, docs/buckets.png). This is the largest of the best, because every bucket costs an op.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
@@ -50,18 +49,6 @@ export function assignBuckets(items: readonly BucketItem[], limits: readonly num
   });
   for (const { indices } of open.values()) if (indices.length > 0) done.push(indices);
   return done.sort((a, b) => a[0]! - b[0]!);
-}
-
-/** Bytes of each bucket for parameters of these sizes, in flat order. */
-export function cutSizes(
-  parameterBytes: readonly number[],
-  firstBucketBytes: number,
-  bucketCapBytes: number,
-): number[] {
-  const items = parameterBytes.map((bytes) => ({ bytes, dtype: 'float32' }));
-  return assignBuckets(items, [firstBucketBytes, bucketCapBytes]).map((indices) =>
-    indices.reduce((sum, index) => sum + parameterBytes[index]!, 0),
-  );
 }
 
 /** Place of one parameter. */

@@ -169,16 +169,6 @@ export class DistributedDataParallel {
     this.#reducer.hook = hook;
   }
 
-  /**
-   * Changes the bucket size, on every rank alike and before a {@link backward}. Parameters keep
-   * their offsets.
-   *
-   * @param bucketCapBytes by default the value of the options.
-   */
-  setBucketCap(bucketCapBytes: number = this.#options.bucketCapBytes): void {
-    this.#reducer.setBuckets(this.#createLayout(this.parameterOrder, { bucketCapBytes }));
-  }
-
   /** Indices of the parameters in the order of the flat arrays. */
   get parameterOrder(): number[] {
     return this.layout.slots.map(({ parameter }) => parameter);

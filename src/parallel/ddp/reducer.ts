@@ -158,11 +158,6 @@ export class Reducer {
     this.hook?.reset?.();
   }
 
-  /** Replaces the buckets; every parameter must keep its offset. */
-  setBuckets(layout: FlatLayout): void {
-    this.#layout = layout;
-  }
-
   /**
    * Replaces the layout by another one of the same parameters. {@link gradient} is invalid
    * afterwards, unless it was zero everywhere.

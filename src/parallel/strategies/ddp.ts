@@ -136,7 +136,7 @@ export class Ddp implements Strategy {
 
   async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
     const { clock } = this.#options;
-    const choices = await this.#transport.choose();
+    const choice = await this.#transport.choose();
     const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
     this.#ddp.step(this.#optimizer);
@@ -145,7 +145,7 @@ export class Ddp implements Strategy {
     // A gradient does not determine buffers.
     this.#keepsGradient = !this.#buffers.commit();
     onapplied(reduction);
-    const report = { ...reduction, update: clock.now() - reducedAt, ...choices };
+    const report = { ...reduction, update: clock.now() - reducedAt, choice };
     this.#transport.record(report);
     return report;
   }

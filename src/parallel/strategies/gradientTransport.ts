@@ -1,10 +1,10 @@
-/** Codec and bucket size of DDP's gradients: those of the job, or chosen from measured steps. */
+/** Codec of DDP's gradients: the job's, or chosen from measured steps. */
 import { codecOf } from '../../collectives/codecs.ts';
+import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { JobCodec, PlannedCodec } from '../../spec/names.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../ddp/flatten.ts';
 import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
-import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { StepReport } from './strategy.ts';
 
@@ -35,8 +35,6 @@ export class GradientTransport {
   #codec: JobCodec = 'fp32';
   /** With `codec: 'auto'`, since the first {@link restart}. */
   #autoCodec: AutoCodec | null = null;
-  /** Since a codec was chosen. */
-  #autoBuckets: AutoBuckets | null = null;
 
   constructor(ddp: DistributedDataParallel, parameters: readonly Variable[], options: TransportOptions) {
     this.#ddp = ddp;
@@ -71,29 +69,18 @@ export class GradientTransport {
     const { group } = this.#ddp;
     this.#use('fp32', 0);
     this.#autoCodec = new AutoCodec(group, this.#bytesByCodec());
-    // New ranks have the default buckets, so all ranks return to them.
-    this.#ddp.setBucketCap();
-    this.#autoBuckets = null;
   }
 
   /** Chooses before a step if enough steps are measured. Every rank must call it. */
-  async choose(): Promise<Required<Pick<StepReport, 'choice' | 'bucketChoice'>>> {
+  async choose(): Promise<CodecChoice | null> {
     const choice = (await this.#autoCodec?.choose()) ?? null;
-    if (choice) {
-      this.#use(choice.codec, 0);
-      // A hook reports no times.
-      const hasTimes = choice.codec !== 'powersgd';
-      this.#autoBuckets = hasTimes ? new AutoBuckets(this.#ddp.group, this.#ddp.layout) : null;
-    }
-    const bucketChoice = (await this.#autoBuckets?.choose(this.#ddp.layout)) ?? null;
-    if (bucketChoice) this.#ddp.setBucketCap(bucketChoice.capBytes);
-    return { choice, bucketChoice };
+    if (choice) this.#use(choice.codec, 0);
+    return choice;
   }
 
   /** Records a step for {@link choose}. */
   record(report: StepReport): void {
     this.#autoCodec?.record(report);
-    this.#autoBuckets?.record(report);
   }
 
   /** @param plainSteps uncompressed steps before PowerSGD. */

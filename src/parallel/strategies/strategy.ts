@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { BucketChoice, CodecChoice } from '../../protocol/runResult.ts';
+import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
@@ -27,8 +27,6 @@ export interface StepReport {
   update: number;
   /** The codec chosen before this step, with the reason; `null` if none was. */
   choice?: CodecChoice | null;
-  /** The bucket size chosen before this step; `null` if none was. */
-  bucketChoice?: BucketChoice | null;
 }
 
 /** Called synchronously when a step is applied, so that counters of steps never differ. */

@@ -44,27 +44,6 @@ describe('buckets', () => {
     });
   });
 
-  test('are cut anew, and parameters, gradients and what is kept of them stay where they are', async () => {
-    await runWorld(3, async (group) => {
-      const all = variables(4);
-      const ddp = await DistributedDataParallel.create(all, group, { firstBucketBytes: 4, bucketCapBytes: 4 });
-      const backward = () => ddp.backward(() => sumOf(...all.map((one) => one.square())), { samples: group.rank + 1 });
-      await backward();
-      const { slots } = ddp.layout;
-      expect(ddp.bucketBytes).toHaveLength(4);
-      const gradient = ddp.gradient.slice();
-      await ddp.noSync(backward);
-      ddp.setBucketCap(Infinity);
-      expect(ddp.bucketBytes).toHaveLength(2);
-      expect(ddp.layout.slots).toEqual(slots);
-      const { traces } = await backward();
-      expect(traces).toHaveLength(2);
-      expect(ddp.gradient).toEqual(gradient);
-      ddp.setBucketCap();
-      expect(ddp.bucketBytes).toHaveLength(4);
-    });
-  });
-
   test('follow rank 0 where ranks differ, and the first that has samples', async () => {
     for (const samples of [
       [1, 1, 1],

@@ -1,6 +1,6 @@
 /** A run: its numbers, ranks and result; its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
-import type { BucketChoice, CodecChoice } from '../../../protocol/runResult.ts';
+import type { CodecChoice } from '../../../protocol/runResult.ts';
 import { formatBytes, formatMs, list, plural, upperFirst } from '../format.ts';
 
 export const run = {
@@ -68,11 +68,6 @@ export const run = {
    * `Buckets hold up to 65.5 kB: an all-reduce takes 6 ms beside its bytes, and no other size would
    * end a step much sooner.`
    */
-  bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }: BucketChoice) =>
-    `Buckets hold up to ${formatBytes(capBytes)}: an all-reduce takes ${formatMs(latencyMs)} beside its bytes, and ` +
-    (expectedMs === usualMs
-      ? 'no other size would end a step much sooner.'
-      : `so the last ends ${formatMs(expectedMs)} after the first is ready, in place of ${formatMs(usualMs)}.`),
   timeLeft: 'time left',
   done: 'done',
 

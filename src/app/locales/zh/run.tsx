@@ -52,11 +52,6 @@ export const run: Messages['run'] = {
     const advice = suggestion ? `这仍占一步的一半以上：${strategy}的通信次数少得多。` : '';
     return `编码：${name}。${reason}${advice}`;
   },
-  bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }) =>
-    `每个桶最多 ${formatBytes(capBytes)}：一次 all-reduce 除字节外要 ${formatMs(latencyMs)}，` +
-    (expectedMs === usualMs
-      ? '换别的大小也不会明显更快。'
-      : `这样最后一个在第一个就绪后 ${formatMs(expectedMs)} 结束，而不是 ${formatMs(usualMs)}。`),
   timeLeft: '剩余时间',
   done: '完成',
 

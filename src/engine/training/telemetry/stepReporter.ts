@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
-import type { BucketChoice, CodecChoice } from '../../../protocol/runResult.ts';
+import type { CodecChoice } from '../../../protocol/runResult.ts';
 import type { StepTimes } from '../../../protocol/stepTrace.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
@@ -32,7 +32,6 @@ export class StepReporter {
   readonly telemetry: StepTelemetry;
   readonly #options: StepReporterOptions;
   #choice: CodecChoice | null = null;
-  #bucketChoice: BucketChoice | null = null;
 
   constructor(options: StepReporterOptions) {
     this.#options = options;
@@ -44,16 +43,11 @@ export class StepReporter {
     return this.#choice;
   }
 
-  get bucketChoice(): BucketChoice | null {
-    return this.#bucketChoice;
-  }
-
   /** Begins another world, in which nothing is chosen yet. */
   enter(group: ProcessGroup): void {
     this.figures.enter(group);
     this.telemetry.enter(group);
     this.#choice = null;
-    this.#bucketChoice = null;
   }
 
   /** Whether more than the steps themselves is emitted now. */
@@ -70,28 +64,18 @@ export class StepReporter {
       parameters: size,
       gradientBytes,
       bucketBytes: [...bucketBytes],
-      ...(this.#bucketChoice && { bucketChoice: this.#bucketChoice }),
       totalSteps,
       trainSamples: samples.train,
       testSamples: samples.test,
     });
   }
 
-  /** @param emitModel called where the step has changed the model's buckets. */
-  async took(
-    { step, epoch, offset, startedAt, runStartedAt }: TakenStep,
-    report: StepReport,
-    emitModel: () => Promise<void>,
-  ): Promise<void> {
+  async took({ step, epoch, offset, startedAt, runStartedAt }: TakenStep, report: StepReport): Promise<void> {
     const { clock, emit, strategy } = this.#options;
-    const { loss, samples, traces, choice, bucketChoice } = report;
+    const { loss, samples, traces, choice } = report;
     if (choice) {
       this.#choice = choice;
       await emit({ type: 'codec', step, choice });
-    }
-    if (bucketChoice) {
-      this.#bucketChoice = bucketChoice;
-      await emitModel();
     }
     const now = clock.now();
     const ms = timesOf(report, now - startedAt);
