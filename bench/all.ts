@@ -22,7 +22,6 @@ import { signaling } from './signaling.ts';
 import { step } from './step.ts';
 import { strategies } from './strategies.ts';
 import { replaceSection, table } from './table.ts';
-import { telemetry } from './telemetry.ts';
 
 export interface AllOptions {
   /** Folder with MNIST's IDX files, for benchmarks that train on them. */
@@ -109,7 +108,6 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     ...(hosts === undefined ? [] : [partOf(lines, onHosts)]),
     partOf(step, [...onHosts, '--picture', 'docs/buckets.png']),
     partOf(optimizer, []),
-    partOf(telemetry, ['--tabs', '2', '--steps', '400']),
     partOf(codecs, [...onData, ...onHosts]),
     ...(hosts === undefined || data === undefined
       ? []

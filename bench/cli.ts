@@ -16,13 +16,11 @@ import { scale } from './scale.ts';
 import { signaling } from './signaling.ts';
 import { step } from './step.ts';
 import { strategies } from './strategies.ts';
-import { telemetry } from './telemetry.ts';
 
 const BENCHMARKS: readonly Benchmark[] = [
   strategies,
   curves,
   signaling,
-  telemetry,
   allReduce,
   link,
   distribution,

@@ -101,11 +101,6 @@ export const PLAN_FIELDS = {
     value: 'on|off',
     help: "add a codec's residual to the next gradient",
   }),
-  /**
-   * For measuring the cost of telemetry: in every second block of so many steps, ranks only emit
-   * step events.
-   */
-  quietStretch: field(v.optional(positiveInteger(1_000_000)), undefined),
 };
 
 /**

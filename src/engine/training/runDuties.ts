@@ -121,11 +121,8 @@ export class RunDuties {
     if (run.isOver && strategy.elastic) await rangeTest?.restore(strategy.elastic);
     // A test may end the run.
     const { isOver } = run;
-    if (comparison || isOver) {
-      // The result needs the byte counts.
-      const isReported = isOver || reporter.isVerboseAt(step);
-      await this.#comparison.compare(group, step, stateHash(), isReported);
-    }
+    // The result needs the byte counts.
+    if (comparison || isOver) await this.#comparison.compare(group, step, stateHash());
     this.#due = NO_DUTIES;
     reporter.figures.skipBytes();
   }

@@ -1,6 +1,5 @@
 /** Compares the ranks' state hashes, and exchanges their statistics with them. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { RankStatistics } from '../../protocol/runEvents.ts';
 import { isElastic } from '../../spec/job.ts';
@@ -29,16 +28,14 @@ export class StateComparison {
   }
 
   /**
-   * Compares states after `step`. Every rank must call it.
+   * Compares states after `step` and exchanges statistics. Every rank must call it.
    *
-   * @param isReported whether statistics are exchanged too.
    * @throws (rejects) DivergenceError if states differ; MismatchError if the strategy cannot
    *   replace them.
    */
-  async compare(group: ProcessGroup, step: number, hash: string, isReported: boolean): Promise<void> {
+  async compare(group: ProcessGroup, step: number, hash: string): Promise<void> {
     const { emit, figures, telemetry, plan } = this.#options;
-    const report = isReported ? await telemetry.exchange(hash, figures.statistics(), plan.hashEvery) : null;
-    const hashes = report?.hashes ?? (await allGatherHashes(group, hash));
+    const { hashes, statistics, ranks } = await telemetry.exchange(hash, figures.statistics(), plan.hashEvery);
     const divergent = dissenters(hashes);
     this.hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: divergent.length === 0 });
@@ -49,9 +46,8 @@ export class StateComparison {
       if (isElastic(plan)) throw new DivergenceError(`${differs}, and has to be replaced: ${reason}`, context);
       throw new MismatchError(`${differs}, so the run stopped: ${reason}`, context);
     }
-    if (!report) return;
-    this.statistics = report.statistics;
-    await emit({ type: 'ranks', step, ranks: report.statistics });
-    await emit({ type: 'telemetry', step, ranks: report.ranks });
+    this.statistics = statistics;
+    await emit({ type: 'ranks', step, ranks: statistics });
+    await emit({ type: 'telemetry', step, ranks });
   }
 }

@@ -89,7 +89,7 @@ export class TrainingLoop {
     this.#rangeTest = RangeTest.of(plan);
     this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock, optimizers);
-    this.#reporter = new StepReporter({ plan, strategy, clock, isHidden, emit });
+    this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });
     this.#yielder = new Yielder(clock, YIELD_MS);
     this.#duties = new RunDuties({
       ...options,

@@ -135,17 +135,6 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('tells nothing but the steps in quiet stretches, and counts bytes all the same', async () => {
-    const { results, events } = await train(2, { batchSize: 4, maxSteps: 8, hashEvery: 2, quietStretch: 2 });
-    const told = (type: EngineEvent['type']) => events[0]!.flatMap((one) => (one.type === type ? [one] : []));
-    expect(told('step')).toHaveLength(8);
-    expect(told('segments')).toHaveLength(4);
-    expect(told('telemetry').map((one) => 'step' in one && one.step)).toEqual([1, 5, 7]);
-    expect(told('hashes')).toHaveLength(4);
-    const { bytesSentPerRank, gradientBytes } = results[0]!;
-    for (const bytes of bytesSentPerRank) expect(bytes / (gradientBytes * 8)).toBeCloseTo(1, 1);
-  });
-
   test('tests some held-out samples on the way, and all of them at the end', async () => {
     const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');

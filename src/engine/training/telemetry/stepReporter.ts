@@ -4,14 +4,12 @@ import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import type { StepTimes } from '../../../protocol/stepTrace.ts';
-import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { RunStats } from './runStats.ts';
 import type { RunStrategy } from '../runStrategy.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 
 interface StepReporterOptions {
-  plan: TrainingPlan;
   strategy: RunStrategy;
   clock: Clock;
   isHidden: () => boolean;
@@ -50,12 +48,6 @@ export class StepReporter {
     this.#choice = null;
   }
 
-  /** Whether more than the steps themselves is emitted now. */
-  isVerboseAt(step: number): boolean {
-    const { quietStretch } = this.#options.plan;
-    return quietStretch === undefined || Math.floor(step / quietStretch) % 2 === 0;
-  }
-
   async emitModel(samples: { train: number; test: number }, totalSteps: number): Promise<void> {
     const { emit, strategy } = this.#options;
     const { size, gradientBytes, bucketBytes } = strategy;
@@ -80,10 +72,8 @@ export class StepReporter {
     const now = clock.now();
     const ms = timesOf(report, now - startedAt);
     this.figures.took(ms);
-    if (this.isVerboseAt(step)) {
-      const { bucketBytes } = strategy;
-      for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes })) await emit(event);
-    }
+    const { bucketBytes } = strategy;
+    for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes })) await emit(event);
     await emit({ type: 'step', step, epoch, offset, loss, samples, ms, at: now - runStartedAt });
   }
 }
