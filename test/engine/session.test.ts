@@ -139,6 +139,20 @@ describe('admission', () => {
   });
 });
 
+describe('a second attempt in the same tab', () => {
+  test('opens the device again after the first attempt failed', async () => {
+    const [ada] = (await world.room(['Ada'])) as [Tab];
+    const bo = world.tab('Bo');
+    bo.removeGpu();
+    bo.join(ada.room);
+    await world.failed(bo);
+    bo.restoreGpu();
+    bo.join(ada.room);
+    await world.counted([ada, bo]);
+    expect(bo.devicesOpened).toBe(2);
+  });
+});
+
 describe('a run', () => {
   test('ends with the same state on all ranks', async () => {
     const tabs = await world.run(['Ada', 'Bo', 'Cy']);

@@ -139,13 +139,22 @@ export class CurrentRun {
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
+  /** Opens the device once; again after a failure. */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
-    this.#device ??= open(clock).then((opened) => {
-      emit({ type: 'device', device: opened.device, note: opened.note });
-      return opened;
-    });
-    return this.#device;
+    if (this.#device) return this.#device;
+    const opening = open(clock).then(
+      (opened) => {
+        emit({ type: 'device', device: opened.device, note: opened.note });
+        return opened;
+      },
+      (error: unknown) => {
+        if (this.#device === opening) this.#device = null;
+        throw error;
+      },
+    );
+    this.#device = opening;
+    return opening;
   }
 
   /** Resolves with this tab's part in the run, which is prepared once. */
