@@ -151,6 +151,26 @@ describe('a second attempt in the same tab', () => {
     await world.counted([ada, bo]);
     expect(bo.devicesOpened).toBe(2);
   });
+
+  test('enters the room that was asked for last', async () => {
+    const resume = await abandonRun();
+    const ada = world.tab('Ada');
+    ada.create({ resume });
+    ada.create({ job: { ...JOB, seed: 2 } });
+    await world.until('the room is described', () => ada.last('room') !== undefined);
+    await world.pass(1_000);
+    expect(ada.all('admitted')).toHaveLength(1);
+    expect(ada.last('room')!.job.seed).toBe(2);
+  });
+
+  test('enters no room if the user leaves while a checkpoint is read', async () => {
+    const resume = await abandonRun();
+    const ada = world.tab('Ada');
+    ada.create({ resume });
+    ada.command({ type: 'leave' });
+    await world.pass(1_000);
+    expect(ada.all('admitted')).toEqual([]);
+  });
 });
 
 describe('a run', () => {
