@@ -23,7 +23,8 @@ import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from './checkpointBarrier.ts';
-import { RunParticipant, type CarryOver } from './runParticipant.ts';
+import { RunParticipant } from './runParticipant.ts';
+import type { CarryOver } from './runParticipantOptions.ts';
 import { SlowLink } from './telemetry/slowLink.ts';
 import type { RunState } from './runState.ts';
 
@@ -124,7 +125,7 @@ export class CurrentRun {
   /** The state of the run, for a checkpoint; `null` if it has none. */
   get openRun(): OpenRun | null {
     const { participant } = this;
-    if (!participant?.hasState || this.#prepared === null) return null;
+    if (!participant?.isSavable || this.#prepared === null) return null;
     const { room, member } = this.#options.place();
     const { job } = this.#prepared;
     const about = { room, job, savedAt: this.#options.today(), worldSize: participant.worldSize };
@@ -221,7 +222,7 @@ export class CurrentRun {
     });
     // Without a state on the CPU, this rank receives that of the others.
     const begun = this.#ends;
-    const state = participant?.hasState ? await participant.snapshot().catch(() => null) : null;
+    const state = participant?.isSavable ? await participant.snapshot().catch(() => null) : null;
     const carryOver = participant?.carryOver ?? null;
     const isReplaced = this.#ends !== begun;
     if (!isReplaced) this.end();
@@ -235,7 +236,7 @@ export class CurrentRun {
   /** Saves the state now, as ranks that have left may not return. */
   save(): void {
     const { participant } = this;
-    if (participant?.hasState) this.#prepared?.autosave?.save(participant);
+    if (participant?.isSavable) this.#prepared?.autosave?.save(participant);
   }
 
   /** Stops the run at each comparison of states until {@link release}. */
