@@ -14,7 +14,10 @@ export class SyncReports {
     this.#clock = clock;
   }
 
-  /** Returns the report that is due after `event`; `null` if none is, or no bytes have arrived. */
+  /**
+   * Returns the report that is due after `event`; `null` if no report is due, or no bytes have
+   * arrived.
+   */
   observe(event: EngineEvent): Extract<ClientMessage, { type: 'syncing' }> | null {
     if (event.type !== 'file-distribution') return null;
     const bytes = event.held.reduce((sum, one) => sum + one, 0);

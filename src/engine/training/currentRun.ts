@@ -64,7 +64,7 @@ export interface CurrentRunOptions {
   openDevice: typeof openDevice;
   openCheckpoints: () => Promise<Checkpoints>;
   whileAlone: typeof whileAlone;
-  /** What relative data URLs are relative to. */
+  /** Base of relative data URLs. */
   baseUrl: string;
   files: ChosenFiles;
   place: () => Place;
@@ -89,7 +89,10 @@ export class CurrentRun {
   /** The recording of the run before. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
-  /** Calls of {@link end}: another one means that what was awaited is of an earlier run. */
+  /**
+   * Calls of {@link end}. If the number changes during an await, the result belongs to an earlier
+   * run.
+   */
   #ends = 0;
 
   constructor(options: CurrentRunOptions) {
@@ -218,9 +221,9 @@ export class CurrentRun {
     this.#options.emit({
       type: 'warmup',
       stage: 'recovering',
-      message: 'The GPU was lost: setting it up again',
+      message: 'The GPU was lost: opening it again',
     });
-    // Without a state on the CPU, this rank receives that of the others.
+    // Without a state on the CPU, this rank receives that of the other ranks.
     const begun = this.#ends;
     const state = participant?.isSavable ? await participant.snapshot().catch(() => null) : null;
     const carryOver = participant?.carryOver ?? null;
@@ -292,7 +295,7 @@ export class CurrentRun {
     return ready;
   }
 
-  /** Returns what receives the events of a run. */
+  /** Returns the receiver of the run's events. */
   #observer(autosave: Autosave | null): (event: EngineEvent) => void {
     const { emit, send } = this.#options;
     const slowLink = new SlowLink();

@@ -18,7 +18,7 @@ interface StepReporterOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
-/** A step that was taken. `runStartedAt`: by the clock, as `startedAt`. */
+/** A step that was taken. `startedAt` and `runStartedAt` are times of the clock. */
 interface TakenStep {
   step: number;
   epoch: number;
@@ -39,7 +39,7 @@ export class StepReporter {
     this.telemetry = new StepTelemetry(options.clock, options.isHidden);
   }
 
-  /** The codec that ranks have chosen in this world, and the reason. */
+  /** The codec that ranks have chosen in this world, with the reason. */
   get choice(): CodecChoice | null {
     return this.#choice;
   }
@@ -48,7 +48,7 @@ export class StepReporter {
     return this.#bucketChoice;
   }
 
-  /** Begins another world, in which nothing is chosen yet. */
+  /** Enters another world, in which nothing is chosen yet. */
   enter(group: ProcessGroup): void {
     this.figures.enter(group);
     this.telemetry.enter(group);
@@ -56,7 +56,7 @@ export class StepReporter {
     this.#bucketChoice = null;
   }
 
-  /** Whether more than the steps themselves is emitted now. */
+  /** Whether traces and telemetry are emitted now. */
   isVerboseAt(step: number): boolean {
     const { quietStretch } = this.#options.plan;
     return quietStretch === undefined || Math.floor(step / quietStretch) % 2 === 0;
@@ -77,7 +77,7 @@ export class StepReporter {
     });
   }
 
-  /** @param emitModel called where the step has changed the model's buckets. */
+  /** @param emitModel called if the step has changed the model's buckets. */
   async took(
     { step, epoch, offset, startedAt, runStartedAt }: TakenStep,
     report: StepReport,
