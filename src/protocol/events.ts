@@ -98,7 +98,7 @@ export type EngineEvent =
    */
   | { type: 'reading'; bytes: number; total: number }
   /** Ranks distribute the job's files: bytes of `total` that each rank has. */
-  | { type: 'file-distribution'; generation: number; total: number; held: readonly number[] }
+  | { type: 'file-distribution'; generation: number; total: number; bytesPerRank: readonly number[] }
   /** The room's first run will resume from this tab's checkpoint after `step` steps. */
   | { type: 'checkpoint'; step: number }
   /** The room's first run will begin with the weights of this tab's file `file`. */

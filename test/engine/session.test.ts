@@ -282,7 +282,7 @@ describe('a run', () => {
     ada.command({ type: 'start' });
     await world.finished([ada, bo]);
     expectOneModel([ada, bo]);
-    expect(bo.last('file-distribution')!.held).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
+    expect(bo.last('file-distribution')!.bytesPerRank).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
   });
 
   test('distributes files that the host chose before its room was open', async () => {

@@ -40,11 +40,11 @@ export class FileDistribution {
     const total = shared.totalBytes;
     const missing = await distributeFiles(group, shared, {
       clock,
-      onprogress: (held) => {
+      onprogress: (bytesPerRank) => {
         for (const [rank, { member, name }] of members.entries()) {
-          if (held[rank] === total) this.#completeMembers.set(member, name);
+          if (bytesPerRank[rank] === total) this.#completeMembers.set(member, name);
         }
-        emit({ type: 'file-distribution', generation: group.generation, total, held });
+        emit({ type: 'file-distribution', generation: group.generation, total, bytesPerRank });
       },
     });
     if (missing.length > 0) throw this.#lost(missing, members);

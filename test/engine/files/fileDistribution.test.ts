@@ -137,8 +137,8 @@ describe('files of one rank', () => {
     const total = sizes.reduce((sum, size) => sum + size, 0);
     expect(sliceBytes).toBe(3 * total);
     for (const { events } of ranks) {
-      expect(events[0]).toMatchObject({ total, held: [total, 0, 0, 0] });
-      expect(events.at(-1)).toMatchObject({ total, held: [total, total, total, total] });
+      expect(events[0]).toMatchObject({ total, bytesPerRank: [total, 0, 0, 0] });
+      expect(events.at(-1)).toMatchObject({ total, bytesPerRank: [total, total, total, total] });
     }
   });
 
