@@ -209,7 +209,7 @@ async function readJobFields(file: string): Promise<Record<string, unknown>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
   });
-  return readJobFile(path.basename(file), text).said;
+  return readJobFile(path.basename(file), text).fields;
 }
 
 /** Fields that options set, by name. */

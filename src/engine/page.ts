@@ -1,6 +1,6 @@
 /**
- * The page's side of the engine: starts the worker, owns the peer connections (they exist on the
- * main thread only), and hands the worker's events to whoever looks.
+ * The page's side of the engine: starts the worker, owns the peer connections, which exist on the
+ * main thread only, and passes the worker's events to a listener.
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
@@ -11,11 +11,11 @@ import type { FromWorker, ToWorker } from './worker.ts';
 
 export interface Engine {
   send(command: EngineCommand): void;
-  /** Leaves the room, closes every connection, ends the worker. Idempotent. */
+  /** Leaves the room, closes every connection and ends the worker. Idempotent. */
   stop(): void;
 }
 
-/** Starts this tab's engine; `onevent` gets all it tells. */
+/** Starts this tab's engine. `onevent` receives its events. */
 export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);

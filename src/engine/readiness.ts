@@ -99,8 +99,8 @@ export type ReadinessEffect =
   /** Announce this tab to the server. */
   | { type: 'announce'; device: Device; stateOfRun: number | null }
   /**
-   * Make the chosen files the job's. `isRequested`: the user has just chosen them, and is told if
-   * they cannot be.
+   * Make the chosen files the data of the job. `isRequested`: the user has just chosen them, so a
+   * failure is reported.
    */
   | { type: 'share'; isRequested: boolean }
   /** Save the run's state: ranks that left may not return. */

@@ -43,6 +43,8 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
+  /** Commands to enter or leave a room: a later one supersedes those that still read a file. */
+  #entries = 0;
 
   constructor(options: SessionOptions) {
     const { emit } = options;
@@ -102,6 +104,7 @@ export class Session {
       case 'checkpoint-saved':
         return this.#run.release(command.step);
       case 'leave':
+        this.#entries += 1;
         this.#rendezvous?.leave();
         this.#rendezvous = null;
         this.#dispatch({ type: 'left' });
@@ -114,12 +117,16 @@ export class Session {
   /** Opens or joins a room, after loading what its first run continues or begins with. */
   async #enterRoom(command: Extract<EngineCommand, { type: 'create' | 'join' }>): Promise<void> {
     const { emit, openCheckpoints } = this.#options;
+    this.#entries += 1;
+    const entry = this.#entries;
     let origin: Origin | null;
     try {
       origin = await readOriginOf(command, openCheckpoints);
     } catch (error) {
-      return this.#fail(error, true);
+      if (this.#entries === entry) this.#fail(error, true);
+      return;
     }
+    if (this.#entries !== entry) return;
     if (origin?.kind === 'checkpoint') emit({ type: 'checkpoint', step: origin.meta.step });
     if (origin?.kind === 'weights') emit({ type: 'weights', file: origin.weights.file });
     this.#rendezvous?.leave();

@@ -1,7 +1,6 @@
 /**
- * A process group for programs of one's own: `initProcessGroup` and `destroyProcessGroup` as in
- * torch.distributed. Runs on a page's main thread, where WebRTC is, without our app and without a
- * worker.
+ * `initProcessGroup` and `destroyProcessGroup`, as in torch.distributed, for programs without the
+ * app. They run on a page's main thread, where WebRTC is, without a worker.
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
@@ -21,33 +20,32 @@ import { browserId } from '../engine/membership/browserId.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 
-/** How long the other ranks may take to come: people open tabs by hand. */
+/** Milliseconds until all ranks must have joined: people open tabs by hand. */
 const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
-/** What ranks of a library world tell the server as their state: it is theirs to compare. */
+/** The state that ranks report to the server: comparing states is left to the program. */
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
 export interface InitProcessGroupOptions {
   /** Address of the signaling server, `https://host:port`. */
   server: string;
-  /** Code of the room to join; without one, a new room is opened, and `onroom` tells its code. */
+  /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
   room?: string;
   /**
-   * Opening a room: the group forms once this many ranks are there. Joining one: the world size
-   * counted on; a room of another one refuses.
+   * When a room is opened: the group forms once it has this many ranks. When a room is joined: the
+   * expected world size; a room with another one refuses.
    */
   worldSize?: number;
-  /** The rank to have, as with torch's env://; by default any that nobody asks for. */
+  /** The requested rank, as with torch's env://; by default any free rank. */
   rank?: number;
-  /** Shown to the others. */
+  /** The name that other members see. */
   name?: string;
   /** Called with the room's code once admitted. */
   onroom?: (room: string) => void;
-  /** Milliseconds for the whole world to come together. */
+  /** Milliseconds for the whole world to join. */
   timeoutMs?: number;
   /**
-   * How ranks in tabs of one browser are linked: `auto`, the default, over a message port where the
-   * browser has one between tabs; `webrtc` as ranks of different browsers are. To be the same on
-   * all ranks.
+   * How tabs of one browser are linked: `auto`, the default, by a message port if the browser
+   * supports it; `webrtc` like ranks of different browsers. Must be the same on all ranks.
    */
   transport?: TransportName;
 }
@@ -55,25 +53,25 @@ export interface InitProcessGroupOptions {
 interface Membership {
   /** Aborted when the generation ends early. */
   signal: AbortSignal;
-  /** Resolves once this rank is done with the group. */
+  /** Resolves when this rank is done with the group. */
   released: Deferred<void>;
   release: () => void;
-  /** Resolves once all are. */
+  /** Resolves when all ranks are done. */
   over: Deferred<void>;
-  /** Leaves the room; resolves once the server knows. */
+  /** Leaves the room. Resolves when the server knows. */
   leave: () => Promise<void>;
 }
 
 const memberships = new WeakMap<ProcessGroup, Membership>();
 
 /**
- * Joins (or opens) a room and resolves with the process group once its whole world is linked. There
- * is no default group, as torch has one: a page may hold several at once. A room whose group has
- * been destroyed on all ranks forms another when they come back; the server keeps it for a minute.
+ * Joins or opens a room, and resolves with the process group once its whole world is linked. There
+ * is no default group as in torch: a page may have several. After the group was destroyed on all
+ * ranks, they can form another in the same room; the server keeps it for a minute.
  *
- * @throws (rejects) UsageError for a bad code, a rank that cannot be or a room without a world
- *   size, SignalingError where the server is not there or refuses, TimeoutError where the others do
- *   not come.
+ * @throws (rejects) UsageError for an invalid code or rank, or a new room without a world size;
+ *   SignalingError if the server does not answer or refuses; TimeoutError if other ranks do not
+ *   join in time.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
   const {
@@ -94,7 +92,11 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   const over = deferred();
   let formed: { group: ProcessGroup; membership: Membership } | null = null;
   const rendezvous: Rendezvous = new Rendezvous({
-    ...{ server, clock, connectPeer, transport, browserId },
+    server,
+    clock,
+    connectPeer,
+    transport,
+    browserId,
     random: Math.random,
     openSocket: (url) => new WebSocket(url),
     connectTab: (wish) => connectTab(askForPort, wish),
@@ -124,8 +126,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         group.destroy();
         released.resolve();
       };
-      // The others hear of it from the server, with the same sentence. A group has one generation:
-      // nothing is left to stay for.
+      // The server sends the same sentence to the other ranks. A group has one generation, so this
+      // rank leaves.
       const end = (): void => {
         group.abort(
           new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
@@ -169,7 +171,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
       clock,
       timeoutMs,
       joined.promise,
-      () => new TimeoutError(`Timed out: not all ranks had come after ${timeoutMs / 1000} s.`),
+      () => new TimeoutError(`Timed out: not all ranks had joined after ${timeoutMs / 1000} s.`),
     );
   } catch (error) {
     await leave();
@@ -177,7 +179,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   }
 }
 
-/** Leaves the group once every rank is done with it. Ops must not be in flight. */
+/** Leaves the group once every rank is done with it. No op may be in flight. */
 export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   const membership = memberships.get(group);
   if (!membership)
@@ -185,10 +187,10 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   memberships.delete(group);
   const { signal, released, release, over, leave } = membership;
   released.resolve();
-  // A generation that has ended early is over for everyone: nobody is left to wait for.
+  // A generation that ended early is over for all ranks.
   if (!signal.aborted) await over.promise;
   release();
-  // Awaited, so that this rank cannot find its own place taken when it comes back at once.
+  // Awaited, so that this rank does not find its own place taken if it joins again at once.
   await leave();
 }
 
@@ -206,9 +208,9 @@ function checkWorld(worldSize: number | undefined, rank: number | undefined): vo
   }
 }
 
-/** What TensorFlow.js computes on now, as the page has set it up. */
+/** The device that TensorFlow.js uses now, as set up by the page. */
 export function tensorflowDevice(): Device {
   const backend = tf.getBackend();
-  const known = Device.entries.backend.options.find((one) => one === backend);
+  const known = Device.entries.backend.options.find((name) => name === backend);
   return { backend: known ?? 'cpu', adapter: backend };
 }

@@ -1,8 +1,7 @@
 /**
- * `Trainer`: say how many tabs and which strategy, hand over a model and tensors, and it does the
- * rest. In the spirit of PyTorch Lightning's Trainer
- * (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with TensorFlow.js's names for
- * losses and callbacks.
+ * `Trainer` trains a model on tensors in several tabs, by a chosen strategy. It follows PyTorch
+ * Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with
+ * TensorFlow.js's names of losses and callbacks.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -28,31 +27,30 @@ import { transportOf } from '../engine/membership/transport.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
-   * Number of tabs; each runs the same page. By default as many as the room has, or this one alone
-   * where there is no room. A room of another number refuses.
+   * Number of tabs; each runs the same page. Default: as many as the room has, or this one alone
+   * without a room. A room with another number refuses.
    */
   tabs?: number | undefined;
-  /** Address of the signaling server; by default the page's own. */
+  /** Address of the signaling server (default: the page's own). */
   server?: string | undefined;
   /**
-   * Room to train in. By default the one that the page's address names (`#K7F3QX`, in capitals);
-   * without one a room is opened for `tabs` and put into the address, which then opens the other
-   * tabs.
+   * Room to train in. Default: the one in the page's address (`#K7F3QX`, in capitals); otherwise a
+   * room is opened for `tabs` and put into the address, with which other tabs can be opened.
    */
   room?: string | undefined;
-  /** How tabs of one browser are linked; as {@link initProcessGroup} has it. */
+  /** How tabs of one browser are linked; see {@link initProcessGroup}. */
   transport?: InitProcessGroupOptions['transport'] | undefined;
   /**
-   * A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails
-   * aborts it for all ranks.
+   * A group to train in, instead of tabs and rooms. The caller keeps it; a `fit` that fails aborts
+   * it for all ranks.
    */
   group?: ProcessGroup | undefined;
-  /** Called with the room's code where one was opened. */
+  /** Called with the room's code if a room was opened. */
   onroom?: ((room: string) => void) | undefined;
   /**
-   * Number of tests on held-out samples without a lower loss after which `fit` stops early, as with
-   * Keras's EarlyStopping; `null`, the default: never. The model keeps the weights of the last
-   * step: `best` of the result names the step that tested best.
+   * Number of evaluations without a lower held-out loss after which `fit` stops, as with Keras's
+   * EarlyStopping; `null`, the default: never. The model keeps the weights of the last step; `best`
+   * of the result names the step with the lowest loss.
    */
   patience?: number | null;
   callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
@@ -64,7 +62,8 @@ export class Trainer {
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
 
   /**
-   * @throws UsageError where an option is out of its range, or of a strategy that tabs do not have.
+   * @throws UsageError if an option is out of its range, or the strategy is not supported between
+   *   tabs.
    */
   constructor(options: TrainerOptions = {}) {
     const { tabs, server, room, transport, group, onroom, callbacks = [], ...plan } = options;
@@ -74,35 +73,33 @@ export class Trainer {
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
     if (this.#plan.strategy === 'data-parallel') {
-      throw new UsageError(
-        'data-parallel has a tab of the app start workers: with Trainer, choose ddp or parameter-server.',
-      );
+      throw new UsageError('data-parallel uses workers of the app: with Trainer, choose ddp or parameter-server.');
     }
     if (group && (tabs !== undefined || room !== undefined)) {
-      throw new UsageError('A Trainer takes a group, or tabs and a room to make one from: not both.');
+      throw new UsageError('A Trainer needs either a group, or tabs and a room: not both.');
     }
   }
 
   /**
-   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must
-   * call it with the same model and samples; each computes its share of every batch. With `shard`
-   * samples are each tab's own. Every call goes through the samples in the same order, which the
-   * seed gives, with a new optimizer.
+   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters. Every tab must call
+   * it with the same model and samples, and computes its share of every batch. With `shard`,
+   * samples are each tab's own. Every call uses the same order of samples, which depends on the
+   * seed, and a new optimizer.
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch,
    * {size})`, `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`,
-   * `onTrainEnd`. Loss and size are of all ranks' samples; by the strategies `local-sgd`, `diloco`
-   * and `async-parameter-server`, whose ranks learn by themselves, of this rank's. `val_loss` and
-   * `val_acc` (of losses that classify) are of all held-out samples after the epoch's last step,
-   * and by those strategies only there where that step is one after which all ranks agree, as the
-   * run's last one is.
+   * `onTrainEnd`. Loss and size are of all ranks' samples; with the strategies `local-sgd`,
+   * `diloco` and `async-parameter-server`, whose ranks train independently, of this rank's.
+   * `val_loss` and `val_acc` (for losses that classify) are of all held-out samples after the
+   * epoch's last step; with those strategies they exist only if that step is one after which ranks
+   * agree, as the last one is.
    *
-   * With the schedule `range-test` it looks for a learning rate, which the result has as
-   * `rateTest`, and leaves the model as it was.
+   * With the schedule `range-test` it searches for a learning rate, `rateTest` of the result, and
+   * restores the model.
    *
-   * @throws (rejects) UsageError for samples that do not fit; where data or models differ,
-   *   DataError or MismatchError on the ranks whose are not those of most, PeergradError on the
-   *   others; what {@link initProcessGroup} and the collectives reject with.
+   * @throws (rejects) UsageError for samples that do not fit; if data or models differ, DataError
+   *   or MismatchError on the divergent ranks and PeergradError on the others; the errors of {@link
+   *   initProcessGroup} and of the collectives.
    */
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
@@ -111,16 +108,19 @@ export class Trainer {
     const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
     let run: TrainingLoop | null = null;
     try {
-      const teller = new CallbackTeller(this.#callbacks);
+      const callbackEvents = new CallbackEvents(this.#callbacks);
       run = await TrainingLoop.prepare({
-        ...{ plan: this.#plan, task, clock: systemClock, device: tensorflowDevice() },
-        emit: (event) => teller.tell(event),
+        plan: this.#plan,
+        task,
+        clock: systemClock,
+        device: tensorflowDevice(),
+        emit: (event) => callbackEvents.handle(event),
         checkDevice: () => gpu?.check(),
       });
       await run.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
-      await teller.begin();
+      await callbackEvents.begin();
       const result = await run.run();
-      await teller.end();
+      await callbackEvents.end();
       return result;
     } catch (error) {
       group.abort(asError(error));
@@ -142,10 +142,12 @@ export class Trainer {
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
     const joined = await initProcessGroup({
-      ...{ server: server ?? location.origin, transport, ...world },
+      server: server ?? location.origin,
+      transport,
+      ...world,
       onroom: (code) => {
         if (world.room !== undefined) return;
-        // What is in the address bar now opens the other tabs.
+        // The address bar now has the address for the other tabs.
         history.replaceState(null, '', `#${code}`);
         onroom?.(code);
       },
@@ -155,10 +157,10 @@ export class Trainer {
 }
 
 /**
- * What to join, as `initProcessGroup` takes it, or `null` to train alone: where neither several
- * tabs nor a room is given.
+ * Returns the room to join, as options of `initProcessGroup`; `null` to train alone: neither
+ * several tabs nor a room is given.
  *
- * @param hash of the page's address. Only a code in capitals, as Trainer puts it there, is a room:
+ * @param hash of the page's address. Only a code in capitals, as Trainer writes it, is a room:
  *   `#header` is an anchor.
  */
 export function worldOf(
@@ -174,15 +176,15 @@ export function worldOf(
   };
 }
 
-/** Turns a run's events into TensorFlow.js's callbacks. */
-class CallbackTeller {
+/** Calls TensorFlow.js's callbacks for a run's events. */
+class CallbackEvents {
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
   #epoch = -1;
-  /** Batches of the current epoch. */
+  /** Number of batches of the current epoch. */
   #batch = 0;
   #lossSum = 0;
   #samples = 0;
-  /** What held-out samples said after the latest step; of no use once another is taken. */
+  /** Results on held-out samples after the latest step. */
   #validation: tf.Logs = {};
 
   constructor(callbacks: readonly tf.CustomCallbackArgs[]) {
@@ -193,7 +195,7 @@ class CallbackTeller {
     for (const callback of this.#callbacks) await callback.onTrainBegin?.();
   }
 
-  async tell(event: EngineEvent): Promise<void> {
+  async handle(event: EngineEvent): Promise<void> {
     if (event.type === 'begin') return this.#beginBatch(event.epoch, event.samples);
     if (event.type === 'step') return this.#endBatch(event.loss, event.samples);
     if (event.type !== 'evaluation') return;

@@ -4,9 +4,9 @@ import type { JobSpec } from '../spec/job.ts';
 import type { ModelFormat, ModelVersion } from '../spec/modelFile.ts';
 
 /**
- * * A command of the page. `rank`: the requested rank. `isSpectator`: the tab never trains.
- * `resume`: the id of a checkpoint in this browser to resume from. `origin`: a checkpoint file to
- * resume from, or a weights file to start with.
+ * A command of the page. `rank`: the requested rank. `isSpectator`: the tab never trains. `resume`:
+ * the id of a checkpoint in this browser to resume from. `origin`: a checkpoint file to resume
+ * from, or a weights file to start with.
  */
 export type EngineCommand =
   | {
@@ -64,9 +64,9 @@ export type EngineCommand =
    */
   | { type: 'generate'; id: number; prompt: string; temperature: number }
   /**
-   * * Requests the model as a file, also after the run; a checkpoint only during the run. `best`:
-   * the model with the best evaluation, which exists if the job has {@link JobSpec.patience} and
-   * this tab was in the run at that evaluation.
+   * Requests the model as a file, also after the run; a checkpoint only during the run. `best`: the
+   * model with the best evaluation, which exists if the job has {@link JobSpec.patience} and this
+   * tab was in the run at that evaluation.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /**

@@ -50,11 +50,11 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 /** Signals by which two ranks connect. */
 export const LinkSignal = v.variant('type', [
   ...PeerSignal.options,
-  /** In place of an offer, to a tab of the same browser: connect over a port with this key. */
+  /** Sent instead of an offer to a tab of the same browser: connect over a port with this key. */
   v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
 ]);
 export type LinkSignal = v.InferOutput<typeof LinkSignal>;
-/** Other ranks. */
+/** Ids of other ranks. */
 const peers = v.pipe(v.array(memberId), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
 const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: text(MAX_UPDATE_LENGTH) });
 
@@ -71,12 +71,12 @@ export const ClientMessage = v.variant('type', [
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
     room: roomCode,
-    /** The world size it counts on: a room of another one refuses it. */
+    /** The expected world size. A room with another one refuses the newcomer. */
     worldSize: v.optional(worldSize),
     /** A member with this key is a host. */
     hostKey: v.optional(secret),
   }),
-  /** A member reconnects after a lost connection, maybe to a restarted server. */
+  /** A member reconnects after a lost connection, possibly to a restarted server. */
   v.strictObject({
     type: v.literal('reconnect'),
     version: v.literal(PROTOCOL_VERSION),
@@ -89,7 +89,7 @@ export const ClientMessage = v.variant('type', [
     reconnectState: ReconnectState,
   }),
   /**
-   * * The device is open, shaders are compiled and the job's data is present: this member can be
+   * The device is open, shaders are compiled and the job's data is present: this member can be
    * counted. Sent again after a `configure` that asks for other data, after a reconnect, after
    * `failed`, and when `room` shows its device as `null` because it missed a deadline.
    * `stateOfRun`: the run whose state it has; `null`: none.
@@ -100,43 +100,39 @@ export const ClientMessage = v.variant('type', [
   /** Host only. */
   v.strictObject({ type: v.literal('start') }),
   /**
-   * Host only, while a run is on that ranks may join and leave: it waits between two steps, until
-   * `resume`. Who is there by then trains on.
+   * Host only, during a run that ranks may join and leave: the run waits between two steps until
+   * `resume`. It continues with the ranks that are there then.
    */
   v.strictObject({ type: v.literal('pause') }),
   v.strictObject({ type: v.literal('resume') }),
   /** Host only: ends the run for all. */
   v.strictObject({ type: v.literal('stop') }),
-  /** Host only: sends a member out of the room. */
+  /** Host only: removes a member from the room. */
   v.strictObject({ type: v.literal('remove'), member: memberId }),
-  /** Host only: a locked room lets nobody in but those who return. */
+  /** Host only: a locked room only admits members that reconnect, and hosts. */
   v.strictObject({ type: v.literal('lock'), isLocked: v.boolean() }),
   v.strictObject({
     type: v.literal('signal'),
     generation: ordinal,
     to: memberId,
-    /**
-     * Connection attempt this belongs to: a retried connection ignores what is left of the one
-     * before.
-     */
+    /** Number of the connection attempt. A new attempt ignores signals of earlier ones. */
     attempt: count,
     signal: LinkSignal,
   }),
-  /** All links to neighbours in this generation's ring are up. */
+  /** All links to neighbours in this generation's ring are open. */
   v.strictObject({ type: v.literal('linked'), generation: ordinal }),
   /** This member's own state before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member has begun with what comes before `synced`; said again where it gets on, and what is
-   * left will take its time: the deadline begins again.
+   * This member has begun to synchronize. Sent again when it makes progress and needs more time:
+   * the deadline begins again.
    */
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member cannot go on in this generation; `message` is shown to the others. What must
-   * follow: `rank`: it is out until it says `ready` again; `generation`: another generation with
-   * the same members, none of whom is to blame; `run`: nobody can go on. In a fixed world all three
-   * end the run.
+   * This member cannot continue in this generation; `message` is shown to the others. `scope` says
+   * what follows: `rank`: it is out until it sends `ready` again; `generation`: another generation
+   * with the same members; `run`: no member can continue. In a fixed world all three end the run.
    */
   v.strictObject({
     type: v.literal('failed'),
@@ -145,18 +141,15 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * Links to other ranks of this generation broke or could not be made: all that this member lacks.
-   * Both ends report it. Only of its own links; where another rank's broke, it reports `failed`.
+   * Links of this member to ranks of this generation broke or could not be opened; the list is
+   * complete. Both ends report it. If links of another rank broke, this member reports `failed`.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
-  /**
-   * These ranks did not call a collective before its deadline, by what this member has heard
-   * itself.
-   */
+  /** These ranks did not call a collective before its deadline, as this member observed itself. */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
   /**
-   * The link to the next rank of this generation has been far slower than the ring's others for a
-   * while: they wait for it.
+   * The link to the next rank has been far slower for a while than the other links of the ring,
+   * which wait for it.
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
@@ -183,26 +176,26 @@ export const REFUSALS = [
   'no-room',
   /** The reconnecting tab is not a member of the room, or cannot prove it; it may join again. */
   'not-member',
-  /** The room holds as many members as it may. */
+  /** The room has as many members as it may have. */
   'room-full',
-  /** The room is training: newcomers are refused, and may join when the run has ended. */
+  /** The room is training: newcomers are refused until the run has ended. */
   'room-running',
-  /** The room is locked: only members who return are let in. */
+  /** The room is locked: only members that reconnect are admitted. */
   'room-locked',
-  /** The host has sent this member out. */
+  /** The host has removed this member. */
   'removed',
-  /** The message does not fit the protocol, or is of another version. */
+  /** The message does not match the protocol, or has another version. */
   'bad-message',
   /**
-   * What the newcomer asked for contradicts the room: a rank that is taken or does not exist,
-   * another world size.
+   * The newcomer's request contradicts the room: a rank that is taken or does not exist, or another
+   * world size.
    */
   'mismatch',
   /** Only the host may do that. */
   'not-host',
   /**
-   * Not in the room's present phase, not before the host is ready, or not with as many as are
-   * there.
+   * Impossible in the room's present phase, before the host is ready, or with the present number of
+   * members.
    */
   'not-now',
   /** Too many wrong codes, rooms or messages from this address. */
@@ -238,7 +231,7 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('room'),
     phase: v.picklist(ROOM_PHASES),
-    /** Number of the run that is on, or was last; 0 before the first. */
+    /** Number of the current or latest run; 0 before the first. */
     run: ordinal,
     generation: ordinal,
     hosts: v.array(memberId),
@@ -256,8 +249,8 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
    * A new generation: `members` in ring order; a member's index is its rank, their number the world
-   * size. Generations of one run share its number. Where no present rank has gone, the generation
-   * before goes on until `sync`.
+   * size. Generations of one run share its number. If all ranks of the previous generation are
+   * still there, it continues until `sync`.
    */
   v.strictObject({
     type: v.literal('prepare'),
@@ -265,14 +258,14 @@ export const ServerMessage = v.variant('type', [
     run: ordinal,
     members: ring,
     job: JobSpec,
-    /** Pairs that must connect over a TURN relay: all else has failed. */
+    /** Pairs that must connect over a TURN relay, as direct connections failed. */
     relayed: v.array(v.tuple([memberId, memberId])),
-    /** Pairs that the order keeps apart, as the link between them was slow. */
+    /** Pairs that the ring order keeps apart, as the link between them was slow. */
     separated: v.array(v.tuple([memberId, memberId])),
   }),
-  /** Every member is linked: compare and share state. */
+  /** All members are linked: compare states. */
   v.strictObject({ type: v.literal('sync'), generation: ordinal }),
-  /** Every member is in the same state: train. */
+  /** All members have the same state: train. */
   v.strictObject({ type: v.literal('go'), generation: ordinal }),
   v.strictObject({
     type: v.literal('signal'),
@@ -283,24 +276,24 @@ export const ServerMessage = v.variant('type', [
   }),
   SpectatorUpdate,
   /**
-   * Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell
-   * only much later.
+   * Answer to each `heartbeat`. A client without answers has a dead connection, which TCP may
+   * report much later.
    */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
-   * Too few are left to go on, or the host has paused the run: all generations up to this one are
-   * over. It goes on once `waitingFor` more are ready; 0: once the host says so.
+   * Too few ranks are left, or the host has paused the run. All generations up to this one are
+   * over. The run continues when `waitingFor` more members are ready; 0: when the host resumes it.
    */
   v.strictObject({ type: v.literal('pause'), run: ordinal, generation: ordinal, waitingFor: count }),
   /**
-   * This member held up the others: the run goes on without it, and all generations up to this one
-   * are over for it. It stays in the room, and is tried again after a while.
+   * This member delayed the others: the run continues without it, and all generations up to this
+   * one are over for it. It stays in the room and joins again after a while.
    */
   v.strictObject({
     type: v.literal('suspended'),
     run: ordinal,
     generation: ordinal,
-    /** One or two sentences for people: why, what to do, how long. */
+    /** One or two sentences for people: the reason, the advice, the duration. */
     message: text(1000),
   }),
   /** The run is over; the room is back in FORMING. */
@@ -311,19 +304,16 @@ export const ServerMessage = v.variant('type', [
     /** One sentence for people. */
     message: text(1200),
   }),
-  /**
-   * Refusal. The server closes the connection after it where nothing can follow: all but
-   * `not-host`, `not-now`.
-   */
+  /** A refusal. The server then closes the connection, except after `not-host` and `not-now`. */
   v.strictObject({ type: v.literal('refused'), code: v.picklist(REFUSALS), message: text(1000) }),
 ]);
 export type ServerMessage = v.InferOutput<typeof ServerMessage>;
 
 /**
- * Reads one control message.
+ * Parses one control message.
  *
- * @throws ProtocolError where the text is not JSON or does not fit the schema; the message names
- *   the field.
+ * @throws ProtocolError if the text is not JSON or does not match the schema; the message names the
+ *   field.
  */
 export function parseControl<Schema extends typeof ClientMessage | typeof ServerMessage>(
   schema: Schema,

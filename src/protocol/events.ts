@@ -1,8 +1,7 @@
 /**
  * The events that one rank emits: the only view of the engine that the pages, the launcher and the
- * tests have. Every picture and number on the screen derives from these events. They are plain
- * data, structured-clone-able and JSON-able (times in milliseconds of this rank's clock, sizes in
- * bytes).
+ * tests have. They are plain data for structured clone and JSON. Times are milliseconds of this
+ * rank's clock, sizes are bytes.
  */
 import type { Device } from './room.ts';
 import type { ServerMessage } from './control.ts';
@@ -12,20 +11,20 @@ import type { StepLane } from './stepTrace.ts';
 import type { ModelInspection } from '../spec/inspection.ts';
 import type { Preview } from '../spec/preview.ts';
 
-/** The client side of membership; docs/ARCHITECTURE.md draws it. */
+/** States of the client's membership; docs/ARCHITECTURE.md describes them. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
 
 /** The status of a rank. */
 export interface RankStatus {
   state: RankState;
-  /** Membership generation that `state` is about. */
+  /** The generation that `state` is about. */
   generation: number;
   /** The same as a sentence, for logs. */
   detail: string;
-  /** The connection to the signaling server is lost and being restored. */
+  /** Whether the connection to the signaling server is lost and being restored. */
   isServerAway: boolean;
   /**
-   * Neighbours that it connects to, by their ranks in the generation to come, and whether over a
+   * Neighbours that it connects to, by their ranks in the next generation; `isRelayed`: over a
    * relay only.
    */
   connecting: readonly { rank: number; isRelayed: boolean }[];
@@ -34,37 +33,43 @@ export interface RankStatus {
 /** Stages of the preparation before a first step. */
 export type WarmupStage = 'generating' | 'data' | 'compiling' | 'recovering';
 
-/** The link to a rank's right neighbour; bytes since the links of this generation were made. */
+/**
+ * The link to a rank's right neighbour. Bytes are counted since this generation's links were
+ * opened.
+ */
 export interface EdgeReport {
   route: LinkRoute;
   roundTripMs: number | null;
   bytesSent: number;
   bytesReceived: number;
   /**
-   * Mean time of a chunk of the second round (all-gather) from hand to hand; `null` until the
+   * Mean time of a chunk of the second round (all-gather) between the two ranks; `null` until
    * clocks are compared.
    */
   transitMs: number | null;
 }
 
-/** What one rank tells all others of its last steps; with `ranks`, every `hashEvery` steps. */
+/**
+ * What each rank sends to all others about its latest steps; emitted with `ranks`, every
+ * `hashEvery` steps.
+ */
 export interface RankTelemetry {
   rank: number;
-  /** Whether its page is hidden: browsers slow those down. */
+  /** Whether its page is hidden: browsers slow hidden pages down. */
   isHidden: boolean;
   /**
-   * Median over the steps since the last exchange: waiting for the left neighbour while nothing
-   * else was left to do.
+   * Median over the steps since the last exchange: time of waiting for the left neighbour with
+   * nothing else to do.
    */
   waitMs: number;
-  /** `null` in a world of one. */
+  /** `null` in a world of one rank. */
   right: EdgeReport | null;
   /**
-   * How far its clock is ahead of this rank's, and by how much that may be wrong; `null` until the
-   * clocks are compared.
+   * The offset of its clock to this rank's, with the maximum error; `null` until clocks are
+   * compared.
    */
   clock: { offsetMs: number; errorMs: number } | null;
-  /** Oldest first; simplified for the wire. */
+  /** The oldest first; simplified for sending. */
   lanes: readonly StepLane[];
 }
 /** A model as a file, of the state after `step` steps. */
@@ -78,7 +83,7 @@ type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 export type EngineEvent =
   | RunEvent
   | ({ type: 'state' } & RankStatus)
-  /** `note` says in a sentence why this is not WebGPU, when it is not. */
+  /** `note` is a sentence that explains why the device is not WebGPU; `null` for WebGPU. */
   | { type: 'device'; device: Device; note: string | null }
   /** `hostKey` makes a member that joins with it a host; `null` for guests. */
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
@@ -88,13 +93,13 @@ export type EngineEvent =
   | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
   | { type: 'warmup'; stage: WarmupStage; message: string }
   /**
-   * Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last
-   * one they can go round.
+   * Progress of reading the files that this tab's user chose for all ranks, in bytes. Distribution
+   * begins when all are read.
    */
   | { type: 'reading'; bytes: number; total: number }
-  /** The job's files go round: bytes that each rank has of `total`. */
-  | { type: 'file-distribution'; generation: number; total: number; held: readonly number[] }
-  /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
+  /** Ranks distribute the job's files: bytes of `total` that each rank has. */
+  | { type: 'file-distribution'; generation: number; total: number; bytesPerRank: readonly number[] }
+  /** The room's first run will resume from this tab's checkpoint after `step` steps. */
   | { type: 'checkpoint'; step: number }
   /** The room's first run will begin with the weights of this tab's file `file`. */
   | { type: 'weights'; file: string }
@@ -102,11 +107,14 @@ export type EngineEvent =
   | { type: 'saved'; step: number }
   /** A hint as a sentence; the run continues. */
   | { type: 'note'; message: string }
-  /** Held-out samples are tested after a step: this rank has done so many of its share. */
+  /**
+   * Progress of a test of held-out samples after a step: samples of this rank's share that are
+   * done.
+   */
   | { type: 'testing'; step: number; done: number; share: number }
-  /** A step is about to be taken. `samples` as in what `step` will tell. */
+  /** A step begins. `samples` as in its `step` event. */
   | { type: 'begin'; step: number; epoch: number; samples: number }
-  /** How this rank spent a step, exactly. */
+  /** How this rank spent a step. */
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   /**
@@ -115,9 +123,8 @@ export type EngineEvent =
    */
   | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**
-   * What the flight recorder of the latest run holds, `null` before the first run: the answer to
-   * the command `recording`, and told by itself ahead of a fatal failure, after which nobody is
-   * there to answer.
+   * The flight recording of the latest run; `null` before the first. Answers the command
+   * `recording`. Also emitted before a fatal failure, after which commands are not answered.
    */
   | { type: 'recording'; recording: FlightRecording | null }
   /**
@@ -133,5 +140,5 @@ export type EngineEvent =
    * The answer to the command `export`, with its `id`: a file, or the problem that prevented it.
    */
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
-  /** The run is over for this rank; `fatal`: so is the connection to the room. */
+  /** The run is over for this rank; `fatal`: the connection to the room, too. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };

@@ -4,7 +4,7 @@ import { JobSpec } from '../spec/job.ts';
 import { count, displayName, MAX_WORLD_SIZE, memberId, ordinal, rank, secret, text, worldSize } from './scalars.ts';
 
 /**
- * How many ranks a run may have, as torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond
+ * How many ranks a run may have, like torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond
  * `max` members wait.
  */
 export const Nodes = v.pipe(
@@ -13,7 +13,7 @@ export const Nodes = v.pipe(
 );
 export type Nodes = v.InferOutput<typeof Nodes>;
 
-/** What whoever enters a room may say of itself, beyond its name. */
+/** What a newcomer may state beside its name. */
 export const newcomer = {
   name: displayName,
   /**
@@ -21,12 +21,12 @@ export const newcomer = {
    * is. Told to the server only: the others see a number.
    */
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
-  /** The rank it wants; else any that nobody asked for. */
+  /** The requested rank; without it, any rank that no other member has requested. */
   rank: v.optional(rank),
-  /** It only watches: it never trains, and needs neither a device nor links. */
+  /** Whether it only watches: it never trains, and needs neither a device nor links. */
   isSpectator: v.optional(v.boolean()),
 };
-/** How a tab computes: which TensorFlow.js backend, and what the browser calls the adapter. */
+/** How a tab computes: TensorFlow.js's backend, and the browser's name of the adapter. */
 export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'wasm', 'cpu']), adapter: text(200) });
 export type Device = v.InferOutput<typeof Device>;
 
@@ -35,18 +35,21 @@ export const RosterEntry = v.strictObject({
   name: displayName,
   /** `null` until the member is ready. */
   device: v.nullable(Device),
-  /** Members with the same number are tabs of one browser. It means nothing beyond this room. */
+  /**
+   * Members with the same number are tabs of one browser. The number means nothing outside of this
+   * room.
+   */
   browser: count,
-  /** The rank it asked for; `null`: any. */
+  /** The requested rank; `null`: any. */
   rank: v.nullable(rank),
 });
 export type RosterEntry = v.InferOutput<typeof RosterEntry>;
 
-/** Somebody who only watches. */
+/** A member of the room that only watches. */
 export const Spectator = v.strictObject({ member: memberId, name: displayName });
 export type Spectator = v.InferOutput<typeof Spectator>;
 
-/** In ring order. */
+/** Members in ring order. */
 export const ring = v.pipe(
   v.array(RosterEntry),
   v.minLength(1),
@@ -93,18 +96,17 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
   return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
 }
 
-/** Where a returning member stands. */
+/** The run and the generation of a member that reconnects. */
 export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
-  /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
+  /** The latest run that it knows, from `prepare`, `pause` or `room`; 0: none. */
   run: ordinal,
-  /** Whether that run goes on, for all it knows. */
+  /** Whether that run was going on when it was last informed. */
   isRunOn: v.boolean(),
-  /** Highest generation it heard of, in `prepare` or `room`; 0: none. */
+  /** Highest generation that it knows, from `prepare` or `room`; 0: none. */
   generation: ordinal,
   /**
-   * The generation it is in; `null`: none. `isSteady`: it trains there, and needs no server's help
-   * for it.
+   * The generation it is in; `null`: none. `isSteady`: it trains there, without needing the server.
    */
   active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
 });

@@ -1,7 +1,6 @@
 /**
- * Events of a run that cross a wire (`spectatorUpdate.ts`) or stand in a file
- * (`flightRecording.ts`): schemas, from which their types follow. The events of `events.ts` stay in
- * one tab.
+ * Events of a run that are sent (`spectatorUpdate.ts`) or stored in a file (`flightRecording.ts`):
+ * schemas from which their types are inferred. Other events (`events.ts`) stay in one tab.
  */
 import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
@@ -20,7 +19,7 @@ const RankStatistics = v.object({
   computeMs: finite,
   communicateMs: finite,
   stepMs: finite,
-  /** Bytes of frames sent since the run began: for gradients, for all else. */
+  /** Bytes of frames sent since the run began: for gradients, and for everything else. */
   gradientBytesSent: count,
   otherBytesSent: count,
   /** Bytes of gradients' frames received. */
@@ -30,7 +29,7 @@ const RankStatistics = v.object({
 });
 export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 /**
- * How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one
+ * The route to a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one
  * browser.
  */
 const LinkRoute = v.picklist(['direct', 'relayed', 'memory', 'unknown']);
@@ -45,14 +44,14 @@ export const GenerationEvent = v.object({
   run: count,
   rank,
   worldSize,
-  /** Which of its browser's tabs in this generation this rank is, and of how many. */
+  /** Number of this rank among the ranks of its browser in this generation, and their number. */
   localRank: rank,
   localWorldSize: worldSize,
   /** In ring order: index is rank. */
   members: perRank(RosterEntry),
   /**
-   * Ranks that the order keeps apart, as the link between them was slow; left out where there are
-   * none.
+   * Pairs of ranks that the ring order keeps apart, as the link between them was slow; missing if
+   * there are none.
    */
   separated: v.optional(v.pipe(perRank(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
   job: JobSpec,
@@ -69,7 +68,7 @@ export const ModelEvent = v.object({
   testSamples: count,
 });
 
-/** A link of this rank came up or went down. */
+/** A link of this rank opened or closed. */
 export const LinkEvent = v.object({
   type: v.literal('link'),
   peerRank: rank,
@@ -81,15 +80,11 @@ export const LinkEvent = v.object({
 export const StepEvent = v.object({
   type: v.literal('step'),
   step: count,
-  /**
-   * Pass over the data this step belongs to, from 0, and samples of the pass that were done before
-   * it.
-   */
+  /** The step's epoch, from 0, and the samples of the epoch before it. */
   epoch: count,
   offset: count,
   /**
-   * Mean loss over this step's samples: of all ranks, or of this one where ranks learn by
-   * themselves.
+   * Mean loss over this step's samples: of all ranks, or of this one if ranks train independently.
    */
   loss: finite,
   samples: count,
@@ -109,12 +104,12 @@ export const HashesEvent = v.object({
   agree: v.boolean(),
 });
 
-/** From this step on, gradients use another codec, which the ranks chose. */
+/** From this step on, gradients use another codec, which the ranks have chosen. */
 export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
 
 /**
- * Held-out samples were tested, after `step`: their mean loss, and the share classified right,
- * `null` where nothing is classified; and what else the job asks for.
+ * Held-out samples were tested after `step`: their mean loss, the share of correct answers (`null`
+ * if the task does not classify), and other metrics of the job.
  */
 export const EvaluationEvent = v.object({
   type: v.literal('evaluation'),
@@ -148,7 +143,7 @@ export const LessonEvent = v.object({
 });
 
 export const FinishedEvent = v.object({ type: v.literal('finished'), result: RunResultSchema });
-/** An event that crosses a wire, or may. */
+/** An event that may be sent. */
 export type RunEvent = v.InferOutput<
   | typeof GenerationEvent
   | typeof ModelEvent

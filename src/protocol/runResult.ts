@@ -1,4 +1,4 @@
-/** The result of a run, as the event `finished` and the launcher's files have it. */
+/** The result of a run, for the event `finished` and the launcher's files. */
 import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
 import { count, finite, hash, perRank, text, worldSize } from './scalars.ts';
@@ -7,30 +7,24 @@ import { MAX_PROMPT } from '../spec/gpt.ts';
 import { Metrics } from '../spec/measures.ts';
 import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
 
-/** Characters: a token of byte pairs may be a long word. */
+/** Characters: a byte-pair token may be a long word. */
 const MAX_SAMPLE_LENGTH = 4000;
 
-/**
- * Why ranks chose a codec: what their first steps took, sending fp32, by the medians of the rank
- * that knows best.
- */
+/** The reason for the ranks' choice of a codec: medians of the first steps, with fp32. */
 export const CodecChoice = v.object({
   codec: v.picklist(CODEC_NAMES),
-  /**
-   * What a rank does by itself in a step: computing, reading gradients back, updating.
-   * Milliseconds.
-   */
+  /** Milliseconds of a step in which a rank computes, reads gradients back and updates. */
   ownMs: finite,
-  /** Communication, and the part of it that nothing else ran beside, milliseconds. */
+  /** Milliseconds of communication, and the exposed part. */
   communicateMs: finite,
   exposedMs: finite,
-  /** What a rank's line moved, bytes per millisecond. */
+  /** Throughput of a rank's line, bytes per millisecond. */
   bytesPerMs: finite,
-  /** What communication was expected to add to a step by each codec, milliseconds. */
+  /** Expected exposed communication of a step with each codec, milliseconds. */
   expectedMs: v.object({ fp32: finite, fp16: finite, int8: finite, powersgd: finite }),
   /**
-   * A strategy worth a try, where ranks communicate for longer than they compute with any codec; it
-   * is not chosen by itself.
+   * A strategy to try, if communication takes longer than computation with any codec. It is not
+   * chosen automatically.
    */
   suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
 });
@@ -38,7 +32,7 @@ export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 
 /** A text that a language model generated during training. */
 export const WrittenSample = v.object({
-  /** Steps that it had taken, and the loss of the last. */
+  /** Steps taken before it, and the loss of the last. */
   steps: count,
   loss: finite,
   /** The prompt. */
@@ -63,7 +57,7 @@ export type RateTest = v.InferOutput<typeof RateTest>;
 export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
-  /** In use at the end, and where ranks chose it, why. */
+  /** The codec at the end, and the reason if ranks chose it. */
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),
   ...Device.entries,
@@ -78,38 +72,31 @@ export const RunResultSchema = v.object({
   /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
   loss: finite,
   /**
-   * Share of held-out samples classified right, all ranks' counts together; `null` where none were,
-   * or none are classified.
+   * Share of held-out samples classified correctly, over all ranks; `null` if there are none, or
+   * the task does not classify.
    */
   accuracy: v.nullable(finite),
-  /**
-   * What else the job asks to be told of held-out samples; of amounts, `rmse` in any job that does
-   * not say.
-   */
+  /** Other metrics of held-out samples that the job asks for; for amounts, `rmse` by default. */
   metrics: v.optional(Metrics),
-  /** Mean loss over the held-out samples; `null` where there are none. */
+  /** Mean loss over the held-out samples; `null` if there are none. */
   valLoss: v.nullable(finite),
-  /**
-   * In runs that end when they get no better: the lowest such loss, and the steps after which it
-   * was.
-   */
+  /** In runs with `patience`: the lowest such loss, and the number of steps before it. */
   best: v.exactOptional(v.object({ step: count, valLoss: finite })),
-  /** Where few classes are told apart: which was taken for which, over all held-out samples. */
+  /** The confusion matrix of all held-out samples, if there are few classes. */
   confusion: v.optional(Confusion),
   /** One per rank, in rank order. */
   stateHash: perRank(hash),
   /**
-   * Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank:
-   * headers included; start-up, statistics and evaluation not.
+   * Bytes of frames sent for gradients (or parameters, depending on the strategy), one per rank.
+   * Headers are included; start-up, statistics and evaluation are not.
    */
   bytesSentPerRank: perRank(count),
-  /** The same, received. */
+  /** Bytes of such frames received, one per rank. */
   bytesReceivedPerRank: perRank(count),
-  /** Bytes sent for all else (parameters, hashes, statistics, evaluation), one per rank. */
+  /** Bytes sent for everything else (parameters, hashes, statistics, evaluation), one per rank. */
   otherBytesSentPerRank: perRank(count),
   /**
-   * Bytes of what one exchange carries of one gradient, as the codec has it; of PowerSGD in its
-   * compressed steps.
+   * Bytes of one gradient in one exchange, with the codec; for PowerSGD, in its compressed steps.
    */
   gradientBytes: count,
   /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
@@ -121,11 +108,11 @@ export const RunResultSchema = v.object({
   bigramLoss: v.optional(finite),
   samples: v.optional(v.array(WrittenSample)),
   stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
-  /** Mean loss of every step, all ranks' samples together. */
+  /** Mean loss of every step, over all ranks' samples. */
   losses: v.array(finite),
   /** Result of a range test, which evaluates no held-out samples and restores the model. */
   rateTest: v.optional(RateTest),
-  /** Times that the ranks changed since this one began. */
+  /** Changes of the ranks since this rank began. */
   restarts: count,
   ms: finite,
 });

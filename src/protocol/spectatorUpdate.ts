@@ -63,8 +63,8 @@ export type SpectatorEvent = v.InferOutput<typeof SpectatorEvent>;
 
 /** The event for spectators; `null` if it is not sent to them or is invalid. */
 export function spectatorEventOf(event: EngineEvent): SpectatorEvent | null {
-  const told = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
-  const result = v.safeParse(SpectatorEvent, told);
+  const sent = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
+  const result = v.safeParse(SpectatorEvent, sent);
   return result.success ? result.output : null;
 }
 
@@ -75,8 +75,8 @@ function withoutSteps(result: RunResult): RunResult {
 }
 
 /** Parses an update; invalid events are skipped. */
-export function parseSpectatorUpdate(digest: string): SpectatorEvent[] {
-  const value = parseJson(digest);
+export function parseSpectatorUpdate(update: string): SpectatorEvent[] {
+  const value = parseJson(update);
   if (!Array.isArray(value)) return [];
   return value.flatMap((one) => {
     const result = v.safeParse(SpectatorEvent, one);

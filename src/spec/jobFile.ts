@@ -24,7 +24,7 @@ export const MAX_JOB_FILE_LENGTH = 1_000_000;
 export interface JobFile {
   readonly job: JobSpec;
   /** The fields in the file itself, for callers that change some of them. */
-  readonly said: Record<string, unknown>;
+  readonly fields: Record<string, unknown>;
 }
 
 /**
@@ -42,7 +42,7 @@ export function readJobFile(name: string, text: string): JobFile {
   // Some editors write a byte order mark.
   const json = text.replace(/^\uFEFF/, '');
   const root = parse(name, json);
-  const { [MARK]: version, ...fields } = getNodeValue(root) as Record<string, unknown>;
+  const { [MARK]: version, ...written } = getNodeValue(root) as Record<string, unknown>;
   if (version === undefined)
     throw new DataError(`${name} is not a job file: the field "${MARK}": ${VERSION} is missing. Choose another file.`);
   if (version !== VERSION) {
@@ -50,9 +50,9 @@ export function readJobFile(name: string, text: string): JobFile {
       `${name}: ${MARK}: this page supports version ${VERSION}, but the file has ${JSON.stringify(version)}: reload the page, or update peergrad.`,
     );
   }
-  const said = completed(fields);
-  const checked = checkJob(said);
-  if ('job' in checked) return { job: checked.job, said };
+  const fields = completed(written);
+  const checked = checkJob(fields);
+  if ('job' in checked) return { job: checked.job, fields };
   throw new DataError(`${name}${lineOf(json, root, checked.problem)}: ${sentenceOf(checked.problem)}.`);
 }
 
@@ -71,8 +71,8 @@ export function writeJobFile(job: JobSpec): string {
   };
   const differs = (name: keyof JobSpec): boolean => JSON.stringify(written[name]) !== JSON.stringify(usual[name]);
   const names = JOB_FIELDS.filter((name) => name === 'job' || differs(name));
-  const said = Object.fromEntries(names.map((name) => [name, written[name]]));
-  return `${JSON.stringify({ [MARK]: VERSION, ...said }, null, 2)}\n`;
+  const fields = Object.fromEntries(names.map((name) => [name, written[name]]));
+  return `${JSON.stringify({ [MARK]: VERSION, ...fields }, null, 2)}\n`;
 }
 
 /**

@@ -41,7 +41,7 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit
     case 'Softmax':
       return ofLastAxis(layer.config.axis, input) ?? same(input);
     case 'Flatten':
-      if (input.length === 1) return { misfit: `the input ${said(input)} is already flat: remove the layer` };
+      if (input.length === 1) return { misfit: `the input ${formatShape(input)} is already flat: remove the layer` };
       return same([sizeOf(input)]);
     case 'Dense': {
       const { units, use_bias: hasBias } = layer.config;
@@ -83,7 +83,7 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit
 }
 
 /** `[28, 28, 1]` */
-export function said(shape: Shape): string {
+export function formatShape(shape: Shape): string {
   return `[${shape.join(', ')}]`;
 }
 
@@ -113,7 +113,7 @@ function slid(
     return Math.floor(room / strides[i]!) + 1;
   });
   if (sides.some((side) => side < 1)) {
-    return { misfit: `a window of ${said(window)} does not fit into the input ${said(input)}`, field };
+    return { misfit: `a window of ${formatShape(window)} does not fit into the input ${formatShape(input)}`, field };
   }
   return { shape: [...sides, channels], parameters };
 }
@@ -121,7 +121,7 @@ function slid(
 function ofPicture(input: Shape): Misfit | null {
   if (input.length === 3) return null;
   return {
-    misfit: `the layer needs pictures, [height, width, channels], but gets ${said(input)}: put a Reshape before it`,
+    misfit: `the layer needs pictures, [height, width, channels], but gets ${formatShape(input)}: put a Reshape before it`,
   };
 }
 
@@ -130,8 +130,8 @@ function ofSeveral(inputs: readonly Shape[]): Misfit | null {
 }
 
 function ofOneShape(inputs: readonly Shape[]): Misfit | null {
-  if (inputs.every((shape) => said(shape) === said(inputs[0]!))) return null;
-  return { misfit: `the inputs must have the same shape, but they are ${inputs.map(said).join(' and ')}` };
+  if (inputs.every((shape) => formatShape(shape) === formatShape(inputs[0]!))) return null;
+  return { misfit: `the inputs must have the same shape, but they are ${inputs.map(formatShape).join(' and ')}` };
 }
 
 function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
@@ -141,7 +141,7 @@ function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
   const others = inputs.map((shape) => shape.slice(0, -1));
   if (!inputs.every((shape) => shape.length === first.length) || ofOneShape(others)) {
     return {
-      misfit: `concatenated inputs may only differ in the last dimension, but they are ${inputs.map(said).join(' and ')}`,
+      misfit: `concatenated inputs may only differ in the last dimension, but they are ${inputs.map(formatShape).join(' and ')}`,
     };
   }
   return same([...others[0]!, inputs.reduce((sum, shape) => sum + shape.at(-1)!, 0)]);
@@ -160,7 +160,7 @@ function reshaped(target: readonly number[], input: Shape): Traced | Misfit {
   const fits = open === 0 ? rest === 1 : open === 1 && Number.isInteger(rest);
   if (fits) return same(target.map((side) => (side === -1 ? rest : side)));
   return {
-    misfit: `${said(target)} does not have the ${sizeOf(input)} elements of ${said(input)}`,
+    misfit: `${formatShape(target)} does not have the ${sizeOf(input)} elements of ${formatShape(input)}`,
     field: 'target_shape',
   };
 }

@@ -24,7 +24,7 @@ const epsilon = v.pipe(v.number(), v.gtValue(0), v.maxValue(1));
 const sides = (max: number) =>
   v.pipe(
     v.union([count(max), v.tuple([count(max), count(max)])]),
-    v.transform((said): [number, number] => (typeof said === 'number' ? [said, said] : said)),
+    v.transform((value): [number, number] => (typeof value === 'number' ? [value, value] : value)),
   );
 
 const activation = v.pipe(
@@ -43,8 +43,8 @@ const strides = v.optional(sides(MAX_WINDOW), 1);
 const border = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WINDOW));
 const borders = v.pipe(
   v.union([border, v.tuple([border, border]), v.tuple([v.tuple([border, border]), v.tuple([border, border])])]),
-  v.transform((said): [[number, number], [number, number]] => {
-    const [rows, columns] = typeof said === 'number' ? [said, said] : said;
+  v.transform((value): [[number, number], [number, number]] => {
+    const [rows, columns] = typeof value === 'number' ? [value, value] : value;
     return [typeof rows === 'number' ? [rows, rows] : rows, typeof columns === 'number' ? [columns, columns] : columns];
   }),
 );
@@ -64,7 +64,7 @@ const none = (why: string) => v.optional(v.null(why));
 const UNPENALIZED = 'a job has no penalties or bounds of weights: leave it out, and use weightDecay';
 const UNDILATED = 'convolutions that skip pixels have no gradient in TensorFlow.js: leave it out';
 
-/** What may be said, and is not written out. */
+/** Fields that are accepted, and dropped. */
 const UNUSED = {
   trainable: only(true, 'all layers of a job learn: leave it out'),
   dtype: v.optional(v.custom<unknown>(isFloat32, 'only float32 is supported')),
@@ -110,7 +110,7 @@ export const LayerName = v.optional(
  * may have.
  */
 function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
-  const fields: v.GenericSchema<unknown, Said & OutputOf<Entries>> = fieldsOf({
+  const fields: v.GenericSchema<unknown, CommonFields & OutputOf<Entries>> = fieldsOf({
     name: LayerName,
     ...entries,
     ...SHAPES,
@@ -121,21 +121,21 @@ function layer<const Name extends string, const Entries extends v.ObjectEntries>
     class_name: v.literal(name),
     config: v.pipe(
       fields,
-      v.transform((said) => written<Entries>(said, own)),
+      v.transform((config) => normalized<Entries>(config, own)),
     ),
   });
 }
 
 type OutputOf<Entries extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSchema<Entries, undefined>>;
-type Said = OutputOf<typeof SHAPES & { name: typeof LayerName }>;
+type CommonFields = OutputOf<typeof SHAPES & { name: typeof LayerName }>;
 
 /**
  * Puts the name first, then the layer's own fields, so that equal layers are serialized equally.
  */
-function written<Entries extends v.ObjectEntries>(said: Said & OutputOf<Entries>, own: readonly string[]) {
-  const { name, batch_shape: keras3, input_shape: byHand } = said;
-  const shape = said.batch_input_shape ?? keras3 ?? (byHand && ([null, ...byHand] as [null, ...number[]]));
-  const fields = own.map((field) => [field, said[field as keyof typeof said]]);
+function normalized<Entries extends v.ObjectEntries>(config: CommonFields & OutputOf<Entries>, own: readonly string[]) {
+  const { name, batch_shape: keras3, input_shape: byHand } = config;
+  const shape = config.batch_input_shape ?? keras3 ?? (byHand && ([null, ...byHand] as [null, ...number[]]));
+  const fields = own.map((field) => [field, config[field as keyof typeof config]]);
   return {
     ...(name !== undefined && { name }),
     ...(shape !== undefined && { batch_input_shape: shape }),
@@ -147,7 +147,7 @@ const integer = v.pipe(v.number(), v.integer());
 /** A dimension, or -1 (null in TensorFlow.js) for the remaining elements. */
 const side = v.pipe(
   v.union([count(MAX_SIDE), v.literal(-1), v.null()]),
-  v.transform((said) => said ?? -1),
+  v.transform((value) => value ?? -1),
 );
 
 /** Reasons why some common layers are not supported. */

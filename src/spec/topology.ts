@@ -8,7 +8,7 @@ import * as v from 'valibot';
 import { sizeOf } from '../util/shape.ts';
 import { fieldsOf, issuePath, type Problem } from './fields.ts';
 import { Inbounds, oneEnd, type Inbound } from './graph.ts';
-import { said, trace, type Shape } from './layerShapes.ts';
+import { formatShape, trace, type Shape } from './layerShapes.ts';
 import { Layer, LayerName } from './layers.ts';
 
 const MAX_LAYERS = 64;
@@ -157,18 +157,18 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
 export function misfitOf(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
   const { layers } = topology.config;
   const ends = endsOf(topology);
-  const row = said([sizeOf(shape)]);
-  if (![said(shape), row].includes(said(ends.input))) {
-    const taken = said(shape) === row ? row : `${said(shape)}, or ${row} in one row`;
+  const row = formatShape([sizeOf(shape)]);
+  if (![formatShape(shape), row].includes(formatShape(ends.input))) {
+    const taken = formatShape(shape) === row ? row : `${formatShape(shape)}, or ${row} in one row`;
     return {
       path: ['config', 'layers', 0, 'config', 'batch_input_shape'],
-      message: `the model needs samples of ${said(ends.input)}, but ${samples} are ${taken}`,
+      message: `the model needs samples of ${formatShape(ends.input)}, but ${samples} are ${taken}`,
     };
   }
-  if (said(ends.outputs) === said([outputs])) return null;
+  if (formatShape(ends.outputs) === formatShape([outputs])) return null;
   return {
     path: ['config', 'layers', layers.length - 1],
-    message: `the model outputs ${said(ends.outputs)}, but ${samples} have ${outputs === 1 ? 'an amount: [1]' : `${outputs} classes: [${outputs}]`}`,
+    message: `the model outputs ${formatShape(ends.outputs)}, but ${samples} have ${outputs === 1 ? 'an amount: [1]' : `${outputs} classes: [${outputs}]`}`,
   };
 }
 

@@ -139,6 +139,40 @@ describe('admission', () => {
   });
 });
 
+describe('a second attempt in the same tab', () => {
+  test('opens the device again after the first attempt failed', async () => {
+    const [ada] = (await world.room(['Ada'])) as [Tab];
+    const bo = world.tab('Bo');
+    bo.removeGpu();
+    bo.join(ada.room);
+    await world.failed(bo);
+    bo.restoreGpu();
+    bo.join(ada.room);
+    await world.counted([ada, bo]);
+    expect(bo.devicesOpened).toBe(2);
+  });
+
+  test('enters the room that was asked for last', async () => {
+    const resume = await abandonRun();
+    const ada = world.tab('Ada');
+    ada.create({ resume });
+    ada.create({ job: { ...JOB, seed: 2 } });
+    await world.until('the room is described', () => ada.last('room') !== undefined);
+    await world.pass(1_000);
+    expect(ada.all('admitted')).toHaveLength(1);
+    expect(ada.last('room')!.job.seed).toBe(2);
+  });
+
+  test('enters no room if the user leaves while a checkpoint is read', async () => {
+    const resume = await abandonRun();
+    const ada = world.tab('Ada');
+    ada.create({ resume });
+    ada.command({ type: 'leave' });
+    await world.pass(1_000);
+    expect(ada.all('admitted')).toEqual([]);
+  });
+});
+
 describe('a run', () => {
   test('ends with the same state on all ranks', async () => {
     const tabs = await world.run(['Ada', 'Bo', 'Cy']);
@@ -248,7 +282,7 @@ describe('a run', () => {
     ada.command({ type: 'start' });
     await world.finished([ada, bo]);
     expectOneModel([ada, bo]);
-    expect(bo.last('file-distribution')!.held).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
+    expect(bo.last('file-distribution')!.bytesPerRank).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
   });
 
   test('distributes files that the host chose before its room was open', async () => {

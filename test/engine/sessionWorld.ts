@@ -157,6 +157,11 @@ export class Tab {
     this.#hasGpu = false;
   }
 
+  /** Its device can be opened again. */
+  restoreGpu(): void {
+    this.#hasGpu = true;
+  }
+
   /** Its connection to the server breaks. */
   cutServer(): void {
     this.#port.cutServer();

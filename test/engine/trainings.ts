@@ -1,5 +1,6 @@
 /** Tabs' parts in runs, in generations over memory links. */
-import { RunParticipant, type RunParticipantOptions } from '../../src/engine/training/runParticipant.ts';
+import { RunParticipant } from '../../src/engine/training/runParticipant.ts';
+import type { RunParticipantOptions } from '../../src/engine/training/runParticipantOptions.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';

@@ -117,8 +117,8 @@ test('files that are to be handed on are chosen by who reads the file', () => {
 });
 
 test('a file tells which of its fields it says', () => {
-  const { said, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
-  expect(said).toEqual({ strategy: 'diloco', batchSize: 8 });
+  const { fields, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
+  expect(fields).toEqual({ strategy: 'diloco', batchSize: 8 });
   expect(job).toMatchObject({ optimizer: 'adamw', batchSize: 8 });
 });
 

@@ -33,8 +33,8 @@ test('files of the host reach all tabs although one dies midway, and all train o
 
   const bar = ben.page.getByRole('progressbar', { name: 'ben' }).waitFor();
   const cid = await world.join(room, 'cid');
-  const { generation, total } = await ann.event('file-distribution', ({ held }) =>
-    held.some((bytes) => bytes < LARGE_BYTES),
+  const { generation, total } = await ann.event('file-distribution', ({ bytesPerRank }) =>
+    bytesPerRank.some((bytes) => bytes < LARGE_BYTES),
   );
   await cid.page.close();
   await bar;
@@ -42,8 +42,8 @@ test('files of the host reach all tabs although one dies midway, and all train o
   for (const { result } of ends) expect(result).toMatchObject({ steps: 2, worldSize: 2 });
   expect(new Set(ends.flatMap(({ result }) => result.stateHash)).size).toBe(1);
   const lazyPage = ben.events.filter((event) => event.type === 'file-distribution' && event.generation > generation);
-  expect(lazyPage[0]).toMatchObject({ held: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
-  expect(lazyPage.at(-1)).toMatchObject({ total, held: [total, total] });
+  expect(lazyPage[0]).toMatchObject({ bytesPerRank: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
+  expect(lazyPage.at(-1)).toMatchObject({ total, bytesPerRank: [total, total] });
   for (const tab of [ann, ben]) expect(tab.violations).toEqual([]);
   await rm(folder, { recursive: true });
 });

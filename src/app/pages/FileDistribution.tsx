@@ -9,8 +9,8 @@ import { messages } from '../locales/index.ts';
 export function FileDistribution({ view, run }: { view: View; run: Run }) {
   const { fileDistribution: labels } = messages.value.run;
   const own = ownRank(view, run);
-  const { total, held } = run.fileDistribution!;
-  const here = own === null ? null : held[own]!;
+  const { total, bytesPerRank } = run.fileDistribution!;
+  const here = own === null ? null : bytesPerRank[own]!;
   return (
     <section aria-labelledby="files">
       <h2 id="files">{labels.title}</h2>
@@ -20,8 +20,8 @@ export function FileDistribution({ view, run }: { view: View; run: Run }) {
           <li key={member}>
             <RankMark rank={rank} />
             <span class="ellipsis">{name}</span>
-            <progress aria-label={name} value={held[rank]} max={total} />
-            <span class="number right">{formatShare(held[rank]! / total)}</span>
+            <progress aria-label={name} value={bytesPerRank[rank]} max={total} />
+            <span class="number right">{formatShare(bytesPerRank[rank]! / total)}</span>
           </li>
         ))}
       </ul>

@@ -98,7 +98,7 @@ export function neighbours(rank: number, worldSize: number): number[] {
 /** Whether the job's files are being distributed, and some rank lacks a part. */
 export function isDistributing(run: Run | null): boolean {
   const distribution = run?.fileDistribution ?? null;
-  return distribution !== null && distribution.held.some((bytes) => bytes < distribution.total);
+  return distribution !== null && distribution.bytesPerRank.some((bytes) => bytes < distribution.total);
 }
 
 /** Whether this tab only watches. */

@@ -15,7 +15,7 @@ export interface RunTelemetry {
   /** This rank's own links, by the neighbour's rank. */
   links: Readonly<Record<number, LinkView>>;
   /** Distribution of the job's files: bytes that each rank has. */
-  fileDistribution: { total: number; held: readonly number[] } | null;
+  fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
   /** The newest bucket whose ring steps are all known. */
@@ -68,9 +68,9 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
       return { links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
     }
     case 'file-distribution': {
-      const { total, held } = event;
+      const { total, bytesPerRank } = event;
       // Ranks of an earlier generation have other numbers.
-      return event.generation === run.generation ? { fileDistribution: { total, held } } : {};
+      return event.generation === run.generation ? { fileDistribution: { total, bytesPerRank } } : {};
     }
     case 'codec': {
       const { choice } = event;

@@ -1,6 +1,6 @@
 /**
- * Chooses what this rank computes on: WebGPU by a factory of ours, else WebGL on a GPU, else the
- * CPU, in WebAssembly if it can, with a word on why. Runs in a worker or on a page.
+ * Chooses the device that this rank computes on: WebGPU, else WebGL on a GPU, else the CPU, with
+ * WebAssembly if possible. Explains the choice in a note. Runs in a worker or on a page.
  */
 import * as tf from '@tensorflow/tfjs';
 import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -13,22 +13,22 @@ import { watchGpu } from './gpuErrors.ts';
 
 /** Some drivers never answer `requestAdapter`; a real one takes well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
-/** Above WebGL (2) and the CPU (1), as TensorFlow.js registers it. */
+/** Higher than the priorities of WebGL (2) and the CPU (1) in TensorFlow.js. */
 const WEBGPU_PRIORITY = 3;
 
 export interface OpenedDevice {
   device: Device;
-  /** Why this is not WebGPU, in a sentence, when it is not. */
+  /** A sentence that explains why the device is not WebGPU; `null` for WebGPU. */
   note: string | null;
   /**
-   * Throws DeviceError if the GPU was lost, or refused an operation since the last check: results
-   * since then are void, and TensorFlow.js itself says nothing.
+   * Throws DeviceError if the GPU was lost, or refused an operation since the last check. Results
+   * since then are void, and TensorFlow.js reports nothing.
    */
   check(): void;
 }
 
 /**
- * Limits to raise to what the adapter has: TensorFlow.js's kernels assume them, `addN` fails
+ * Limits to raise to those of the adapter. TensorFlow.js's kernels assume them: `addN` fails
  * silently without the last.
  */
 const RAISED_LIMITS = [
@@ -41,7 +41,7 @@ const RAISED_LIMITS = [
   'maxStorageBuffersPerShaderStage',
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
-/** Opens the best backend there is and makes it TensorFlow.js's current one. */
+/** Opens the best backend and makes it TensorFlow.js's current one. */
 export async function openDevice(clock: Clock): Promise<OpenedDevice> {
   let reason: string;
   try {
@@ -63,13 +63,13 @@ export async function openDevice(clock: Clock): Promise<OpenedDevice> {
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
 }
 
-/** Whether WebGL is a GPU's, and not a program on the CPU: that is slower than WebAssembly is. */
+/** Whether WebGL runs on a GPU. WebGL in software is slower than WebAssembly. */
 function hasGpuForWebGL(): boolean {
-  // Without one TensorFlow.js has no WebGL in a worker.
+  // TensorFlow.js has no WebGL in a worker without OffscreenCanvas.
   if (typeof OffscreenCanvas === 'undefined') return false;
   const gl = new OffscreenCanvas(1, 1).getContext('webgl2');
   if (gl === null) return false;
-  // Firefox says it as RENDERER, and warns of the extension.
+  // Firefox has the name in RENDERER, and warns about the extension.
   const unmasked = gl.getExtension('WEBGL_debug_renderer_info')?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER;
   const renderer = String(gl.getParameter(unmasked));
   gl.getExtension('WEBGL_lose_context')?.loseContext();
@@ -91,8 +91,8 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
   const errors = watchGpu(gpu);
-  // Importing the backend registered a factory of its own, which raises fewer limits and keeps
-  // errors to itself.
+  // The import of the backend registered its own factory, which raises fewer limits and hides
+  // errors.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');
@@ -103,7 +103,7 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   };
 }
 
-/** What people call the adapter: browsers fill in different fields. */
+/** The adapter's name for people. Browsers fill in different fields. */
 function nameOf(info: GPUAdapterInfo): string {
   const name = info.description || [info.vendor, info.architecture].filter(Boolean).join(' ') || 'WebGPU';
   return name.slice(0, 200);

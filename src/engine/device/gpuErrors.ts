@@ -1,13 +1,10 @@
-/**
- * What goes wrong on a WebGPU device: results are void from then on, and TensorFlow.js itself says
- * nothing.
- */
+/** Errors of a WebGPU device. Results are void after one, and TensorFlow.js reports nothing. */
 import { DeviceError } from '../../util/errors.ts';
 
 interface GpuErrors {
   /** @throws DeviceError if the GPU was lost, or refused an operation since the last check. */
   check(): void;
-  /** Listens no more. */
+  /** Stops listening. */
   stop(): void;
 }
 
@@ -20,7 +17,7 @@ export function watchGpu(gpu: GPUDevice): GpuErrors {
   gpu.addEventListener('uncapturederror', onerror);
   void gpu.lost.then(({ message }) => {
     lost = new DeviceError(
-      `The GPU was lost (${message || 'no reason given'}): reload the page if it does not go on by itself.`,
+      `The GPU was lost (${message || 'no reason given'}): reload the page if it does not recover by itself.`,
     );
   });
   return {

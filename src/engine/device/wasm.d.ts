@@ -1,4 +1,4 @@
-/** Vite gives the address of the file that it has put into the page's folder. */
+/** Vite replaces the import by the address of the file in the page's folder. */
 declare module '*.wasm?url' {
   const url: string;
   export default url;

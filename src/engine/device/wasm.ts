@@ -1,20 +1,20 @@
 /**
- * TensorFlow.js on the CPU in WebAssembly: a few times faster than in JavaScript. Loaded where
- * there is no GPU only, with half a megabyte of code that comes from the page's own server.
+ * TensorFlow.js on the CPU with WebAssembly: a few times faster than JavaScript. Loaded only if
+ * there is no GPU: it is half a megabyte of code from the page's own server.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths, type BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import plain from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url';
 import simd from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url';
 
-/** Whether it could be made TensorFlow.js's backend. */
+/** Makes WebAssembly TensorFlow.js's backend. Returns whether that succeeded. */
 export async function openWasm(): Promise<boolean> {
-  // Threads need a page that is cut off from all others (COEP), which this one is not.
+  // Threads need a page that is isolated from other origins (COEP). This page is not.
   tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   setWasmPaths({
     'tfjs-backend-wasm.wasm': plain,
     'tfjs-backend-wasm-simd.wasm': simd,
-    // Asked for, and never fetched.
+    // TensorFlow.js asks for these files, and never fetches them.
     'tfjs-backend-wasm-threaded-simd.wasm': simd,
   });
   if (!tf.getKernel('Conv2DBackpropFilter', 'wasm')) {
@@ -35,9 +35,9 @@ interface FilterGradientAttributes {
 }
 
 /**
- * The gradient that TensorFlow.js has no wasm kernel for (4.22): every filter weight's is a product
- * of what lay under it, and of the output's gradient. So what lay under each is gathered into
- * columns, and one matMul does the rest.
+ * The gradient that TensorFlow.js 4.22 has no wasm kernel for. The gradient of a filter weight sums
+ * products of the inputs under that weight and the output's gradient. The inputs are gathered into
+ * columns, so that one matMul computes all sums.
  *
  * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth,
  *   out]; NHWC
@@ -73,14 +73,14 @@ function convolutionFilterGradient(
     const outputs = dy.reshape<tf.Tensor2D>([positions, outChannels]);
     return tf.matMul(columns, outputs, true).reshape(filterShape);
   });
-  // The tensor goes, its data is the kernel's answer.
+  // The tensor is disposed of; its data is the kernel's result.
   const { dataId, shape, dtype } = gradient;
   backend.incRef(dataId);
   gradient.dispose();
   return { dataId, shape, dtype };
 }
 
-/** A tensor of a kernel's input, which stays the caller's. */
+/** A tensor that views a kernel's input. The caller keeps the input. */
 function viewOf(info: tf.TensorInfo, backend: BackendWasm): tf.Tensor {
   backend.incRef(info.dataId);
   return tf.engine().makeTensorFromTensorInfo(info);

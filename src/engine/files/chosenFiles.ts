@@ -9,10 +9,10 @@ import { SharedFiles } from './sharedFiles.ts';
 
 interface ChosenFilesOptions {
   emit: (event: EngineEvent) => void;
-  /** The room that this tab is in, as the server described it last. */
+  /** The room that this tab is in, as last described by the server. */
   room: () => RoomMessage | null;
   isHost: () => boolean;
-  /** Makes `files` the data of the room's job. */
+  /** Makes the chosen files the data of the room's job. */
   configure: (job: JobSpec) => void;
 }
 

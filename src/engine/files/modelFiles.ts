@@ -1,7 +1,4 @@
-/**
- * A run's model as a file that its user keeps, and such a file as what a run begins with, or goes
- * on from.
- */
+/** Exports a run's model or state as a file, and reads such a file as the origin of a run. */
 import type { KeptModel } from '../../jobs/index.ts';
 import {
   decodeWeights,
@@ -37,14 +34,17 @@ export interface ModelCopy {
   stateHash: string;
 }
 
-/** A model of a job that was trained, or still is. */
+/** A model of a job that was trained, or is being trained. */
 export interface TrainedModel extends Answerer {
   job: JobSpec;
-  /** As it tested best; `null` where nobody looked, or this tab was not there. */
+  /**
+   * The weights of the best test; `null` if the job does not ask for them, or this tab was not
+   * there.
+   */
   best: ModelCopy | null;
 }
 
-/** A run that can be gone on with. */
+/** A run that can be continued. */
 export interface OpenRun {
   snapshot(): Promise<RunState>;
   about: Omit<About, 'id'>;
@@ -52,16 +52,15 @@ export interface OpenRun {
   member: string;
 }
 
-/** What a room's first run goes on from, or begins with. */
+/** What a room's first run continues or begins with. */
 export type Origin =
   { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
 
-/** Bytes that tell what a file is. */
+/** First bytes of a file, by which its kind is detected. */
 const HEAD_BYTES = 32;
 
 /**
- * The event that answers `command`, with the state after the last step that was applied when this
- * is called.
+ * Returns the event that answers `command`, with the state after the last applied step.
  *
  * @param model `null` if there is no model.
  * @param run `null` if there is no run to continue.
@@ -79,10 +78,10 @@ export async function exportModel(
   }
 }
 
-/** The state as a checkpoint's bytes, and the step that it is after. */
+/** Encodes the state as a checkpoint. */
 async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   if (run === null) {
-    throw new UsageError('There is no run to go on with: a checkpoint can be saved while one is on.');
+    throw new UsageError('There is no run to continue: a checkpoint can be saved during a run.');
   }
   const { about, member } = run;
   const state = await run.snapshot();
@@ -100,8 +99,10 @@ async function weightsFile(
   const { job, model, best } = trained;
   const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
   const about = {
-    ...{ 'peergrad.job': JSON.stringify(job), 'peergrad.step': String(steps) },
-    ...{ 'peergrad.stateHash': stateHash, 'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]' },
+    'peergrad.job': JSON.stringify(job),
+    'peergrad.step': String(steps),
+    'peergrad.stateHash': stateHash,
+    'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]',
     ...(model instanceof TextGenerator
       ? { [VOCABULARY]: JSON.stringify(model.vocabulary) }
       : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
@@ -110,17 +111,14 @@ async function weightsFile(
   return { name: modelFileName(job, steps, format), step: steps, bytes };
 }
 
-/** The model as it is when this is called. @throws (rejects) DeviceError where the GPU is lost. */
+/** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
 export async function copyModel({ model, progress }: Answerer): Promise<ModelCopy> {
-  // Without waiting in between: the weights are those of this state.
+  // No await in between: the weights are those of this state.
   const { steps, stateHash } = progress();
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }
 
-/**
- * The model's weights as they are when this is called. @throws (rejects) DeviceError where the GPU
- * is lost.
- */
+/** Reads the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
 async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor[]> {
   const { slots, size } = createLayout(variables.map((variable) => variable.size));
   const flat = new Float32Array(size);
@@ -132,7 +130,8 @@ async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor
 }
 
 /**
- * The checkpoint or file that a command names for the room's first run; `null` if it names none.
+ * Returns the checkpoint or weights that a command names for the room's first run; `null` if it
+ * names none.
  *
  * @throws (rejects) DataError if it cannot be read, or this browser has no such checkpoint.
  */
@@ -148,7 +147,9 @@ export async function readOriginOf(
 }
 
 /**
- * @throws (rejects) DataError where `file` cannot be read, is cut off or damaged, or is neither a
+ * Reads a checkpoint or weights.
+ *
+ * @throws (rejects) DataError if `file` cannot be read, is truncated or damaged, or is neither a
  *   checkpoint nor weights.
  */
 export async function readOrigin(file: File): Promise<Origin> {

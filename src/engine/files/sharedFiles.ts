@@ -1,10 +1,10 @@
 /**
- * The files that a job's ranks hand on to each other, as far as this tab has them. Slices that came
- * are blobs, which a browser keeps outside of the page's memory, and on disk where they are many;
- * those that the user chose are read from the chosen files.
+ * A job's distributed files, as far as this tab has them. Received slices are blobs, which a
+ * browser keeps outside of the page's memory, and on disk if there are many. Slices of files that
+ * the user chose are read from these files.
  *
- * Digests are those of `util/hash.ts`: they tell accidents, a file that was changed or another of
- * the same name, a slice that was mixed up. Who wants to spoil a run can do so with a gradient.
+ * Hashes (`util/hash.ts`) detect accidents: a changed file, another file of the same name, slices
+ * in the wrong order. They do not stop an attacker, who could spoil a run with a gradient as well.
  */
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
@@ -19,12 +19,12 @@ import {
 import { DataError, messageOf } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
-/** Slices whose bytes are kept at hand: what has just come is what goes on next. */
+/** Slices that are cached: a slice that has just arrived is sent on next. */
 const AT_HAND = 16;
-/** Slices that are read at once of files that the user chose. */
+/** Slices of the user's files that are read at once. */
 const READ_AT_ONCE = 32;
 
-/** Where a slice lies. */
+/** Position of a slice. */
 interface Place {
   readonly file: number;
   readonly start: number;
@@ -38,7 +38,7 @@ export class SharedFiles implements FileSlices {
   #digests: string | null;
   #heldBytes = 0;
   readonly #spoilt = new Set<string>();
-  /** The last ones used, by slice. */
+  /** The most recently used slices, by number. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {
@@ -48,7 +48,7 @@ export class SharedFiles implements FileSlices {
     this.#parts = this.#places.map(() => null);
   }
 
-  /** The files of a job, of which this tab has no slices yet. */
+  /** The files of a job of which this tab has no slices yet. */
   static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }
@@ -56,8 +56,8 @@ export class SharedFiles implements FileSlices {
   /**
    * The files that this tab's user chose. Reads them once.
    *
-   * @param onprogress called with the bytes that are read.
-   * @throws (rejects) DataError where they are too many or too large, or one cannot be read.
+   * @param onprogress called with the number of bytes read.
+   * @throws (rejects) DataError if they are too many or too large, or one cannot be read.
    */
   static async chosen(files: readonly File[], onprogress: (bytes: number) => void): Promise<SharedFiles> {
     checkSizes(files);
@@ -114,18 +114,16 @@ export class SharedFiles implements FileSlices {
     return [...this.#spoilt];
   }
 
-  /** @throws DataError where slices are missing. */
+  /** @throws DataError if slices are missing. */
   files(): File[] {
     return this.manifest.map(({ name, size }, file) => {
       const parts = this.#parts.filter((_, slice) => this.#places[slice]!.file === file);
       const blobs = parts.filter((part) => part !== null);
       if (blobs.length < parts.length) {
-        throw new DataError(
-          `${name} is not here as a whole: ${parts.length - blobs.length} of its slices are missing.`,
-        );
+        throw new DataError(`${name} is incomplete: ${parts.length - blobs.length} of its slices are missing.`);
       }
       const whole = new File(blobs, name);
-      if (whole.size !== size) throw new DataError(`${name} has ${whole.size} bytes in place of ${size}.`);
+      if (whole.size !== size) throw new DataError(`${name} has ${whole.size} bytes, not ${size}.`);
       return whole;
     });
   }
@@ -144,7 +142,7 @@ export class SharedFiles implements FileSlices {
     for (const { name, size, hash } of this.manifest) {
       const end = at + sliceCount(size) * DIGEST_LENGTH;
       if (digestOf(digests.slice(at, end)) !== hash) {
-        throw new DataError(`What another rank says of the slices of ${name} does not fit that file: choose it again.`);
+        throw new DataError(`Another rank's hashes of the slices of ${name} do not fit that file: choose it again.`);
       }
       at = end;
     }
@@ -189,7 +187,7 @@ export class SharedFiles implements FileSlices {
   }
 }
 
-/** Slices lie in the order of files. */
+/** Slices are numbered in the order of files. */
 function placesOf(manifest: readonly ManifestFile[]): Place[] {
   return manifest.flatMap(({ size }, file) =>
     Array.from({ length: sliceCount(size) }, (_, i) => {
@@ -210,12 +208,14 @@ function digestOf(digests: string): string {
 function checkSizes(files: readonly File[]): void {
   if (files.length > MAX_SHARED_FILES) {
     throw new DataError(
-      `These are ${files.length} files; ${MAX_SHARED_FILES} at most go round: put them into one archive.`,
+      `These are ${files.length} files; at most ${MAX_SHARED_FILES} can be distributed: put them into one archive.`,
     );
   }
   const bytes = totalBytes(files);
   if (bytes > MAX_SHARED_BYTES) {
-    throw new DataError(`These files have ${bytes} bytes; ${MAX_SHARED_BYTES} at most go round: choose smaller ones.`);
+    throw new DataError(
+      `These files have ${bytes} bytes; at most ${MAX_SHARED_BYTES} can be distributed: choose smaller files.`,
+    );
   }
   const names = new Set<string>();
   for (const { name } of files) {

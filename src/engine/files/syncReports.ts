@@ -14,13 +14,16 @@ export class SyncReports {
     this.#clock = clock;
   }
 
-  /** Returns the report that is due after `event`; `null` if none is, or no bytes have arrived. */
+  /**
+   * Returns the report that is due after `event`; `null` if no report is due, or no bytes have
+   * arrived.
+   */
   observe(event: EngineEvent): Extract<ClientMessage, { type: 'syncing' }> | null {
     if (event.type !== 'file-distribution') return null;
-    const bytes = event.held.reduce((sum, one) => sum + one, 0);
+    const total = event.bytesPerRank.reduce((sum, bytes) => sum + bytes, 0);
     const now = this.#clock.now();
-    if (now - this.#latest.at < REPORT_MS || bytes === this.#latest.bytes) return null;
-    this.#latest = { at: now, bytes };
+    if (now - this.#latest.at < REPORT_MS || total === this.#latest.bytes) return null;
+    this.#latest = { at: now, bytes: total };
     return { type: 'syncing', generation: event.generation };
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Asking a model what it has learned: what an image shows, which held-out images it takes for
- * something else, what its first layer looks for. Each answer is one forward pass, begun and
- * recorded in one turn of the event loop, so that it is by the weights after one step and not by
- * half of the next; and one reading of the GPU. It changes nothing that ranks must agree on.
+ * Queries to a model: the class of an image, held-out images that it takes for another class, the
+ * weights of its first layer. Each answer is one forward pass and one reading of the GPU. The pass
+ * is recorded in one turn of the event loop, so that it uses the weights after one step. Queries
+ * change nothing that ranks must agree on.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
@@ -16,37 +16,37 @@ import { mixSeed, permutation } from '../../util/rng.ts';
 import { TextGenerator } from './textGenerator.ts';
 
 /**
- * Held-out images that are asked about: of a model that is right on 95 %, a dozen mistakes; a few
- * milliseconds of a GPU.
+ * Held-out images per inspection: a dozen mistakes of a model that is right on 95 %, and a few
+ * milliseconds on a GPU.
  */
 const ASKED = 256;
-/** Mistakes told, and pictures of weights: as many as a person looks at. */
+/** Mistakes and pictures of weights that are sent: as many as a person looks at. */
 const MOST_MISTAKES = 12;
 const MOST_PICTURES = 32;
 /** Keeps the choice of images apart from the job's other random numbers. */
 const CHOICE_WORD = 0x1ea27;
-/** The reader's staging buffers, one for each kind of question. */
+/** The reader's staging buffers, one for each kind of query. */
 const PREDICTION = 0;
 const EXAMINATION = 1;
 
-/** What has been learned but for what it is the state of. */
+/** An inspection without the state that it belongs to. */
 type Findings = Omit<ModelInspection, 'steps' | 'stateHash'>;
 
-/** A model to ask, and which state of it answers. */
+/** A model for queries, and its present state. */
 export interface Answerer {
   model: LearnedModel | TextGenerator;
   progress: () => Pick<ModelInspection, 'steps' | 'stateHash'>;
 }
 
 /**
- * The event that answers `question`; without an answer where there is no model, or where it cannot
- * be read or is not numbers.
+ * Returns the event that answers `question`. Its answer is `null` if there is no model, or it
+ * cannot be read, or its weights are NaN.
  */
 export async function answer(
   question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' }>,
   answerer: Answerer | null,
 ): Promise<EngineEvent> {
-  // In this order, and without waiting in between: the state is that of the pass.
+  // In this order, and without an await in between: the state is that of the pass.
   const progress = answerer?.progress();
   const author = answerer?.model instanceof TextGenerator ? answerer.model : null;
   const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
@@ -67,20 +67,20 @@ export async function answer(
   return { type: 'inspection', inspection: progress && found ? { ...progress, ...found } : null };
 }
 
-/** One question at a time. */
+/** Queries must not overlap. */
 export class LearnedModel {
   readonly jobModel: JobModel;
-  /** The meaning of its inputs and outputs; `null` where the job defines it. */
+  /** The meaning of its inputs and outputs; `null` if the job defines it. */
   readonly facts: SampleFacts | null;
   readonly #reader = new TensorReader();
   readonly #shape: readonly number[];
   readonly #classes: number;
   /**
-   * Images chosen from the held-out ones; copies, so that the data set may go before the model
-   * does.
+   * Images chosen from the held-out ones. They are copies: the data set may be disposed of before
+   * the model.
    */
   readonly #images: readonly LabelledImage[];
-  /** float32 [images, ...shape], once somebody asks. */
+  /** float32 [images, ...shape]; `null` before the first inspection. */
   #inputs: tf.Tensor | null = null;
 
   private constructor(model: JobModel, heldOut: Dataset, images: readonly LabelledImage[]) {
@@ -92,8 +92,8 @@ export class LearnedModel {
   }
 
   /**
-   * @param model is disposed of with this.
-   * @param heldOut where it is no images of digits, there is nothing to tell of it.
+   * @param model disposed of with this.
+   * @param heldOut images of digits can be inspected; other data cannot.
    */
   static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<LearnedModel> {
     const asked = learnsDigits(job.job) ? ASKED : 0;
@@ -109,9 +109,9 @@ export class LearnedModel {
   }
 
   /**
-   * The probability of each class, or `null` if weights are NaN.
+   * The probability of each class; `null` if weights are NaN.
    *
-   * @throws (rejects) DeviceError where the GPU is lost.
+   * @throws (rejects) DeviceError if the GPU is lost.
    */
   async predict(pixels: Float32Array): Promise<number[] | null> {
     const probabilities = tf.tidy(() => tf.softmax(this.jobModel.logits(tf.tensor(pixels, [1, ...this.#shape]))));
@@ -119,7 +119,7 @@ export class LearnedModel {
     return values.every(Number.isFinite) ? Array.from(values) : null;
   }
 
-  /** What it says of the chosen images, and its first layer; see {@link predict}. */
+  /** Classes of the chosen images, and the first layer; see {@link predict}. */
   async inspect(): Promise<Findings | null> {
     const images = this.#images;
     if (images.length === 0) return null;
@@ -136,7 +136,7 @@ export class LearnedModel {
       const guess = guessOf(values.subarray(i * this.#classes, (i + 1) * this.#classes));
       return guess.guess === image.label ? [] : [{ ...image, ...guess }];
     });
-    const firsts = Array.from({ length: this.#classes }, (_, label) => images.find((one) => one.label === label));
+    const firsts = Array.from({ length: this.#classes }, (_, label) => images.find((image) => image.label === label));
     return {
       asked: images.length,
       wrong: mistakes.length,
@@ -161,7 +161,7 @@ export class LearnedModel {
     return tf.tensor(pixels, [this.#images.length, ...this.#shape]);
   }
 
-  /** `null` where a unit does not make a sum of a square of pixels. */
+  /** `null` if the units do not sum squares of pixels. */
   get #kernel(): Kernel | null {
     const variable = this.jobModel.variables[0]!;
     const units = variable.shape.at(-1)!;
@@ -181,7 +181,7 @@ export class LearnedModel {
   }
 }
 
-/** Units of the first layer, and the square of pixels of which each makes its sum. */
+/** Units of the first layer, and the square of pixels that each sums. */
 interface Kernel {
   variable: tf.Variable;
   units: number;
@@ -189,7 +189,7 @@ interface Kernel {
 }
 
 /**
- * float32 [pictures, pixels]: a tensor of its own, so that the next step may be written while it is
+ * float32 [pictures, pixels]: a separate tensor, as the next step may write the kernel while it is
  * read.
  */
 function firstLayer({ variable, units, side }: Kernel): tf.Tensor {
@@ -206,7 +206,7 @@ function quantize({ units, side }: Kernel, weights: Float32Array): WeightPicture
   return { side, count: weights.length / (side * side), units, values, scale };
 }
 
-/** The likeliest class, of equals the first. */
+/** The most probable class; the first of equal ones. */
 function guessOf(probabilities: Float32Array): Pick<Mistake, 'guess' | 'probability'> {
   const probability = Math.max(...probabilities);
   return { guess: probabilities.indexOf(probability), probability };

@@ -1,4 +1,4 @@
-/** Answers the page's questions to the model, one after the other. */
+/** Answers the page's queries to the model, one after the other. */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
@@ -7,9 +7,9 @@ import { answer } from './inspection.ts';
 export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
 interface ModelQueriesOptions {
-  /** The model of the current run, or of the one before until the next is prepared. */
+  /** The model of the current run, or of the previous one until the next is prepared. */
   model: () => TrainedModel | null;
-  /** The run that a checkpoint can be saved of. */
+  /** The run that a checkpoint can be exported from. */
   openRun: () => OpenRun | null;
   emit: (event: EngineEvent) => void;
 }

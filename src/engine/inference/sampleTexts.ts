@@ -1,6 +1,6 @@
 /**
- * What a language model writes as it learns: a sample after the first steps, and then ever more
- * seldom, and one at the end.
+ * Texts that a language model writes during training: after the first steps, then more and more
+ * rarely, and at the end.
  */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
@@ -16,26 +16,28 @@ export class SampleTexts {
   /** Loss of the last step. */
   #loss = 0;
 
-  /** @param written what there is of the run already. */
+  /** @param written samples that the run has already. */
   constructor(author: TextGenerator, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
     this.#author = author;
     this.#written = [...written];
     this.#emit = emit;
   }
 
-  /** All that there are by now. */
+  /** All samples so far. */
   get written(): readonly WrittenSample[] {
     return this.#written;
   }
 
-  /** Writes one, if it is time: the run waits, so that it is by the weights after that step. */
+  /**
+   * Writes a sample if one is due. The run waits, so that the weights are those after that step.
+   */
   async observe(event: EngineEvent): Promise<void> {
     if (event.type !== 'step') return;
     this.#loss = event.loss;
     if (isMilestone(event.step + 1)) await this.#write(event.step + 1);
   }
 
-  /** All of a run of `steps`. */
+  /** All samples of a run of `steps`. */
   async finish(steps: number): Promise<WrittenSample[]> {
     if (this.#written.at(-1)?.steps !== steps) await this.#write(steps);
     return [...this.#written];

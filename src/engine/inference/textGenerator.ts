@@ -1,7 +1,7 @@
 /**
- * Asking a language model to write: what the `gpt` job's model continues a prompt with. Weights are
- * read from the GPU in one turn of the event loop, so that they are those after one step; writing
- * itself is done on the processor, in short stretches.
+ * Text by the `gpt` job's model, which continues a prompt. Weights are read from the GPU in one
+ * turn of the event loop, so that they are those after one step. Text is generated on the CPU, in
+ * short stretches.
  */
 import { TokenSampler, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';
@@ -10,19 +10,19 @@ import { mixSeed } from '../../util/rng.ts';
 import { systemClock } from '../../util/clock.ts';
 import { Yielder } from '../../util/yielder.ts';
 
-/** The reader's staging buffers: a sample and an answer may be read at once. */
+/** The reader's staging buffers: a sample and an answer may be read at the same time. */
 const SAMPLE = 0;
 const ANSWER = 1;
 /** Tokens of a sample: a few lines. */
 const LENGTH = 160;
-/** Temperature of samples that nobody asked for: lively, but not wild. */
+/** Temperature of samples during training: lively, but not wild. */
 const USUAL_TEMPERATURE = 0.8;
-/** Milliseconds of writing without a pause, in which links are not served. */
+/** Milliseconds of computing without a pause. Links are not served in between. */
 const STRETCH_MS = 20;
 /** Keeps samples apart from the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 
-/** What to begin with, and how daring to be; see {@link TokenSampler.sample}. */
+/** Prompt and temperature; see {@link TokenSampler.sample}. */
 interface Request {
   prompt: string;
   temperature: number;
@@ -31,14 +31,14 @@ interface Request {
 export class TextGenerator {
   /** Loss of a bigram model on the held-out text, nats per character. */
   readonly bigramLoss: number;
-  /** What samples begin with. */
+  /** The start of all samples. */
   readonly prompt: string;
   readonly #network: Network;
   readonly #tokenizer: Tokenizer;
   readonly #seed: number;
   readonly #reader = new TensorReader();
 
-  /** @param network is disposed of with this. */
+  /** @param network disposed of with this. */
   constructor(
     network: Network,
     tokenizer: Tokenizer,
@@ -51,27 +51,28 @@ export class TextGenerator {
     this.#seed = mixSeed(seed, SAMPLE_WORD);
   }
 
-  /** What its tokens stand for. */
+  /** The meaning of its tokens. */
   get vocabulary(): Vocabulary {
     return this.#tokenizer.vocabulary;
   }
 
-  /** What is kept of it. */
+  /** The model's weights and topology, for files. */
   get jobModel(): KeptModel {
     const { names, variables } = this.#network;
     return { names, variables, topology: null };
   }
 
-  /** What the job's prompt is continued with; see {@link write}. */
+  /** Continues the job's prompt; see {@link write}. */
   sample(): Promise<string | null> {
     return this.#continue(SAMPLE, { prompt: this.prompt, temperature: USUAL_TEMPERATURE });
   }
 
   /**
-   * The text behind the prompt; by the same weights the same each time. One request at a time.
+   * Returns the continuation of the prompt, which depends on the weights only. Requests must not
+   * overlap.
    *
    * @returns `null` if weights are NaN.
-   * @throws (rejects) DeviceError where the GPU is lost.
+   * @throws (rejects) DeviceError if the GPU is lost.
    */
   write(request: Request): Promise<string | null> {
     return this.#continue(ANSWER, request);
@@ -83,7 +84,7 @@ export class TextGenerator {
     await this.#reader.read(group, variables, weights);
     if (!weights.every(Number.isFinite)) return null;
     const known = this.#tokenizer.encode(prompt);
-    // What it has no tokens for is no beginning.
+    // A prompt without any known token is replaced.
     const start = known.length > 0 ? known : Uint16Array.of(0);
     const tokens = new TokenSampler(size, this.#tokenizer.size, weights).sample(start, {
       temperature,

@@ -1,11 +1,11 @@
 /**
- * One tab's part in a lesson, over all of its generations. All ranks keep one state ({@link
- * LessonState}) in step: the one that leads passes each order on to all, and every step of a round
- * moves the numbers from rank to rank as messages; then all tell all what they hold, what they have
- * sent and how long it took. So pages show what the ranks hold, not what they should.
+ * One tab's part in a lesson, over all of its generations. All ranks have the same {@link
+ * LessonState}. The leader passes each order on to all. Every step of a round sends the numbers
+ * from rank to rank as messages; then ranks exchange their numbers, bytes and times. So pages show
+ * what ranks really have.
  *
- * People may think between two orders for as long as they like: waiting for one has no deadline,
- * only links that break end it.
+ * People may think between two orders for as long as they like: waiting for an order has no
+ * deadline and ends only if links break.
  */
 import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
@@ -22,16 +22,16 @@ import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 
-/** Deadline of what waits for a person: none. */
+/** Deadline of a wait for a person. */
 const FOREVER_MS = Infinity;
 /**
- * Tag of the messages by which ranks tell the leader their own numbers; those of steps have smaller
- * ones.
+ * Tag of the messages by which ranks send their own numbers to the leader. Tags of steps are
+ * smaller.
  */
 const EDIT_TAG = 1000;
 
-/** What a rank says of itself as a generation begins. `version`: of its state; 0: it has none. */
-const Said = v.strictObject({
+/** A rank's report as a generation begins. `version`: version of its state; 0 without a state. */
+const EntryReport = v.strictObject({
   version: v.pipe(v.number(), v.integer(), v.minValue(0)),
   isHost: v.boolean(),
   own: OwnNumbers,
@@ -40,12 +40,12 @@ const Said = v.strictObject({
 interface LessonOptions {
   member: string;
   clock: Clock;
-  /** Whether this tab is a host of its room, now. */
+  /** Whether this tab is a host of its room at present. */
   isHost: () => boolean;
   emit: (event: EngineEvent) => void;
 }
 
-/** The generation that a lesson is in. */
+/** The generation that a lesson takes place in. */
 interface World {
   readonly group: ProcessGroup;
   readonly orders: OrderQueue;
@@ -53,13 +53,13 @@ interface World {
 
 export class LessonRun {
   readonly #options: LessonOptions;
-  /** As many as any world asks for. */
+  /** This tab's numbers, for the largest world. */
   #own: number[];
   #state: LessonState | null = null;
   #world: World | null = null;
   /** The rank whose numbers this one waits for. */
   #waitsFor: number | null = null;
-  /** Whether steps are being taken. */
+  /** Whether ranks take steps now. */
   #isMoving = false;
 
   constructor(options: LessonOptions) {
@@ -76,7 +76,8 @@ export class LessonRun {
   }
 
   /**
-   * What this tab's user wants. Of a tab that does not lead, only edits of its own numbers count.
+   * Carries out an order of this tab's user. If this tab does not lead, only edits of its own
+   * numbers count.
    */
   order(order: LessonOrder): void {
     const world = this.#world;
@@ -86,16 +87,13 @@ export class LessonRun {
     const { group, orders } = world;
     if (group.rank === state.leader) orders.add(order.type === 'edit' ? { ...order, rank: group.rank } : order);
     else if (order.type === 'edit') {
-      // Where the leader is gone, so is the generation, and the next one begins with everybody's
-      // numbers.
+      // Without its leader the generation ends, and the next one begins with the numbers of all
+      // ranks.
       group.send(Float32Array.of(order.place, order.value), state.leader, { tag: EDIT_TAG }).catch(() => {});
     }
   }
 
-  /**
-   * SYNCING: all ranks go on from the latest state that one of them has, each with the numbers of
-   * its own.
-   */
+  /** SYNCING: all ranks continue from the latest state of any rank, each with its own numbers. */
   async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();
@@ -120,26 +118,26 @@ export class LessonRun {
     }
     const own = this.#own.slice(0, numbersOf(worldSize));
     const mine = { version: this.#state?.version ?? 0, isHost: isHost(), own };
-    const said = (await group.allGatherObject(mine)).map((one) => v.parse(Said, one));
-    const versions = said.map(({ version }) => version);
+    const reports = (await group.allGatherObject(mine)).map((entry) => v.parse(EntryReport, entry));
+    const versions = reports.map(({ version }) => version);
     const latest = versions.indexOf(Math.max(...versions));
     const before = versions[latest] === 0 ? null : await group.broadcastObject(this.#state, latest);
     const state = enter(before && v.parse(LessonState, before), {
       members: members.map(({ member, name }) => ({ member, name })),
       leader: Math.max(
         0,
-        said.findIndex((one) => one.isHost),
+        reports.findIndex(({ isHost: isRankHost }) => isRankHost),
       ),
-      numbers: said.map((one) => one.own),
+      numbers: reports.map((report) => report.own),
     });
     this.#state = state;
     return reportOf(state);
   }
 
-  /** RUNNING: carries out orders until the lesson is over, or the generation. */
+  /** RUNNING: carries out orders until the lesson or the generation ends. */
   async train(): Promise<StateReport> {
     const world = this.#world!;
-    this.#tell();
+    this.#emitState();
     const over = this.#carryOut(world);
     // The leader also receives from the others, until the group ends.
     if (world.group.rank === this.#state!.leader) await Promise.race([over, this.#hearEdits(world)]);
@@ -160,7 +158,7 @@ export class LessonRun {
       const order = v.parse(LessonOrder, await group.broadcastObject(next, leader, { timeoutMs: FOREVER_MS }));
       if (order.type === 'steps') await this.#takeSteps(group, order.count);
       else this.#state = follow(this.#state!, order);
-      this.#tell();
+      this.#emitState();
       if (this.#state!.isOver) return reportOf(this.#state!);
     }
   }
@@ -169,14 +167,18 @@ export class LessonRun {
     const { clock } = this.#options;
     this.#isMoving = true;
     await takeSteps({
-      ...{ group, clock, count, state: this.#state!, timeoutMs: DEFAULT_OP_TIMEOUT_MS },
+      group,
+      clock,
+      count,
+      state: this.#state!,
+      timeoutMs: DEFAULT_OP_TIMEOUT_MS,
       onwait: (rank) => {
         this.#waitsFor = rank;
-        this.#tell();
+        this.#emitState();
       },
       onstep: (state) => {
         this.#state = state;
-        this.#tell();
+        this.#emitState();
       },
     });
     this.#isMoving = false;
@@ -188,20 +190,22 @@ export class LessonRun {
       const rank = await group.recv(edit, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });
       const [place, value] = edit;
       const order = v.safeParse(LessonOrder, { type: 'edit', rank, place, value });
-      // What no page of ours sends is nobody's number.
+      // Only valid numbers are accepted: another program may have sent them.
       if (order.success) orders.add(order.output);
     }
   }
 
-  #tell(): void {
+  #emitState(): void {
     this.#options.emit({
       type: 'lesson',
-      ...{ state: this.#state!, waitsFor: this.#waitsFor, isMoving: this.#isMoving },
+      state: this.#state!,
+      waitsFor: this.#waitsFor,
+      isMoving: this.#isMoving,
     });
   }
 }
 
-/** Orders for the leader to pass on, one after the other. */
+/** Orders that the leader has to pass on, one after the other. */
 class OrderQueue {
   readonly #orders: LessonOrder[] = [];
   #more: Deferred<void> = deferred();
@@ -220,7 +224,7 @@ class OrderQueue {
   }
 }
 
-/** The same for a member in every world. */
+/** A number that is the same for a member in every world. */
 function seedOf(member: string): number {
   return Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
 }

@@ -1,7 +1,7 @@
 /**
- * The lesson's rules, pure: what moves in which step, and what orders, steps and comings and goings
- * make of its state. A room's ranks carry the moves out over their links (`lesson.ts`), a page
- * alone with ranks that it only imagines.
+ * The lesson's rules as pure functions: what moves in each step, and how orders, steps and changes
+ * of members change its state. A room's ranks send the numbers over their links (`lesson.ts`); a
+ * page alone simulates the ranks.
  */
 import { chunkRange, ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
 import {
@@ -15,8 +15,8 @@ import {
 import { createRng } from '../../util/rng.ts';
 
 /**
- * Numbers `start` up to but without `end` of rank `from`'s go to rank `to`, which adds them to its
- * own or keeps them instead.
+ * Numbers `start` to `end` (exclusive) of rank `from`, sent to rank `to`. It adds them to its own
+ * or replaces its own.
  */
 interface LessonMove {
   from: number;
@@ -26,14 +26,12 @@ interface LessonMove {
   adds: boolean;
 }
 
-/** Steps of a whole round: 2(n-1) on the ring; all to rank 0 and back are two. */
+/** Steps of a round: 2(n-1) on the ring; two with a parameter server. */
 export function stepCount(mode: LessonMode, n: number): number {
   return mode === 'ring' ? ringStepCount(n) : n > 1 ? 2 : 0;
 }
 
-/**
- * What moves at the same time in step `step` of a round, by sender; the ring's as its plan has it.
- */
+/** Moves of step `step` of a round, by sender. Those of the ring follow its plan. */
 export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
   const count = numbersOf(n);
   if (mode === 'ring') {
@@ -48,7 +46,7 @@ export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[]
     : others.map((to) => ({ from: 0, to, ...all, adds: false }));
 }
 
-/** Numbers that a tab brings before anybody has typed any are 1 .. this: their sums are easy. */
+/** A tab's initial numbers are 1 .. this: their sums are easy. */
 const LARGEST_DRAWN = 9;
 
 export function drawNumbers(seed: number, count: number): number[] {
@@ -57,13 +55,13 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * * The ranks whose numbers are in each sum after `steps` steps, in the order they were added.
+ * The ranks whose numbers are in each sum after `steps` steps, in the order they were added.
  * Indexed by rank and position.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
-    // In one step no rank sends what it receives in it.
+    // In one step no rank sends what it receives in that step.
     for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
       for (let i = start; i < end; i++) {
         const sent = parts[from]![i]!;
@@ -75,16 +73,15 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
 }
 
 /**
- * Milliseconds from the round's first step to the end of its last so far, waits for people left
- * out.
+ * Milliseconds from the round's first step to the end of the latest one, without waits for people.
  */
 export function elapsed({ steps }: LessonRound): number {
   return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
 }
 
 /**
- * By rank, what its line has carried in this round, bytes: of each step the larger of what went out
- * and what came in, as a line carries both at once.
+ * Bytes that each rank's line has carried in this round: for each step the larger of sent and
+ * received bytes, as a line carries both at once.
  */
 export function lineBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>
@@ -104,17 +101,25 @@ interface World {
   /** In ring order. */
   members: LessonState['members'];
   leader: number;
-  /** What each rank brings, by rank: as many as the world asks for, at least. */
+  /** Each rank's numbers, by rank: at least as many as the world needs. */
   numbers: readonly (readonly number[])[];
 }
 
-/** The state with which these ranks go on from `before`, `null` where they begin. */
+/** Returns the state with which these ranks continue `before`; `null`: they begin. */
 export function enter(before: LessonState | null, { members, leader, numbers: given }: World): LessonState {
   const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));
   if (before === null) {
     return {
-      ...{ version: 1, members, leader, page: 0, numbers, round: beginRound(1, 'ring', numbers), slow: null },
-      ...{ measured: { ring: null, 'parameter-server': null }, change: null, isOver: false },
+      version: 1,
+      members,
+      leader,
+      page: 0,
+      numbers,
+      round: beginRound(1, 'ring', numbers),
+      slow: null,
+      measured: { ring: null, 'parameter-server': null },
+      change: null,
+      isOver: false,
     };
   }
   const { round, slow } = before;
@@ -144,7 +149,7 @@ function beginRound(number: number, mode: LessonMode, numbers: readonly number[]
   return { number, mode, n, own, held: own, steps: [] };
 }
 
-/** What an order makes of the state; taking steps is {@link takeStep}'s. */
+/** Returns the state after an order. {@link takeStep} takes steps. */
 export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
@@ -173,7 +178,7 @@ export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 
   }
 }
 
-/** The state after one more step, from what each rank of the round has told of it and holds. */
+/** Returns the state after one more step, from each rank's report and numbers. */
 export function takeStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
   const { n, mode, steps } = before.round;
   const round = { ...before.round, held: [...held], steps: [...steps, step] };

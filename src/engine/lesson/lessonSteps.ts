@@ -1,5 +1,6 @@
 /**
- * Steps of a lesson's round as real messages between ranks, and what all ranks then know of them.
+ * Steps of a lesson's round as real messages between ranks, and what all ranks then know about
+ * them.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { numbersOf, type LessonState } from '../../protocol/lesson.ts';
@@ -10,23 +11,23 @@ interface StepsOptions {
   group: ProcessGroup;
   clock: Clock;
   state: LessonState;
-  /** Steps to take, at most. */
+  /** Most steps to take. */
   count: number;
-  /** Deadline of a message and of telling each other, beyond what a slow line takes. */
+  /** Deadline of a message and of an exchange, beyond the time of a slow line. */
   timeoutMs: number;
-  /** The rank whose numbers this rank waits for now; `null`: none. */
+  /** Called with the rank whose numbers this rank waits for; `null` if it waits for none. */
   onwait: (rank: number | null) => void;
-  /** All ranks have taken a step: the state after it. */
+  /** Called when all ranks have taken a step, with the state after it. */
   onstep: (state: LessonState) => void;
 }
 
-/** A rank tells so many numbers of a step, as in `LessonStep`, and then what it holds. */
+/** Numbers of a step's report that precede the rank's numbers; see `LessonStep`. */
 const FACTS = 4;
 
 /**
- * Takes steps as an all-reduce does: each rank goes on as soon as it has what it needs, and waits
- * for its left neighbour only. What ranks tell each other of a step goes beside that. Every rank of
- * the world calls it; one that is not in the round only listens.
+ * Takes steps as an all-reduce does: each rank continues as soon as it has what it needs, and waits
+ * for its left neighbour only. Reports about a step are exchanged at the same time. Every rank of
+ * the world calls it; a rank outside of the round only receives reports.
  */
 export async function takeSteps(options: StepsOptions): Promise<void> {
   const { group, clock, state, count, onwait, onstep } = options;
@@ -36,7 +37,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   const began = clock.now() - elapsed(round);
   const now = (): number => Math.round(clock.now() - began);
   const lineMs = slow?.rank === rank ? slow.seconds * 1000 : 0;
-  // Nobody sends more than 2n messages in a round, and one behind the other on a slow line.
+  // No rank sends more than 2n messages in a round, one after the other on a slow line.
   const timeoutMs = options.timeoutMs + 2000 * n * (slow?.seconds ?? 0);
   const held = Float32Array.from(round.held[rank] ?? Array<number>(numbersOf(n)).fill(0));
 
@@ -45,7 +46,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
     const moves = movesAt(mode, n, steps.length + i);
     return { tag: steps.length + i, moves: moves.filter(({ from, to }) => from === rank || to === rank) };
   });
-  // All at once, so that no sender waits until this rank has come so far.
+  // All receives begin now, so that no sender waits until this rank has reached the step.
   const incoming = plan.map(({ tag, moves }) =>
     moves.flatMap((move) => {
       if (move.to !== rank) return [];
@@ -62,16 +63,16 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   };
 
   let current = state;
-  /** Telling the others of one step after the other. */
+  /** Exchanges of reports, one step after the other. */
   let after = Promise.resolve();
-  const tell = async (facts: readonly number[], holds: Float32Array): Promise<void> => {
-    const all = await group.allGather(Float64Array.of(...facts, ...holds), { timeoutMs });
+  const exchange = async (facts: readonly number[], numbers: Float32Array): Promise<void> => {
+    const all = await group.allGather(Float64Array.of(...facts, ...numbers), { timeoutMs });
     const ranks = all.slice(0, n);
-    const told = (fact: number): number[] => ranks.map((one) => one[fact]!);
+    const byRank = (fact: number): number[] => ranks.map((report) => report[fact]!);
     current = takeStep(
       current,
-      { startedAt: told(0), endedAt: told(1), sentBytes: told(2), receivedBytes: told(3) },
-      ranks.map((one) => Array.from(one.subarray(FACTS))),
+      { startedAt: byRank(0), endedAt: byRank(1), sentBytes: byRank(2), receivedBytes: byRank(3) },
+      ranks.map((report) => Array.from(report.subarray(FACTS))),
     );
     onstep(current);
   };
@@ -87,12 +88,12 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
     }
     onwait(null);
     const endedAt = incoming[i]!.length > 0 ? now() : startedAt;
-    const holds = held.slice();
+    const numbers = held.slice();
     after = after.then(async () => {
       await sent;
-      await tell([startedAt, endedAt, bytesOf(outgoing), bytesOf(incoming[i]!)], holds);
+      await exchange([startedAt, endedAt, bytesOf(outgoing), bytesOf(incoming[i]!)], numbers);
     });
-    // It is awaited in the end; until then it fails only where the group does.
+    // It is awaited at the end. Until then it fails only with the group.
     after.catch(() => {});
     sent.catch(() => {});
   }

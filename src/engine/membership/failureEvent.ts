@@ -1,17 +1,17 @@
-/** Which event of the membership an error in a generation is. */
+/** The membership event for an error in a generation. */
 import type { RosterEntry } from '../../protocol/room.ts';
 import { PeerGoneError, PeergradError, TimeoutError } from '../../util/errors.ts';
 import type { MembershipEvent } from './membership.ts';
 import type { RendezvousOptions } from './rendezvousOptions.ts';
 
 /**
- * Milliseconds that a rank that lost a neighbour waits for the server to say who left, before it
- * reports the loss itself: the server notices a closed tab within milliseconds.
+ * Milliseconds that a rank that lost a neighbour waits before it reports the loss: the server
+ * notices a closed tab within milliseconds and then reports who left.
  */
 const VERDICT_GRACE_MS = 500;
 /**
- * Milliseconds that a rank waits longer if another rank reported the loss or the deadline to it:
- * the rank that noticed it knows the link.
+ * Additional wait, milliseconds, if another rank reported the loss or the timeout to this one: the
+ * rank that noticed it knows the link.
  */
 const HEARSAY_GRACE_MS = 500;
 
@@ -35,7 +35,7 @@ export function failureEventOf(
   const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
   const isHearsay = isAboutPeers && rank !== self;
   const scope = isAboutPeers ? 'generation' : scopeOf(failure);
-  // While linking, a timeout is that of a link.
+  // A timeout while linking is that of a link.
   const isLate = failure instanceof TimeoutError && !isLinking;
   const event: MembershipEvent =
     isAboutPeers && !isHearsay && peers.length > 0

@@ -1,4 +1,4 @@
-/** One generation of a room, as those who train in it see it. */
+/** One generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
@@ -13,13 +13,13 @@ export interface Generation extends LocalRank {
   readonly worldSize: number;
   /** In ring order: index is rank. */
   readonly members: RosterEntry[];
-  /** Ranks that the order keeps apart, as the link between them was slow. */
+  /** Pairs of ranks that the ring order keeps apart, as the link between them was slow. */
   readonly separated: readonly (readonly [number, number])[];
   readonly job: JobSpec;
-  /** The links of this generation: to both ring neighbours, and to others on demand. */
+  /** Links of this generation: to both ring neighbours, and to other ranks on demand. */
   readonly mesh: Mesh;
-  /** To the ring neighbours, by rank. */
+  /** Links to the ring neighbours, by rank. */
   readonly links: ReadonlyMap<number, Link>;
-  /** Aborted when the generation ends before its run did. */
+  /** Aborted if the generation ends before its run. */
   readonly signal: AbortSignal;
 }

@@ -1,7 +1,7 @@
 /**
- * The links of one generation, as this rank makes them: to both ring neighbours and over every
- * connection that stands at once, to any other rank when one of the two first sends to it. What
- * travels over them is the mesh's concern.
+ * This rank's links of one generation: to both ring neighbours, over every connection that is still
+ * open, and to any other rank when one of the two first sends to it. The mesh defines what travels
+ * over them.
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -17,7 +17,8 @@ import { Edge, type PeerConnector, type TabConnector } from './linkAttempt.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
 /**
- * Links a rank opens at once on demand: each costs some ten messages, and the server bounds those.
+ * Links that a rank opens at once on demand: each costs some ten messages, and the server limits
+ * messages.
  */
 const MAX_DIALING = 4;
 
@@ -29,32 +30,32 @@ interface GenerationLinksOptions {
   members: readonly RosterEntry[];
   iceServers: readonly IceServer[];
   connectPeer: PeerConnector;
-  /** `null`: tabs of one browser are linked as all others are. */
+  /** `null`: tabs of one browser are linked like all others. */
   connectTab: TabConnector | null;
   pool: LinkPool;
-  /** Pairs of members that must connect over a relay, and whether all must. */
+  /** Pairs of members that must connect over a relay. */
   relayed: readonly (readonly [string, string])[];
   relayOnly: boolean;
   /**
-   * Takes signals to the other ranks; what they answer comes by {@link GenerationLinks.signal}.
-   * `null`: the server is away.
+   * Sends signals to other ranks. Their answers arrive by {@link GenerationLinks.signal}. `null`:
+   * the server is away.
    */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   clock: Clock;
 }
 
 export class GenerationLinks {
-  /** Ranks beside this one in the ring: two, one in a world of two, none in a world of one. */
+  /** Ring neighbours of this rank: two; one in a world of two; none in a world of one. */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
-  /** By rank. */
+  /** Links by rank. */
   readonly #edges = new Map<number, Edge>();
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
   #mesh: Mesh | null = null;
-  /** Resolves once there is a mesh. */
+  /** Resolves when the mesh exists. */
   readonly #opening = deferred();
-  /** Why the generation is over; `null` while it is not. */
+  /** Why the generation is over; `null` until then. */
   #over: Error | null = null;
 
   constructor(options: GenerationLinksOptions) {
@@ -66,10 +67,10 @@ export class GenerationLinks {
   }
 
   /**
-   * Links to the neighbours. Others follow over connections that stand, or on demand of the mesh.
+   * Opens the links to the neighbours. Links over open connections and on demand follow.
    *
-   * @throws (rejects) TimeoutError naming all neighbours that could not be reached, PeerGoneError
-   *   after {@link close}.
+   * @throws (rejects) TimeoutError that names all neighbours that could not be reached;
+   *   PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, generation, members } = this.#options;
@@ -83,7 +84,7 @@ export class GenerationLinks {
     const mesh = new Mesh({
       ...{ rank, worldSize: members.length, generation, links },
       connect: (peer) => this.#dial(peer),
-      // 52 bits, which a JSON number keeps.
+      // 52 bits, which a JSON number represents exactly.
       newMessageId: () => Number.parseInt(randomId().slice(0, 13), 16),
     });
     this.#mesh = mesh;
@@ -92,12 +93,12 @@ export class GenerationLinks {
   }
 
   /**
-   * The links to the neighbours, once it is clear which of them there are: the server has to hear
-   * of all that are not.
+   * Resolves with the links to the neighbours once all attempts have settled: the server needs the
+   * names of all that failed.
    */
   async #all(opened: readonly Promise<readonly [number, Link]>[]): Promise<Map<number, Link>> {
     const settled = await Promise.allSettled(opened);
-    const failures = settled.flatMap((one) => (one.status === 'rejected' ? [asError(one.reason)] : []));
+    const failures = settled.flatMap((result) => (result.status === 'rejected' ? [asError(result.reason)] : []));
     const [first, ...others] = failures;
     if (first === undefined) return new Map(await Promise.all(opened));
     if (!(first instanceof TimeoutError) || others.length === 0) throw first;
@@ -106,15 +107,15 @@ export class GenerationLinks {
   }
 
   /**
-   * A signal of another rank's: for a link that this rank makes too, or the first of one that the
-   * other opens.
+   * Handles a signal of another rank: for a link that this rank opens too, or the first signal of a
+   * link that the other rank opens.
    */
   signal({ from, attempt, signal }: Omit<Extract<ServerMessage, { type: 'signal' }>, 'type' | 'generation'>): void {
     const { rank, members } = this.#options;
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
     const known = this.#edges.get(peer);
-    // Only an offer or a port begins a link; any other signal without an edge belongs to an attempt
+    // Only an offer or a port begins a link. Any other signal without an edge belongs to an attempt
     // that is over.
     if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
     const edge = this.#edgeTo(peer);
@@ -122,9 +123,9 @@ export class GenerationLinks {
     if (edge !== known) void this.#follow(peer, () => edge.link(false));
   }
 
-  /** The generation is over: ends the mesh's groups with `reason`, and lets go of all links. */
+  /** The generation is over: aborts the mesh's groups with `reason` and closes all links. */
   close(reason: Error): void {
-    // Closing hears no answer: whoever still waits for another rank is told now.
+    // A closed link delivers nothing more, so waiting operations are aborted first.
     this.#over = reason;
     this.#mesh?.end(reason);
     for (const edge of this.#edges.values()) edge.close();
@@ -154,13 +155,13 @@ export class GenerationLinks {
     const { room, generation, rank, server } = this.#options;
     if (!server()?.isOpen && !this.#edgeTo(peer).canReuse) {
       throw new SignalingError(
-        `Rank ${rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
+        `Rank ${rank} has no link to rank ${peer} yet, and the signaling server, which is needed to open one, is away.`,
         { room, generation, rank, missing: [peer] },
       );
     }
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     if (this.#over) throw this.#over;
-    // The other end may have been first.
+    // The other end may have opened the link first.
     const dialed = this.#edgeTo(peer).link(true);
     const over = dialed.then(
       () => {},
@@ -174,14 +175,14 @@ export class GenerationLinks {
     }
   }
 
-  /** A link that another rank opens, or that stood before. */
+  /** Adopts a link that another rank opens, or that was open before. */
   async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
     try {
       const opened = await link(this.#edgeTo(peer));
       await this.#opening.promise;
       this.#mesh?.accept(peer, opened);
     } catch {
-      // No rank waits for this link; one that needs it dials.
+      // No rank waits for this link. A rank that needs it opens it.
     }
   }
 }

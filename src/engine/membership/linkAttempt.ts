@@ -1,12 +1,12 @@
 /**
- * Connects two ranks for a generation: over the connection that they have from the generation
- * before, or by one attempt after the other until a deadline, each with its own id so that signals
- * of a dead attempt are ignored. Between ring neighbours, who both know that they are to connect,
- * the member with the lower id initiates; any other link is initiated by the rank that wants to
- * send. Where both want at once, the lower id's attempt counts.
+ * Connects two ranks for a generation: over their connection of the previous generation, or by
+ * attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt are
+ * ignored. Between ring neighbours, which both know that they have to connect, the member with the
+ * lower id initiates. Any other link is initiated by the rank that sends first; if both send at
+ * once, the attempt of the lower id counts.
  *
- * Tabs of one browser may be linked by a port (`transport: auto`): then the first attempt is for
- * one, and the others are as usual.
+ * Tabs of one browser may be linked by a port (`transport: auto`). Their first attempt is for a
+ * port, later ones are as usual.
  */
 import type { IceServer, LinkSignal } from '../../protocol/control.ts';
 import { handshake, type Hello } from '../../transport/handshake.ts';
@@ -21,31 +21,29 @@ import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 
 /**
- * All of linking: a second less than the server's own deadline, so that the sentence that knows why
- * is the one told.
+ * Milliseconds for all of linking: a second less than the server's own deadline, so that the
+ * reported reason is that of the link.
  */
 export const LINKING_TIMEOUT_MS = 14_000;
 /**
- * One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second
- * attempt.
+ * Milliseconds for one attempt: long enough for slow Wi-Fi, where ICE takes 1-2 s, short enough for
+ * a second attempt.
  */
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /**
- * One for a port: the browser may have to start a process for its broker, which takes 1-2 s where
- * all cores are busy.
+ * Milliseconds for an attempt by port: the browser may have to start a process for its broker,
+ * which takes 1-2 s if all cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
 /** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
 const BACKOFF_MS = 250;
 /**
- * How long the other end may take to greet over a connection that stood: a round trip, or it stands
- * no more.
+ * Milliseconds for the greeting over an open connection: a round trip, unless the connection is
+ * dead.
  */
 const REUSE_TIMEOUT_MS = 3_000;
 
-/**
- * Makes connection attempts; on the main thread simple-peer itself, in a worker a stand-in for it.
- */
+/** Makes connection attempts: simple-peer on the main thread, a proxy for it in a worker. */
 export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
 /** Makes attempts to connect to another tab of this browser. */
 export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
@@ -55,50 +53,52 @@ interface EdgeOptions {
   peer: Hello;
   iceServers: readonly IceServer[];
   connect: PeerConnector;
-  /** `null`: the two are in different browsers, or are not to be linked by a port. */
+  /** `null`: the two are in different browsers, or must not be linked by a port. */
   connectTab: TabConnector | null;
-  /** Connections of earlier generations, and where new ones go. */
+  /** Connections of earlier generations. New ones are added. */
   pool: LinkPool;
-  /** All other ways have failed: a connection over a TURN relay. A direct one is closed. */
+  /**
+   * Whether to connect over a TURN relay, as all else has failed. A direct connection is closed.
+   */
   relayOnly: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   clock: Clock;
 }
 
-/** This rank's link to another in one generation, while it is made. */
+/** This rank's link to another rank in one generation, while it is opened. */
 export class Edge {
   readonly #options: EdgeOptions;
   readonly #isLower: boolean;
-  /** Whether this end opens attempts; the other end then follows its offers. */
+  /** Whether this end opens attempts. If not, it follows those of the other end. */
   #isInitiator = false;
   /** Whether this end's next attempt is for a port. */
   #asksForPort: boolean;
   readonly #linked = deferred<Link>();
   #attempt: { id: number; peer: PeerAttempt } | null = null;
   #lastAttemptId = -1;
-  #lastFailure = 'No connection came about.';
+  #lastFailure = 'No connection was opened.';
   #isOver = false;
-  /** Whether {@link link} was called, so that attempts follow a greeting that fails. */
+  /** Whether {@link link} was called: attempts follow a failed greeting. */
   #isWanted = false;
-  /** Greeting over the connection of an earlier generation. */
+  /** Link over the connection of an earlier generation, during its greeting. */
   #reused: Link | null = null;
   #reusing: Promise<boolean> | null = null;
-  /** The link, once there is one. */
+  /** The link; `null` until it is open. */
   #opened: Link | null = null;
 
   constructor(options: EdgeOptions) {
     this.#options = options;
     this.#isLower = options.self.member < options.peer.member;
     this.#asksForPort = options.connectTab !== null;
-    // Awaited by `link`; `abort` may come first.
+    // Awaited by `link`; `abort` may be called first.
     this.#linked.promise.catch(() => {});
   }
 
   /**
-   * Resolves with the link once both ends agreed on who they are. May be called while {@link reuse}
-   * or an earlier call is pending.
+   * Resolves with the link once both ends have identified each other. May be called while {@link
+   * reuse} or an earlier call is pending.
    *
-   * @param initiates whether this end opens attempts, or waits for the other's.
+   * @param initiates whether this end opens attempts, or waits for those of the other end.
    * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS, with the last attempt's failure.
    */
   async link(initiates = this.#isLower): Promise<Link> {
@@ -114,10 +114,10 @@ export class Edge {
       ),
     );
     if (this.#attempt === null && !(await this.#reuse())) {
-      // An offer may have come while this end greeted, or another call may have opened an attempt.
+      // An offer may have arrived during the greeting, or another call may have opened an attempt.
       if (initiates && this.#attempt === null && !this.#isOver) {
         this.#isInitiator = true;
-        // The two ends number their attempts apart: even ones are the lower id's.
+        // The ends use separate numbers for their attempts: the lower id has the even ones.
         this.#open(this.#isLower ? 0 : 1);
       }
     }
@@ -138,17 +138,16 @@ export class Edge {
     return this.#options.pool.get(this.#options.peer.member) !== null;
   }
 
-  /** Whether linking is over without a link. Another link to the same rank needs another edge. */
+  /** Whether linking has failed. Another link to the same rank needs another edge. */
   get hasFailed(): boolean {
     return this.#isOver && this.#opened === null;
   }
 
   /**
-   * Links over the connection of an earlier generation. If that connection is dead and one of the
-   * two ends has begun to connect by the time it is found out, follows that attempt, as {@link
-   * link} does.
+   * Links over the connection of an earlier generation. If that connection is dead and one end has
+   * begun to connect, follows that attempt, as {@link link} does.
    *
-   * @throws (rejects) PeerGoneError where the connection is dead and neither end connects,
+   * @throws (rejects) PeerGoneError if the connection is dead and neither end connects;
    *   TimeoutError as {@link link} does.
    */
   async reuse(): Promise<Link> {
@@ -180,7 +179,7 @@ export class Edge {
       return true;
     } catch (error) {
       this.#lastFailure = messageOf(error);
-      // One that was cancelled says nothing of the connection.
+      // A cancelled greeting does not mean that the connection is dead.
       if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
       return false;
     } finally {
@@ -188,14 +187,14 @@ export class Edge {
     }
   }
 
-  /** A signal from the other end. */
+  /** Handles a signal from the other end. */
   signal(attempt: number, signal: LinkSignal): void {
     if (this.#isOver) return;
     const isTheirs = (attempt % 2 === 0) !== this.#isLower;
     if ((signal.type === 'offer' || signal.type === 'port') && isTheirs) {
       // The other end has no connection any more.
       this.#reused?.close();
-      // Both want: the lower id's attempt counts, and the other end follows.
+      // Both ends initiate: the attempt of the lower id counts, and the other end follows.
       if (this.#isInitiator && !this.#isLower) this.#yield();
       if (!this.#isInitiator && attempt > this.#lastAttemptId) {
         this.#follow(attempt, signal.type === 'port' ? signal.key : null);
@@ -204,7 +203,7 @@ export class Edge {
     if (signal.type !== 'port' && this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
   }
 
-  /** Gives up linking, or lets go of the link: the connection stays with the pool. */
+  /** Cancels linking, or releases the link. The connection stays in the pool. */
   close(): void {
     this.#isOver = true;
     this.#linked.reject(new PeerGoneError('Linking was cancelled.'));
@@ -221,7 +220,7 @@ export class Edge {
     this.#lastAttemptId = -1;
   }
 
-  /** An attempt of this end's. */
+  /** Begins an attempt of this end. */
   #open(id: number): void {
     const { connectTab, send } = this.#options;
     if (connectTab === null || !this.#asksForPort) return this.#start(id, this.#connect(id));
@@ -231,7 +230,7 @@ export class Edge {
     send(id, { type: 'port', key });
   }
 
-  /** An attempt of the other end's: for a port where there is a key. */
+  /** Follows an attempt of the other end: by port if there is a key. */
   #follow(id: number, key: string | null): void {
     const { connectTab } = this.#options;
     if (key === null) this.#start(id, this.#connect(id));

@@ -1,4 +1,4 @@
-/** The connections of this rank to others, by member: they outlast generations. */
+/** This rank's connections to others, by member. They outlast generations. */
 import type { SharedLink } from '../../transport/sharedLink.ts';
 
 export class LinkPool {
@@ -7,7 +7,7 @@ export class LinkPool {
   readonly #relayed = new WeakSet<SharedLink>();
   readonly #onlost: (member: string, error: Error | null) => void;
 
-  /** @param onlost a connection is gone that this rank did not close. */
+  /** @param onlost called when a connection closes that this rank did not close. */
   constructor(onlost: (member: string, error: Error | null) => void) {
     this.#onlost = onlost;
   }
@@ -17,8 +17,8 @@ export class LinkPool {
   }
 
   /**
-   * Takes a connection over, in place of one to the same member. `isRelayed`: it was made over a
-   * TURN relay only.
+   * Adds a connection in place of one to the same member. `isRelayed`: it was made over a TURN
+   * relay only.
    */
   put(member: string, link: SharedLink, isRelayed = false): void {
     this.drop(member);

@@ -1,13 +1,13 @@
 /**
- * A member's side of generations as a pure function: (state, event) -> (state, effects). No
- * sockets, no clock, no links: the rendezvous feeds it what the server said and what came of the
- * links and of the run, and carries out what it answers, so it can be checked against the server's
- * `signaling/room` under any order of messages.
+ * A member's side of generations as a pure function: (state, event) -> (state, effects). It has no
+ * sockets, clock or links: the rendezvous feeds it the server's messages and the outcomes of links
+ * and runs, and carries out the effects. So it can be checked against the server's `signaling/room`
+ * under any order of messages.
  *
- *   WAITING -> LINKING(e) -> SYNCING(e) -> RUNNING(e), and back
+ * WAITING -> LINKING(g) -> SYNCING(g) -> RUNNING(g), and back
  *
- * Two generations may be alive at once: where only newcomers come, the older one trains until the
- * younger one is linked by all.
+ * Two generations may exist at once: if only newcomers join, the older one trains until all have
+ * linked the newer one.
  */
 import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
@@ -15,19 +15,18 @@ import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/co
 export interface MembershipState {
   /** `null` until admitted. */
   readonly member: string | null;
-  /** Whether the server hears this member. */
+  /** Whether the server receives this member's messages. */
   readonly isConnected: boolean;
-  /** Latest run heard of; 0: none. */
+  /** Latest known run; 0: none. */
   readonly run: number;
-  /** Highest generation heard of; 0: none. */
+  /** Highest known generation; 0: none. */
   readonly generation: number;
   /** The generation whose links are being made. */
   readonly linking: Linking | null;
   /** The generation whose group exists. */
   readonly active: Active | null;
   /**
-   * Ready members that a paused run waits for, 0: it waits for the host; `null` where none is
-   * paused.
+   * Ready members that a paused run waits for; 0: it waits for the host; `null`: no run is paused.
    */
   readonly pausedFor: number | null;
   /** Whether the latest run is over. */
@@ -41,10 +40,10 @@ interface GenerationOf {
   readonly members: readonly RosterEntry[];
 }
 
-/** What the server has to know of a generation, and is told again after a lost connection. */
+/** Facts about a generation that the server needs. They are sent again after a lost connection. */
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
-/** Told again as well, for as long as nothing later is. */
+/** Sent again as well, unless a later report exists. */
 type Begun = Extract<ClientMessage, { type: 'syncing' }>;
 
 interface Linking extends GenerationOf {
@@ -54,9 +53,9 @@ interface Linking extends GenerationOf {
 }
 
 interface Active extends GenerationOf {
-  /** STALLED: it has failed here, and the server has to say what follows. */
+  /** STALLED: it has failed here, and the server decides what follows. */
   readonly phase: 'SYNCING' | 'RUNNING' | 'FINISHED' | 'STALLED';
-  /** Whether it has begun to make the state that of the others. */
+  /** Whether it has begun to compare states with the other ranks. */
   readonly hasBegun: boolean;
   readonly report: Report | null;
 }
@@ -70,29 +69,29 @@ export interface StateReport {
 
 export type MembershipEvent =
   | Extract<ServerMessage, { type: 'prepare' | 'sync' | 'go' | 'pause' | 'suspended' | 'ended' }>
-  /** The server has let this member in, or back in. */
+  /** The server has admitted this member, possibly again. */
   | { type: 'admitted'; member: string }
-  /** The connection to the server is gone. */
+  /** The connection to the server is lost. */
   | { type: 'lost' }
   /** All links to the generation's neighbours are up. */
   | { type: 'linked'; generation: number }
   /**
-   * Links to ranks broke, or could not be made; or these ranks did not call a collective in time.
+   * Links to ranks broke or could not be opened, or these ranks did not call a collective in time.
    */
   | { type: 'broken' | 'late'; generation: number; peers: string[] }
-  /** `enter` has begun: what this rank did before is over. */
+  /** `enter` has begun: earlier work of this rank is over. */
   | { type: 'entering'; generation: number }
-  /** What `enter` and `train` came to. */
+  /** Results of `enter` and `train`. */
   | ({ type: 'entered' | 'trained'; generation: number } & StateReport)
   | { type: 'failed'; generation: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
 
 export type MembershipEffect =
   | { type: 'send'; message: Report | Begun }
-  /** Make the generation's links. */
+  /** Open the generation's links. */
   | { type: 'link'; prepare: Extract<ServerMessage, { type: 'prepare' }> }
-  /** The generation is over here: whoever waits in it is told, its links are let go. */
+  /** The generation is over here: abort waits in it and close its links. */
   | { type: 'drop'; generation: number; reason: string }
-  /** Make the generation's group, and the rank's state that of the others. */
+  /** Create the generation's group, and make the rank's state equal to that of the others. */
   | { type: 'enter'; generation: number }
   /** Train. */
   | { type: 'train'; generation: number }
@@ -104,21 +103,19 @@ interface MembershipStep {
 }
 
 export const OUTSIDE: MembershipState = {
-  ...{
-    member: null,
-    isConnected: false,
-    run: 0,
-    generation: 0,
-    linking: null,
-    active: null,
-    pausedFor: null,
-    isOver: false,
-  },
+  member: null,
+  isConnected: false,
+  run: 0,
+  generation: 0,
+  linking: null,
+  active: null,
+  pausedFor: null,
+  isOver: false,
 };
 
 /**
- * What `event` makes of a membership. Never throws; what is of another generation than it concerns
- * changes nothing.
+ * Returns the state after `event`, and the effects. Never throws. An event of another generation
+ * than it concerns changes nothing.
  */
 export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
   const { linking, active } = state;
@@ -131,7 +128,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
       return prepare(state, event);
     case 'linked':
       if (linking?.generation !== event.generation || linking.report !== null) return stay(state);
-      return tell({ ...state, linking: { ...linking, report: event } }, event);
+      return send({ ...state, linking: { ...linking, report: event } }, event);
     case 'sync': {
       if (linking?.generation !== event.generation || linking.report?.type !== 'linked') return stay(state);
       const { generation, run, members } = linking;
@@ -143,7 +140,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
     }
     case 'entering':
       if (active?.generation !== event.generation || active.phase !== 'SYNCING' || active.report) return stay(state);
-      return tell(
+      return send(
         { ...state, active: { ...active, hasBegun: true } },
         { type: 'syncing', generation: event.generation },
       );
@@ -186,7 +183,7 @@ function stay(state: MembershipState): MembershipStep {
   return { state, effects: [] };
 }
 
-function tell(state: MembershipState, message: Report | Begun): MembershipStep {
+function send(state: MembershipState, message: Report | Begun): MembershipStep {
   return { state, effects: state.isConnected ? [{ type: 'send', message }] : [] };
 }
 
@@ -200,10 +197,10 @@ function leaveGenerations(state: MembershipState, reason: string): MembershipSte
 }
 
 function admitted(state: MembershipState, member: string): MembershipStep {
-  // Let in as somebody new, it has no place in the generations that it knows, and their numbers
-  // mean nothing to it.
+  // As a new member it has no place in the generations that it knows, and their numbers mean
+  // nothing.
   if (state.member !== null && state.member !== member) {
-    const { effects } = leaveGenerations(state, 'This tab has lost its place in the ring.');
+    const { effects } = leaveGenerations(state, 'This tab is no longer in the ring.');
     return { state: { ...OUTSIDE, member, isConnected: true }, effects };
   }
   const next = { ...state, member, isConnected: true };
@@ -244,7 +241,7 @@ function done(
   const { active } = state;
   if (active?.generation !== generation || active.phase !== before || active.report) return stay(state);
   const report = { type, generation, step, stateHash };
-  return tell({ ...state, active: { ...active, phase: after, report } }, report);
+  return send({ ...state, active: { ...active, phase: after, report } }, report);
 }
 
 function fail(
@@ -253,18 +250,18 @@ function fail(
 ): MembershipStep {
   const { linking, active } = state;
   if (linking?.generation === event.generation)
-    return tell({ ...state, linking: { ...linking, report: event } }, event);
+    return send({ ...state, linking: { ...linking, report: event } }, event);
   // A finished rank needs no neighbours; if others do, the server starts another generation.
   if (active?.generation !== event.generation || active.phase === 'STALLED' || active.phase === 'FINISHED')
     return stay(state);
   const stalled: Active = { ...active, phase: 'STALLED', report: event };
   const isOut = event.type === 'failed' && event.scope === 'rank';
-  const told = tell({ ...state, active: stalled, linking: isOut ? null : linking }, event);
-  // It has no part in the next generation either.
-  return isOut ? { ...told, effects: [...drop(linking, event.message), ...told.effects] } : told;
+  const sent = send({ ...state, active: stalled, linking: isOut ? null : linking }, event);
+  // It is not in the next generation either.
+  return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 
-/** What a member says of itself when it returns. `room`: the last that it heard. */
+/** What a member reports when it reconnects. `room`: the latest message about its room. */
 export function reconnectStateOf(
   state: MembershipState,
   room: Extract<ServerMessage, { type: 'room' }>,

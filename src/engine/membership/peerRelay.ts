@@ -1,8 +1,8 @@
 /**
- * Connections for a worker: RTCPeerConnection and SharedWorker exist on a page's main thread only,
- * so the worker asks the page to connect, and signals pass between the two. What carries the frames
- * comes over: the connection's data channel itself, where the browser can transfer one; else a
- * MessagePort to the page, which keeps the channel; or a port to another tab.
+ * Connections for a worker. RTCPeerConnection and SharedWorker exist on a page's main thread only,
+ * so the worker asks the page to connect, and signals pass between the two. The worker receives the
+ * connection's data channel if the browser can transfer it; otherwise a MessagePort to the page,
+ * which keeps the channel; or a port to another tab.
  */
 import type { PeerSignal } from '../../protocol/control.ts';
 import type { AskForPort } from '../../transport/broker.ts';
@@ -14,7 +14,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../../util/errors.ts';
 import type { PeerConnector } from './linkAttempt.ts';
 
-/** What the worker asks of the page. `id` names an attempt. */
+/** The worker's requests to the page. `id` names an attempt. */
 export type RelayRequest =
   | ({ type: 'peer-connect'; id: number } & Omit<PeerConnectOptions, 'onsignal'>)
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
@@ -22,10 +22,10 @@ export type RelayRequest =
   | { type: 'peer-describe'; id: number }
   | { type: 'peer-close'; id: number };
 
-/** What the page answers. */
+/** The page's replies. */
 export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
-  /** Not open yet. The page says when its connection is gone. */
+  /** The attempt is open or pending. The page reports when its connection is gone. */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
   /** Reply for an open link, which sends the rest over the port. */
   | { type: 'peer-port'; id: number; port: MessagePort }
@@ -33,15 +33,15 @@ export type RelayReply =
   | { type: 'peer-gone'; id: number; message: string };
 
 /**
- * The worker's end: a {@link PeerConnector} whose connections live on the page, and the page's way
- * to other tabs.
+ * The worker's end: a {@link PeerConnector} whose connections exist on the page, and a {@link
+ * TabConnector} that uses the page.
  */
 export function createRelayedConnector(post: (request: RelayRequest) => void): {
   connect: PeerConnector;
   askForPort: AskForPort;
   receive: (reply: RelayReply) => void;
 } {
-  const hearers = new Map<number, (reply: RelayReply) => void>();
+  const listeners = new Map<number, (reply: RelayReply) => void>();
   let lastId = 0;
   return {
     connect({ onsignal, ...options }): PeerAttempt {
@@ -52,7 +52,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       const connection: Connection = {
         onclose: link.reject,
         describe() {
-          // The page's answer would find nobody.
+          // The page's reply would have no receiver.
           if (isGone) return Promise.resolve(UNKNOWN_WAY);
           post({ type: 'peer-describe', id });
           const waiter = deferred<LinkDescription>();
@@ -61,7 +61,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
         },
         close: () => post({ type: 'peer-close', id }),
       };
-      hearers.set(id, (reply) => {
+      listeners.set(id, (reply) => {
         if (reply.type === 'peer-signal') onsignal(reply.signal);
         else if (reply.type === 'peer-channel') {
           openChannelLink(reply.channel, connection).then(link.resolve, link.reject);
@@ -83,7 +83,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
     askForPort(key) {
       const id = ++lastId;
       const port = deferred<MessagePort>();
-      hearers.set(id, (reply) => {
+      listeners.set(id, (reply) => {
         if (reply.type === 'peer-port') port.resolve(reply.port);
         else if (reply.type === 'peer-gone') port.reject(new PeerGoneError(reply.message));
       });
@@ -91,21 +91,21 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       return { port: port.promise, cancel: () => post({ type: 'peer-close', id }) };
     },
     receive(reply) {
-      const hear = hearers.get(reply.id);
-      if (reply.type === 'peer-port' || reply.type === 'peer-gone') hearers.delete(reply.id);
-      hear?.(reply);
+      const listener = listeners.get(reply.id);
+      if (reply.type === 'peer-port' || reply.type === 'peer-gone') listeners.delete(reply.id);
+      listener?.(reply);
     },
   };
 }
 
-/** The page's end: makes the connections that the worker asks for. */
+/** The page's end: opens the connections that the worker requests. */
 export class PeerHost {
   readonly #openConnection: (options: PeerConnectOptions) => PeerConnection;
   readonly #askForPort: AskForPort;
   readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
   readonly #attempts = new Map<number, Pick<PeerConnection, 'signal' | 'describe' | 'close'>>();
 
-  /** @param reply posts to the worker, and throws where it cannot transfer what it is to. */
+  /** @param reply posts to the worker. Throws if an object cannot be transferred. */
   constructor(
     openConnection: (options: PeerConnectOptions) => PeerConnection,
     ask: AskForPort,
@@ -139,7 +139,9 @@ export class PeerHost {
     }
   }
 
-  /** Ends every connection, so that neighbours know within milliseconds and not by a timeout. */
+  /**
+   * Closes every connection, so that neighbours notice within milliseconds and not by a timeout.
+   */
   close(): void {
     for (const attempt of this.#attempts.values()) attempt.close();
     this.#attempts.clear();
@@ -151,8 +153,8 @@ export class PeerHost {
     try {
       connection = this.#openConnection({ initiator, iceServers, iceTransportPolicy, onsignal });
     } catch (error) {
-      // Extensions and policies switch WebRTC off.
-      return this.#gone(id, `This browser makes no connections to others (${messageOf(error)}).`);
+      // Extensions and policies can disable WebRTC.
+      return this.#gone(id, `This browser cannot connect to others (${messageOf(error)}).`);
     }
     this.#attempts.set(id, connection);
     const { channel } = connection;
@@ -160,12 +162,12 @@ export class PeerHost {
       this.#reply({ type: 'peer-channel', id, channel }, [channel]);
       connection.onclose = (error) => this.#gone(id, error?.message ?? 'It was closed.');
     } catch {
-      // Not every browser transfers channels: then it stays here, as it is.
+      // Some browsers cannot transfer channels; the channel then stays on the page.
       void this.#handOver(id, this.#bridge(id, connection));
     }
   }
 
-  /** Resolves with the worker's end of the link, once it is open. */
+  /** Resolves with the worker's end of the link, once the link is open. */
   async #bridge(id: number, connection: PeerConnection): Promise<MessagePort> {
     const link = await openChannelLink(connection.channel, connection);
     const { port1, port2 } = new MessageChannel();

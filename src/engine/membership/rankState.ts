@@ -1,14 +1,14 @@
-/** What a member says of itself: its state by the design's names, and in words. */
+/** A member's state, by the names of `RankState` and in words. */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { MembershipState } from './membership.ts';
 
-/** What its membership does not know. */
+/** What the membership does not know. */
 interface Circumstances {
   isServerAway: boolean;
   /** How the last run ended, in a sentence; `null` before there was one. */
   outcome: string | null;
-  /** It only watches. */
+  /** Whether it only watches. */
   isSpectator: boolean;
 }
 
@@ -16,10 +16,10 @@ export function rankStateOf(
   membership: MembershipState,
   circumstances: Circumstances,
 ): Omit<RankStatus, 'isServerAway'> {
-  return { ...standingOf(membership, circumstances), connecting: connectingOf(membership) };
+  return { ...stateOf(membership, circumstances), connecting: connectingOf(membership) };
 }
 
-function standingOf(
+function stateOf(
   membership: MembershipState,
   circumstances: Circumstances,
 ): Pick<RankStatus, 'state' | 'generation' | 'detail'> {
@@ -42,11 +42,11 @@ function standingOf(
   };
 }
 
-/** The neighbours in the ring to come. */
+/** The neighbours in the next ring. */
 function connectingOf({ member, linking }: MembershipState): RankStatus['connecting'] {
   if (linking === null || member === null) return [];
   const { members, relayed } = linking;
-  const own = members.findIndex((one) => one.member === member);
+  const own = members.findIndex((entry) => entry.member === member);
   const ranks = new Set([modulo(own - 1, members.length), modulo(own + 1, members.length)]);
   ranks.delete(own);
   return [...ranks].map((rank) => {
@@ -56,7 +56,7 @@ function connectingOf({ member, linking }: MembershipState): RankStatus['connect
 }
 
 function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstances): string {
-  if (isServerAway) return 'training; the signaling server is away, which only joining and leaving need';
+  if (isServerAway) return 'training; the signaling server is away (it is only needed to join and leave)';
   return linking === null ? 'training' : 'training; others are joining';
 }
 
@@ -68,6 +68,6 @@ function whileWaiting(
   if (isSpectator) return 'watching';
   if (pausedFor === 0) return 'paused by the host';
   if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
-  if (active !== null) return 'a rank has gone: finding together again';
+  if (active !== null) return 'a rank has left: waiting for the next generation';
   return outcome ?? 'waiting for the run to start';
 }

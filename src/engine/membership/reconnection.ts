@@ -1,9 +1,9 @@
-/** When a lost connection to the server is made again. */
+/** Decides when a lost connection to the server is opened again. */
 import type { Clock } from '../../util/clock.ts';
 
 /**
- * First wait before another connection, milliseconds; each further one doubles, with as much again
- * at random.
+ * First wait before another connection, milliseconds. Each further wait doubles; up to as much is
+ * added at random.
  */
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 4_000;
@@ -16,7 +16,7 @@ const AWAY_MS = 60_000;
 export class Reconnection {
   readonly #clock: Clock;
   readonly #random: () => number;
-  /** When the server was lost; `null` while it is there. */
+  /** When the server was lost; `null` while it is connected. */
   #lostAt: number | null = null;
   #attempts = 0;
   #cancel: () => void = () => {};
@@ -39,7 +39,7 @@ export class Reconnection {
     this.#lostAt ??= this.#clock.now();
   }
 
-  /** The server has admitted this member. */
+  /** Called when the server has admitted this member. */
   succeed(): void {
     this.#lostAt = null;
     this.#attempts = 0;

@@ -1,4 +1,4 @@
-/** Which refusals of the server may be followed by another try. */
+/** Decides after which refusals a later try may succeed. */
 import type { Refusal } from '../../protocol/control.ts';
 
 /**
@@ -17,8 +17,8 @@ export function isPassing(
   if (!isServerLost) return false;
   if (code === 'rate-limited') return true;
   if (isAdmitted) return false;
-  // A room that has lost its server exists again once the first of its members is back. A join
-  // whose answer was lost may still occupy the rank, or the last place, until the server takes that
-  // member for gone.
+  // After a restart of the server a room exists again once its first member is back. A join whose
+  // answer was lost may still occupy the rank, or the last place, until the server considers that
+  // member gone.
   return code === 'no-room' || code === 'mismatch' || code === 'room-full';
 }

@@ -29,41 +29,47 @@ export type ClientRequest = Extract<
 
 export interface RendezvousOptions {
   server: string;
-  /** The first message; the browser's id is added to it. */
+  /** The first message, without the browser's id. */
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
   connectTab: TabConnector;
-  /** By default as the room's job has it. */
+  /** How tabs of one browser are linked (default: as the room's job says). */
   transport?: TransportName;
   clock: Clock;
-  /** A number from 0 up to 1, as Math.random. */
+  /** Returns a number from 0 up to 1, as Math.random. */
   random: () => number;
   openSocket: OpenSocket;
   /** Resolves with the id that all tabs of this browser share. */
   browserId: () => Promise<string>;
-  /** Also after a return, and where the server has let this tab in as somebody new. */
+  /**
+   * Called after each admission: also after a reconnect, and if the server has admitted this tab as
+   * a new member.
+   */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
-  /** The key that makes this tab a host has been renewed. */
+  /** Called with a renewed host key. */
   onhostkey?: (room: string, hostKey: string) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
   onstate: (status: RankStatus) => void;
-  /** What rank 0 tells of the run: only those who watch hear it. */
+  /** Called with rank 0's updates. Only spectators receive them. */
   onspectatorupdate?: (update: string) => void;
   /**
-   * SYNCING: resolves with what this rank has once it has what the others have. Never before the
-   * last one has settled.
+   * SYNCING: resolves with this rank's state once it equals that of the other ranks. Calls do not
+   * overlap.
    */
   enter: (generation: Generation) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
   train: (generation: Generation) => Promise<StateReport>;
-  /** What a rejection of the two means for the others, where no rank that has gone is the cause. */
+  /**
+   * What a rejection of the two means for the others. Not called if a rank that has left is the
+   * cause.
+   */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
-  /** The others go on without this member for a while, and why. */
+  /** Called with the reason why the others continue without this member for a while. */
   onsuspended?: (message: string) => void;
-  /** Run `run` is over; the member is still in the room. */
+  /** Called when run `run` is over. The member is still in the room. */
   onended: (outcome: RunOutcome, message: string, run: number) => void;
-  /** The server refused a wish; nothing has changed. */
+  /** Called when the server has refused a command. Nothing has changed. */
   onrefused: (error: Error) => void;
-  /** The member is out of the room: refused, or the server is gone. */
+  /** Called when the member is out of the room: refused, or the server is gone. */
   onfatal: (error: Error) => void;
 }

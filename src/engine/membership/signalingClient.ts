@@ -1,6 +1,6 @@
 /**
- * The connection to the signaling server: messages checked both ways, heartbeats sent, one deadline
- * for opening.
+ * The connection to the signaling server. It checks messages both ways, sends heartbeats, and has a
+ * deadline for opening.
  */
 import { parseControl, ServerMessage, SIGNALING_PATH, type ClientMessage } from '../../protocol/control.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -8,15 +8,15 @@ import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, SignalingError } from '../../util/errors.ts';
 
-/** How long a server may take to answer: DNS, TCP and TLS over a slow line. */
+/** Milliseconds for a server to answer: DNS, TCP and TLS over a slow line. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Heartbeats without an answer after which the connection is dead: a Wi-Fi handover takes less. */
+/** Unanswered heartbeats after which the connection is dead. A Wi-Fi handover takes less. */
 const MAX_UNANSWERED = 4;
 
 interface SignalingHandlers {
   onmessage: (message: ServerMessage) => void;
-  /** Called once when the connection is gone, unless this end has closed it. */
+  /** Called once when the connection is lost, unless this end has closed it. */
   onclose: (error: SignalingError) => void;
 }
 
@@ -32,7 +32,7 @@ export class SignalingClient {
   readonly #onclose: (error: SignalingError) => void;
   readonly #closed = deferred();
   #cancelHeartbeat: () => void = () => {};
-  /** Heartbeats since anything was last heard. */
+  /** Heartbeats since the last message from the server. */
   #unanswered = 0;
   #isOver = false;
 
@@ -45,15 +45,15 @@ export class SignalingClient {
       this.#lose('The connection to the signaling server is gone.');
     });
     socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-      // While a socket closes, messages may still come.
+      // While a socket closes, messages may still arrive.
       if (this.#isOver) return;
       this.#unanswered = 0;
       let message: ServerMessage;
       try {
         message = parseControl(ServerMessage, String(data));
       } catch (error) {
-        // A server of another version: nothing it says can be trusted from here on.
-        return this.#lose(`The page and its server do not fit together: reload the page. (${messageOf(error)})`);
+        // A server of another version: its messages cannot be trusted from now on.
+        return this.#lose(`The page and its server have different versions: reload the page. (${messageOf(error)})`);
       }
       onmessage(message);
     });
@@ -62,7 +62,7 @@ export class SignalingClient {
   /**
    * Connects to the server that serves the page at `server` (`https://host:port`).
    *
-   * @throws (rejects) SignalingError where nothing answers.
+   * @throws (rejects) SignalingError if no server answers.
    */
   static async connect(
     server: string,
@@ -88,8 +88,8 @@ export class SignalingClient {
   }
 
   /**
-   * Resolves when the socket is closed: the server has had all that was sent, or it is gone.
-   * Browsers wait a few seconds.
+   * Resolves when the socket is closed: the server has received everything, or is gone. Browsers
+   * wait a few seconds.
    */
   get closed(): Promise<void> {
     return this.#closed.promise;
@@ -99,15 +99,15 @@ export class SignalingClient {
     return !this.#isOver && this.#socket.readyState === this.#socket.OPEN;
   }
 
-  /** Sends, unless the connection is gone: `onclose` has told. */
+  /** Sends, unless the connection is lost, which `onclose` reports. */
   send(message: ClientMessage): void {
     if (this.isOpen) this.#socket.send(JSON.stringify(message));
   }
 
   /**
-   * Keeps telling the server that this member is alive, and hangs up on a server that no longer
-   * answers. Beats are counted, not milliseconds: a worker that computed for long has heard nothing
-   * meanwhile, and that is not the server's fault.
+   * Sends heartbeats, and closes the connection if the server no longer answers. It counts
+   * heartbeats, not milliseconds: a worker that computed for a long time has received nothing,
+   * without a fault of the server.
    */
   startHeartbeat(intervalMs: number): void {
     const beat = (): void => {
@@ -126,7 +126,8 @@ export class SignalingClient {
   }
 
   /**
-   * At once, where the socket's own `close` may take long: a dead connection cannot shake hands.
+   * Reports the loss at once: the socket's own `close` event may take long, as a dead connection
+   * cannot shake hands.
    */
   #lose(reason: string): void {
     if (this.#isOver) return;

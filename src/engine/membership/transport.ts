@@ -1,11 +1,9 @@
-/** How the ranks of a world are linked. */
+/** The transport between the ranks of a world. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 
-/**
- * What the links between ring neighbours are, of all ranks. A collective: every rank must call it.
- */
+/** Returns the kind of all links between ring neighbours. Every rank must call it. */
 export async function transportOf(group: ProcessGroup): Promise<RunResult['transport']> {
   const { rank, worldSize } = group;
   if (worldSize === 1) return 'none';

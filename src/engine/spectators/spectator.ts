@@ -1,6 +1,6 @@
 /**
- * A tab that only watches: makes the events of its page from what rank 0 tells of the run. A digest
- * may repeat what is known, and one may be missed; what has been shown is not shown again.
+ * A tab that only watches: emits the events of its page from rank 0's updates. An update may repeat
+ * events, and updates may be missed; each event is emitted once.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -12,12 +12,12 @@ type Ended = Extract<ServerMessage, { type: 'ended' }>;
 
 export class Spectator {
   readonly #emit: (event: EngineEvent) => void;
-  /** What is shown; 0: nothing. */
+  /** The run that is shown; 0 before the first. */
   #run = 0;
   #generation = 0;
   /** The latest step shown of each kind of event. */
   readonly #shown = new Map<SpectatorEvent['type'], number>();
-  /** What is shown once the run has finished. */
+  /** The event that is emitted when the run has finished. */
   #finished: Extract<SpectatorEvent, { type: 'finished' | 'lesson' }> | null = null;
 
   constructor(emit: (event: EngineEvent) => void) {
@@ -28,7 +28,7 @@ export class Spectator {
     for (const event of parseSpectatorUpdate(update)) this.#show(event);
   }
 
-  /** The end of the run may have been missed. */
+  /** This tab may have missed the end of the run. */
   follow({ run, phase }: Room): void {
     const isOver = run > this.#run || (run === this.#run && phase === 'FORMING');
     if (isOver) this.end('stopped', 'This run was over when this tab found the room again.');
@@ -45,13 +45,13 @@ export class Spectator {
 
   #show(event: SpectatorEvent): void {
     if (event.type === 'generation') return this.#begin(event);
-    // Until it is known what all of it is about.
+    // Until the head of the run is known.
     if (this.#run === 0) return;
     if (event.type === 'finished') {
       this.#finished = event;
       return;
     }
-    // A lesson's last word may be missed.
+    // A lesson's last state may be missing.
     if (event.type === 'lesson') this.#finished = { ...event, state: { ...event.state, isOver: true } };
     if ('step' in event) {
       if (event.step <= (this.#shown.get(event.type) ?? -1)) return;

@@ -1,8 +1,7 @@
 /**
- * Tells those who only watch what this rank sees of its run, while it is rank 0: at most once a
- * second, and no more than a digest holds. What is left out of one is made up for by a later one:
- * newcomers, a new generation, and every {@link WHOLE_MS} get all that is kept, the others what is
- * new.
+ * Sends spectators what rank 0 sees of its run: at most one update a second, of bounded length.
+ * Later updates contain what did not fit into earlier ones. Updates contain what is new; after
+ * newcomers, a new generation, and every {@link WHOLE_MS} they contain everything that is kept.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -10,16 +9,16 @@ import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorU
 import type { Clock } from '../../util/clock.ts';
 
 /**
- * Milliseconds between two digests: people cannot follow more, and the server hands on every one to
- * all who watch.
+ * Milliseconds between two updates: people cannot follow more, and the server forwards each to all
+ * spectators.
  */
 const UPDATE_MS = 1_000;
 /** Milliseconds after which everything is sent again, as spectators may have missed a part. */
 const WHOLE_MS = 15_000;
-/** Kept of the whole run: a point for every few pixels of a small chart. */
+/** Steps kept of the whole run: a point for every few pixels of a small chart. */
 const MAX_STEPS = 128;
 const MAX_EVALUATIONS = 48;
-/** Steps a digest tells of those since the one before. */
+/** Steps in an update of those since the previous one. */
 const STEPS_AT_ONCE = 16;
 /** Characters of an update for the curve: the ranks of a large world may fill the rest. */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
@@ -27,7 +26,7 @@ const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Events of which only the newest counts. */
 type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
-/** Their types; an update contains the first ones that fit. */
+/** Their types, the most important first: an update contains the first ones that fit. */
 const NEWEST = [
   'finished',
   'lesson',
@@ -58,12 +57,12 @@ export class SpectatorFeed {
   #steps = new Thinned<Of<'step'>>(MAX_STEPS);
   #evaluations = new Thinned<Of<'evaluation'>>(MAX_EVALUATIONS);
   readonly #newest = new Map<Newest['type'], Newest>();
-  /** What is new on the curve since the last digest, and of the newest what no digest has told. */
+  /** Points of the curve since the last update. */
   readonly #fresh = { steps: [] as Of<'step'>[], evaluations: [] as Of<'evaluation'>[] };
-  readonly #untold = new Set<Newest['type']>();
-  /** When all was last told; `null`: it is due. */
+  readonly #unsent = new Set<Newest['type']>();
+  /** When everything was last sent; `null`: it is due. */
   #wholeAt: number | null = null;
-  #toldAt = -Infinity;
+  #sentAt = -Infinity;
   #cancel: (() => void) | null = null;
 
   constructor(options: SpectatorFeedOptions) {
@@ -74,10 +73,10 @@ export class SpectatorFeed {
   set audience(members: readonly string[]) {
     if (members.some((member) => !this.#spectators.has(member))) this.#wholeAt = null;
     this.#spectators = new Set(members);
-    if (this.#wholeAt === null) this.#tellSoon();
+    if (this.#wholeAt === null) this.#sendSoon();
   }
 
-  /** What this rank's engine tells its page. */
+  /** Receives the events that this rank emits to its page. */
   observe(event: EngineEvent): void {
     if (event.type === 'generation') this.#begin(event);
     else if (event.type === 'model') this.#model = event;
@@ -90,10 +89,10 @@ export class SpectatorFeed {
       this.#fresh.evaluations.push(event);
     } else if (isNewest(event)) {
       this.#newest.set(event.type, event);
-      this.#untold.add(event.type);
+      this.#unsent.add(event.type);
     } else return;
-    if (event.type === 'finished') this.#tell();
-    else this.#tellSoon();
+    if (event.type === 'finished') this.#send();
+    else this.#sendSoon();
   }
 
   stop(): void {
@@ -110,35 +109,35 @@ export class SpectatorFeed {
     this.#model = null;
     this.#links.clear();
     this.#newest.clear();
-    this.#untold.clear();
+    this.#unsent.clear();
     this.#wholeAt = null;
   }
 
-  get #isHeard(): boolean {
+  get #hasAudience(): boolean {
     return this.#spectators.size > 0 && this.#generation?.rank === 0;
   }
 
-  #tellSoon(): void {
-    if (!this.#isHeard) this.#forget();
-    if (!this.#isHeard || this.#cancel !== null) return;
+  #sendSoon(): void {
+    if (!this.#hasAudience) this.#forget();
+    if (!this.#hasAudience || this.#cancel !== null) return;
     const { clock } = this.#options;
-    this.#cancel = clock.after(Math.max(0, this.#toldAt + UPDATE_MS - clock.now()), () => this.#tell());
+    this.#cancel = clock.after(Math.max(0, this.#sentAt + UPDATE_MS - clock.now()), () => this.#send());
   }
 
-  #tell(): void {
+  #send(): void {
     this.stop();
-    if (!this.#isHeard) return;
+    if (!this.#hasAudience) return;
     const { clock, send } = this.#options;
-    this.#toldAt = clock.now();
-    const isWhole = this.#wholeAt === null || this.#toldAt - this.#wholeAt >= WHOLE_MS;
+    this.#sentAt = clock.now();
+    const isWhole = this.#wholeAt === null || this.#sentAt - this.#wholeAt >= WHOLE_MS;
     if (isWhole) {
-      this.#wholeAt = this.#toldAt;
-      for (const type of this.#newest.keys()) this.#untold.add(type);
+      this.#wholeAt = this.#sentAt;
+      for (const type of this.#newest.keys()) this.#unsent.add(type);
     }
     const head = isWhole ? [this.#generation!, ...(this.#model ? [this.#model] : []), ...this.#links.values()] : [];
     const curve: Curve = isWhole
       ? { steps: this.#steps.kept, evaluations: this.#evaluations.kept }
-      : { ...this.#fresh, steps: spread(this.#fresh.steps, STEPS_AT_ONCE) };
+      : { ...this.#fresh, steps: spaced(this.#fresh.steps, STEPS_AT_ONCE) };
     send(this.#update(head.map(textOf), curve));
     this.#forget();
   }
@@ -148,22 +147,22 @@ export class SpectatorFeed {
     this.#fresh.evaluations = [];
   }
 
-  /** As much as fits: the rest of the newest is for the next. */
+  /** As much as fits. The remaining newest events are left to the next update. */
   #update(head: readonly string[], { steps, evaluations }: Curve): string {
     const place = Math.min(CURVE_LENGTH, MAX_UPDATE_LENGTH - lengthOf(head));
     let curve: string[];
     let most = steps.length;
     do {
-      // A test comes after its step.
-      const points = [...spread(steps, most), ...evaluations].sort((a, b) => a.step - b.step);
+      // An evaluation comes after its step.
+      const points = [...spaced(steps, most), ...evaluations].sort((a, b) => a.step - b.step);
       curve = points.map(textOf);
       most >>= 1;
     } while (lengthOf(curve) > place && most > 0);
     const texts = [...head, ...curve];
-    for (const type of NEWEST.filter((one) => this.#untold.has(one))) {
+    for (const type of NEWEST.filter((newest) => this.#unsent.has(newest))) {
       const text = textOf(this.#newest.get(type)!);
       if (lengthOf([...texts, text]) > MAX_UPDATE_LENGTH) continue;
-      this.#untold.delete(type);
+      this.#unsent.delete(type);
       texts.push(text);
     }
     return `[${texts.filter((text) => text !== '').join(',')}]`;
@@ -186,10 +185,10 @@ class Thinned<T> {
     this.#most = most;
   }
 
-  add(one: T): void {
-    this.#last = one;
+  add(item: T): void {
+    this.#last = item;
     if (this.#count++ % this.#every !== 0) return;
-    this.#regular.push(one);
+    this.#regular.push(item);
     if (this.#regular.length < this.#most) return;
     this.#regular = this.#regular.filter((_, i) => i % 2 === 0);
     this.#every *= 2;
@@ -200,28 +199,28 @@ class Thinned<T> {
   }
 }
 
-/** At most `most` of a list, evenly spread, the last among them. */
-function spread<T>(list: readonly T[], most: number): T[] {
+/** At most `most` evenly spaced items of a list, and the last. */
+function spaced<T>(list: readonly T[], most: number): T[] {
   if (list.length <= most) return [...list];
   return Array.from({ length: most }, (_, i) => list[Math.ceil(((i + 1) * list.length) / most) - 1]!);
 }
 
 /** Empty for values that cannot be sent, such as a loss that is NaN. */
 function textOf(event: EngineEvent): string {
-  const news: SpectatorEvent | null = spectatorEventOf(event);
-  if (news === null) return '';
-  return JSON.stringify(news, (_, value: unknown) => (typeof value === 'number' ? rounded(value) : value));
+  const sent: SpectatorEvent | null = spectatorEventOf(event);
+  if (sent === null) return '';
+  return JSON.stringify(sent, (_, value: unknown) => (typeof value === 'number' ? rounded(value) : value));
 }
 
 /**
- * A hundredth of a microsecond, or of a thousandth of a loss, is nothing that anybody sees; a
- * learning rate is all the smaller.
+ * Five digits are more than a chart shows. Small numbers, such as learning rates, keep five
+ * significant ones.
  */
 function rounded(value: number): number {
   return Math.abs(value) < 1 ? Number(value.toPrecision(5)) : Math.round(value * 1e5) / 1e5;
 }
 
 function lengthOf(texts: readonly string[]): number {
-  // With their commas and brackets.
+  // Includes commas and brackets.
   return texts.reduce((sum, text) => sum + text.length + 1, 1);
 }

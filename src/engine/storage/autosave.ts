@@ -1,5 +1,6 @@
 /**
- * Saves a run in this browser while it trains, so that it can go on after all have closed its room.
+ * Saves a run in this browser while it trains, so that it can continue after all tabs have left its
+ * room.
  */
 import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -11,39 +12,39 @@ import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
 
 /**
- * Least time between two checkpoints, milliseconds: so much training is lost at most, and a disk
- * has other things to do.
+ * Least milliseconds between two checkpoints: at most so much training is lost, and the disk is not
+ * kept busy.
  */
 export const AUTOSAVE_MS = 10_000;
 /**
- * A checkpoint of this age or less is another tab's, or of a moment ago. Less than {@link
- * AUTOSAVE_MS}, which a tab's own has waited.
+ * Age up to which a checkpoint was saved by another tab, or a moment ago. Less than {@link
+ * AUTOSAVE_MS}, the age of this tab's previous one.
  */
 const RECENT_MS = 0.9 * AUTOSAVE_MS;
 
 export interface AutosaveOptions {
   room: string;
-  /** This tab's member id: another tab of its browser may have saved there before. */
+  /** This tab's member id: other tabs of its browser may save the same run. */
   member: string;
   job: JobSpec;
   clock: Clock;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   today: () => number;
   openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun' | 'list'>>;
   /**
-   * Runs a task unless another tab of this browser runs one for this room. One tab saves for all,
-   * and none keeps the others from it.
+   * Runs a task unless another tab of this browser runs one for this room: one tab saves for all. A
+   * tab that closes does not stop the others.
    */
   whileAlone: (task: () => Promise<void>) => Promise<void>;
-  /** What this run goes on from, which it replaces. */
+  /** The checkpoint that this run continues, and replaces. */
   origin: CheckpointMeta | null;
-  /** The state after so many steps is saved. */
+  /** Called when the state after `step` steps is saved. */
   onsaved: (step: number) => void;
-  /** Why nothing is saved, once. */
+  /** Called once, with the reason why nothing is saved. */
   onnote: (message: string) => void;
 }
 
-/** What is saved. */
+/** A run that can be saved. */
 interface Saved {
   snapshot(): Promise<RunState>;
   readonly worldSize: number;
@@ -54,20 +55,20 @@ export class Autosave {
   #savedAt = -Infinity;
   #isSaving = false;
   #hasFailed = false;
-  /** What was begun, in order. */
+  /** Saves and removals, one after the other. */
   #work: Promise<void> = Promise.resolve();
 
   constructor(options: AutosaveOptions) {
     this.#options = options;
   }
 
-  /** Saves `run` as it is now, unless that was done a moment ago. */
+  /** Saves the present state of `run`, unless one was saved a moment ago. */
   offer(run: Saved): void {
     if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.#save(run, false);
   }
 
   /**
-   * Saves `run` as it is now, unless the last time still takes, or a tab of this browser has just
+   * Saves the present state of `run`, unless a save is going on, or a tab of this browser has just
    * saved as many steps.
    */
   save(run: Saved): void {
@@ -92,7 +93,7 @@ export class Autosave {
     });
   }
 
-  /** The run has finished after `step` steps: nobody will go on with it. */
+  /** Removes the checkpoints of a run that has finished after `step` steps. */
   discard(step: number): void {
     const { openCheckpoints, whileAlone, room, job, origin } = this.#options;
     this.#do(async () => {
@@ -103,12 +104,12 @@ export class Autosave {
           if (origin) await checkpoints.removeRun(origin, step);
         });
       } catch {
-        // What is left can be removed on the front page.
+        // Users can remove the remaining ones on the front page.
       }
     });
   }
 
-  /** Resolves once all that was begun is done. */
+  /** Resolves when all saves and removals are done. */
   get idle(): Promise<void> {
     return this.#work;
   }
@@ -125,13 +126,13 @@ export class Autosave {
     if (recent.some((one) => !isWanted || one.step >= step)) return;
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
-    // Later ones may be of a run that went another way from there.
+    // Later checkpoints of the origin may belong to a run that took another course.
     if (origin && !isSameRun(origin, { room, job })) await checkpoints.removeRun(origin, step);
   }
 
   #note(error: unknown): void {
     if (!this.#hasFailed) {
-      this.#options.onnote(`Training goes on, but cannot go on later from here: ${messageOf(error)}`);
+      this.#options.onnote(`Training continues, but it cannot be saved and resumed later: ${messageOf(error)}`);
     }
     this.#hasFailed = true;
   }

@@ -1,6 +1,7 @@
 /**
- * Blobs by name in this browser's storage, each there as a whole or not at all: in its private file
- * system (OPFS), or in IndexedDB if the browser lacks one. Pages and their workers see the same.
+ * Blobs by name in this browser's storage, each stored completely or not at all: in its private
+ * file system (OPFS), or in IndexedDB if the browser lacks one. Pages and their workers see the
+ * same blobs.
  */
 
 export type Medium = 'opfs' | 'indexeddb';
@@ -9,15 +10,18 @@ export interface BlobStore {
   names(): Promise<string[]>;
   /** Resolves with `null` if there is no blob of that name. */
   read(name: string): Promise<Blob | null>;
-  /** Replaces what has that name once all of `bytes` are stored. */
+  /** Replaces the blob of that name once all of `bytes` are stored. */
   write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   remove(name: string): Promise<void>;
 }
 
-/** The directory or database, and in the latter the object store. */
+/** Name of the directory or database, and of the database's object store. */
 const NAME = 'peergrad-checkpoints';
 
-/** What this browser has: OPFS is for secure contexts, and not for private windows everywhere. */
+/**
+ * The best medium of this browser. OPFS needs a secure context, and some browsers lack it in
+ * private windows.
+ */
 export async function preferredMedium(): Promise<Medium> {
   if (!('FileSystemFileHandle' in globalThis && 'createWritable' in FileSystemFileHandle.prototype)) return 'indexeddb';
   try {
@@ -29,8 +33,8 @@ export async function preferredMedium(): Promise<Medium> {
 }
 
 /**
- * @throws (rejects) DOMException where storage is blocked; so do the store's own methods, also
- *   where it is full.
+ * @throws (rejects) DOMException if storage is blocked. The store's methods also reject if it is
+ *   full.
  */
 export async function openBlobStore(medium: Medium): Promise<BlobStore> {
   if (medium === 'indexeddb') return new DatabaseStore(await openDatabase());
@@ -39,8 +43,8 @@ export async function openBlobStore(medium: Medium): Promise<BlobStore> {
 }
 
 /**
- * A file for each. Written through `createWritable`, whose `close` replaces the file at once, in
- * workers and on pages; with `createSyncAccessHandle` the file would be half written meanwhile.
+ * One file for each blob. `createWritable` replaces the file when it is closed, in workers and on
+ * pages; with `createSyncAccessHandle` the file would be half written for a while.
  */
 class DirectoryStore implements BlobStore {
   readonly #directory: FileSystemDirectoryHandle;
@@ -58,7 +62,7 @@ class DirectoryStore implements BlobStore {
   async read(name: string): Promise<Blob | null> {
     try {
       const file = await (await this.#directory.getFileHandle(name)).getFile();
-      // A file is there, and empty, while it is first written.
+      // While a file is first written it exists and is empty.
       return file.size > 0 ? file : null;
     } catch (error) {
       if (isNotFound(error)) return null;
@@ -70,8 +74,8 @@ class DirectoryStore implements BlobStore {
     const handle = await this.#directory.getFileHandle(name, { create: true });
     const writable = await handle.createWritable();
     try {
-      // Not a blob: of one, Chromium sometimes says that it could not be read, where storage is
-      // full.
+      // Bytes, not a blob: if storage is full, Chromium sometimes reports that a blob could not be
+      // read.
       await writable.write(bytes);
       await writable.close();
     } catch (error) {
@@ -94,7 +98,7 @@ function isNotFound(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'NotFoundError';
 }
 
-/** An entry of one object store for each: its transactions are whole by themselves. */
+/** One entry of an object store for each blob: a transaction is atomic. */
 class DatabaseStore implements BlobStore {
   readonly #database: IDBDatabase;
 
@@ -112,7 +116,7 @@ class DatabaseStore implements BlobStore {
   }
 
   async write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    // A blob is not read before it is asked for.
+    // The contents of a blob are read on demand.
     await this.#run('readwrite', (store) => store.put(new Blob([bytes]), name));
   }
 
@@ -121,8 +125,8 @@ class DatabaseStore implements BlobStore {
   }
 
   /**
-   * Resolves once the transaction is through, not only its request: storage may be found full at
-   * its end.
+   * Resolves once the transaction is complete, not only its request: storage may turn out to be
+   * full at its end.
    */
   #run<T>(mode: IDBTransactionMode, request: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
     return new Promise((resolve, reject) => {

@@ -1,11 +1,10 @@
 /** Work that at most one tab of a browser does at a time. */
 
 /**
- * Runs `task` unless another tab of this browser runs one of the same name just now; it does not
- * wait for that tab. Where the browser has no locks, as on pages that came over plain http, every
- * tab runs its own.
+ * Runs `task` unless another tab of this browser runs one of the same name; it does not wait for
+ * that tab. If the browser has no locks, as on pages over plain http, every tab runs its own.
  *
- * @throws (rejects) what `task` rejects with.
+ * @throws (rejects) the errors of `task`.
  */
 export async function whileAlone(name: string, task: () => Promise<void>): Promise<void> {
   if (!('locks' in navigator)) return task();
@@ -17,7 +16,7 @@ export async function whileAlone(name: string, task: () => Promise<void>): Promi
     });
   } catch (error) {
     if (isAnswered) throw error;
-    // Where locks are blocked, storage is too, and says so.
+    // If locks are blocked, so is storage, which reports it.
     await task();
   }
 }

@@ -1,5 +1,6 @@
 /**
- * Checkpoints in this browser's storage, so that a run's room can go on after all have closed it.
+ * Checkpoints in this browser's storage, by which a run can continue after all tabs have left its
+ * room.
  */
 import * as v from 'valibot';
 import {
@@ -14,15 +15,15 @@ import { DataError, messageOf, PeergradError, StorageError } from '../../util/er
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 
 /**
- * Checkpoints kept of one job in one room: the last, and two before it in case that one cannot be
- * read.
+ * Checkpoints kept of one job in one room: the last, and two earlier ones in case that one cannot
+ * be read.
  */
 export const CHECKPOINTS_KEPT = 3;
 
 export interface CheckpointList {
   /** The latest first. */
   checkpoints: CheckpointMeta[];
-  /** What is stored and is no whole checkpoint, with a sentence each. */
+  /** Stored items that are no complete checkpoints, with a sentence each. */
   damaged: { id: string; reason: string }[];
 }
 
@@ -38,19 +39,17 @@ export class Checkpoints {
    *
    * @param medium default: the preferred one. Checkpoints are only found in the medium that they
    *   were stored in.
-   * @throws (rejects) StorageError where storage is blocked; so do all methods.
+   * @throws (rejects) StorageError if storage is blocked. So do all methods.
    */
   static async open(medium?: Medium): Promise<Checkpoints> {
     return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredMedium()))));
   }
 
   /**
-   * Keeps `arrays` as they are now, then removes the oldest of the same room and job beyond {@link
-   * CHECKPOINTS_KEPT}, as far as storage lets it. Tabs may save at the same time, under different
-   * ids.
+   * Stores `arrays` as they are now, then removes the oldest of the same room and job beyond {@link
+   * CHECKPOINTS_KEPT}, if storage permits. Tabs may save at the same time, with different ids.
    *
-   * @throws (rejects) UsageError where `meta` is not what it must be, StorageError where there is
-   *   no room for it.
+   * @throws (rejects) UsageError if `meta` is invalid, StorageError if storage is full.
    */
   async save(meta: CheckpointMeta, arrays: readonly StateArray[]): Promise<void> {
     const bytes = encodeCheckpoint(meta, arrays);
@@ -59,18 +58,18 @@ export class Checkpoints {
     await this.#removeOld((checkpoints) => {
       const own = checkpoints.find(({ id }) => id === meta.id) ?? meta;
       const others = checkpoints.filter((other) => other.id !== own.id && isSameRun(other, own));
-      // The latest come first, whatever the clock says of this one.
+      // The latest come first, whatever the clock was for this one.
       return others.slice(CHECKPOINTS_KEPT - 1);
     });
   }
 
-  /** All checkpoints that are whole. Whether their bytes are right is seen when they are loaded. */
+  /** All complete checkpoints. Their bytes are checked when they are loaded. */
   async list(): Promise<CheckpointList> {
     const list: CheckpointList = { checkpoints: [], damaged: [] };
     for (const id of await explained('be read', this.#store.names())) {
       const blob = await explained('be read', this.#store.read(id));
-      // Written or removed at this moment, or none of ours: browsers keep files beside those that
-      // are written.
+      // It was written or removed just now, or it is a file of the browser: browsers keep temporary
+      // files beside those that are written.
       if (!blob || !v.is(CheckpointMeta.entries.id, id)) continue;
       try {
         list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(id, blob))));
@@ -82,10 +81,7 @@ export class Checkpoints {
     return list;
   }
 
-  /**
-   * @throws (rejects) DataError where there is no such checkpoint, or its bytes are not those that
-   *   were saved.
-   */
+  /** @throws (rejects) DataError if there is no such checkpoint, or its bytes are damaged. */
   async load(id: string): Promise<Checkpoint> {
     const blob = await explained('be read', this.#store.read(id));
     if (!blob) throw new DataError(`There is no checkpoint ${id} in this browser any more: choose another.`);
@@ -94,44 +90,46 @@ export class Checkpoints {
     return checkpoint;
   }
 
-  /** Removes it, if it is there. */
+  /** Removes a checkpoint if it exists. */
   async remove(id: string): Promise<void> {
     await explained(`remove checkpoint ${id}`, this.#store.remove(id));
   }
 
-  /** Removes those of one job in one room after at most `upTo` steps, as far as storage lets it. */
+  /**
+   * Removes the checkpoints of one job in one room after at most `upTo` steps, if storage permits.
+   */
   async removeRun(run: RunOf, upTo = Infinity): Promise<void> {
     await this.#removeOld((checkpoints) => checkpoints.filter((one) => isSameRun(one, run) && one.step <= upTo));
   }
 
   /**
-   * Removes what nobody needs any more. What another tab reads or writes at this moment stays: one
-   * too many does no harm.
+   * Removes checkpoints that `choose` selects. Those that another tab reads or writes at present
+   * stay: one too many does no harm.
    */
   async #removeOld(choose: (checkpoints: readonly CheckpointMeta[]) => CheckpointMeta[]): Promise<void> {
     try {
       const { checkpoints } = await this.list();
       await Promise.allSettled(choose(checkpoints).map(({ id }) => this.remove(id)));
     } catch {
-      // The next save looks again.
+      // The next save tries again.
     }
   }
 }
 
 type RunOf = Pick<CheckpointMeta, 'room' | 'job'>;
 
-/** Whether they are of the same job in the same room. */
+/** Whether two checkpoints are of the same job in the same room. */
 export function isSameRun(a: RunOf, b: RunOf): boolean {
   return a.room === b.room && JSON.stringify(a.job) === JSON.stringify(b.job);
 }
 
-/** @throws DataError where what is stored under `id` is another's. */
+/** @throws DataError if the checkpoint stored under `id` has another id. */
 function ownMeta(id: string, meta: CheckpointMeta): CheckpointMeta {
   if (meta.id === id) return meta;
-  throw new DataError(`Checkpoint ${id} is damaged (it is that of ${meta.id}): remove it, and go on from another.`);
+  throw new DataError(`Checkpoint ${id} is damaged (it contains ${meta.id}): remove it, and resume another.`);
 }
 
-/** What storage says of itself, as a sentence. */
+/** Turns an error of the storage into a sentence. */
 async function explained<T>(what: string, work: Promise<T>): Promise<T> {
   try {
     return await work;

@@ -4,12 +4,12 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { RunState } from '../training/runState.ts';
 
-/** What a checkpoint says beside the state. */
+/** A checkpoint's metadata beside the state. */
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
 /**
- * Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its
- * running averages. Copies nothing.
+ * Returns the state as a checkpoint. Its arrays: the parameters' order, the parameters, the
+ * buffers, the optimizer's scalars, its running averages. Copies nothing.
  */
 export function toCheckpoint({ progress, ring, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
@@ -26,7 +26,7 @@ export function toCheckpoint({ progress, ring, agreed, vocabulary }: RunState, a
   };
 }
 
-/** @throws DataError where its arrays are not those of a run's state. */
+/** @throws DataError if the arrays are not those of a run's state. */
 export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
   const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts, agreed, vocabulary } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
@@ -37,10 +37,10 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
     scalars instanceof Float64Array &&
     slots.every(isFloat32);
   if (!isState) {
-    throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and go on from another.`);
+    throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and resume another.`);
   }
   return {
-    // Generations are numbered by room, and this begins in another.
+    // Generations are numbered by room, and this run begins in another room.
     progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
     ring: {
       ...{ order: [...order], parameters, buffers },

@@ -1,6 +1,6 @@
 /**
- * A batch of fixed shape: short ones are padded with samples that weigh nothing, so that shapes
- * stay static on the GPU.
+ * A batch of fixed shape: short ones are padded with samples of weight 0, so that shapes stay
+ * static on the GPU.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
@@ -8,7 +8,7 @@ import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
 interface BatchTensors {
   /** float32 [size, ...inputShape] */
   inputs: tf.Tensor;
-  /** [size]: int32 where they are classes, float32 where they are amounts. */
+  /** [size]: int32 for classes, float32 for amounts. */
   labels: tf.Tensor1D;
   /** float32 [size]: 1 for a sample, 0 for padding. */
   weights: tf.Tensor1D;
@@ -30,7 +30,7 @@ export class Batch {
   }
 
   /**
-   * Fills the batch with samples `indices`, at most `size`, and hands it to `use` as tensors that
+   * Fills the batch with samples `indices`, at most `size`, and passes it to `use` as tensors that
    * live until it resolves.
    */
   async with<T>(indices: Uint32Array, use: (tensors: BatchTensors) => Promise<T>): Promise<T> {

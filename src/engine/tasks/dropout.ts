@@ -1,7 +1,6 @@
 /**
- * What is left out of a pass while a model learns. Drawn by (seed, step, sample, place in the
- * model): whichever rank computes a sample leaves out the same, so that N ranks learn what one
- * would.
+ * Dropout that depends on (seed, step, sample, position in the model). Every rank drops the same
+ * numbers of a sample, so N ranks learn as one would.
  */
 import { createRng, mixSeed } from '../../util/rng.ts';
 
@@ -13,19 +12,17 @@ interface DropoutOptions {
   step: number;
   /** Number of this dropout layer in the model. */
   place: number;
-  /** Share that is left out. */
+  /** Share that is dropped. */
   rate: number;
-  /** Numbers of one sample. */
+  /** Numbers of a sample. */
   length: number;
-  /**
-   * Samples that there is room for: those behind `indices` are padding, of which nothing is left.
-   */
+  /** Samples that the mask has room for. Those after `indices` are padding and are dropped. */
   size: number;
 }
 
 /**
- * What numbers of samples `indices` are multiplied with, [size * length]: 0, or what makes up for
- * those.
+ * Factors of the numbers of samples `indices`, [size * length]: 0 for dropped ones, otherwise the
+ * factor that compensates for them.
  */
 export function dropoutMask(
   indices: Uint32Array,

@@ -1,6 +1,5 @@
 /**
- * The job `gpt` as a {@link Task}: windows of a text, and how well what follows each of their
- * tokens is foretold.
+ * The job `gpt` as a {@link Task}: windows of a text, and the loss of predicting the next token.
  */
 import * as tf from '@tensorflow/tfjs';
 import {
@@ -22,10 +21,10 @@ import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
 const EVALUATION_BATCH = 64;
 
 /**
- * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of
- * a sample, the mean over its places.
+ * Builds `job`'s model for a text. Losses are in nats per character, whatever the tokens; the loss
+ * of a sample is the mean over its positions.
  *
- * @param shard where every rank has a text of its own.
+ * @param shard given if every rank has a text of its own.
  */
 export function createGptTask(
   job: JobSpec,
@@ -79,15 +78,15 @@ export function createGptTask(
 interface WindowTensors {
   /** int32 [size, context] */
   tokens: tf.Tensor2D;
-  /** What follows each: int32 [size * context] */
+  /** The next tokens: int32 [size * context] */
   next: tf.Tensor1D;
-  /** float32 [size * context]: a place's part of its window, 0 in padding. */
+  /** float32 [size * context]: weight of a position in its window, 0 in padding. */
   counts: tf.Tensor1D;
-  /** What a loss by token is multiplied with, to be one by character. */
+  /** Factor that turns a loss per token into one per character. */
   tokensPerCharacter: number;
 }
 
-/** Windows in tensors of fixed shape: short batches are padded with places that weigh nothing. */
+/** Windows in tensors of fixed shape: short batches are padded with positions of weight 0. */
 class WindowBatch {
   readonly size: number;
   readonly #windows: Windows;
@@ -97,10 +96,10 @@ class WindowBatch {
     this.size = size;
   }
 
-  /** Hands windows `indices`, at most `size`, to `use` as tensors that live until it resolves. */
+  /** Passes windows `indices`, at most `size`, to `use` as tensors that live until it resolves. */
   async with<T>(indices: Uint32Array, use: (tensors: WindowTensors) => Promise<T>): Promise<T> {
     const { context, tokensPerCharacter } = this.#windows;
-    // New ones each time: a tensor aliases its array until it is uploaded.
+    // New arrays each time: a tensor aliases its array until it is uploaded.
     const tokens = new Int32Array(this.size * context);
     const next = new Int32Array(this.size * context);
     this.#windows.read(indices, tokens, next);
@@ -126,15 +125,14 @@ function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: Wind
 }
 
 /**
- * 1 where the next token is among the likeliest, else 0; ties are ordered as in `countAmongFirst`.
+ * 1 if the next token is among the most probable, else 0. Ties are ordered as in `countAmongFirst`.
  * Float32 [size * context]
  */
 function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
   const [, rows] = logits.shape;
   const own = tf.oneHot(next, rows).cast('float32').mul(logits).sum(1, true);
   const isLater = tf.range(0, rows, 1, 'int32').greater(next.expandDims(1));
-  // Counting the tokens behind gives 0 where the logits are NaN, as every comparison with NaN is
-  // false.
+  // Tokens ranked below are counted, so that NaN logits give 0: every comparison with NaN is false.
   const behind = own.greater(logits).logicalOr(own.equal(logits).logicalAnd(isLater)).cast('float32').sum(1);
   return behind.greaterEqual(rows - FIRST_CLASSES).cast('float32');
 }
@@ -156,7 +154,7 @@ function dropoutMasks(
   );
 }
 
-/** All of it: a text that differs in one character is another. */
+/** The whole text: one that differs in one character is another. */
 function describe(windows: Windows): ArrayBufferView[] {
   return [Int32Array.of(windows.size, windows.context), windows.tokens];
 }

@@ -1,6 +1,6 @@
 /**
- * A job of samples and labels as a {@link Task}: one of our models, or the job's own, on one of our
- * data sets.
+ * A job of samples and labels as a {@link Task}: a built-in model or the job's own, on a built-in
+ * data set.
  */
 import * as tf from '@tensorflow/tfjs';
 import {
@@ -28,37 +28,29 @@ import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
 import { LearnedModel } from '../inference/inspection.ts';
 import type { Task } from './task.ts';
 
-/**
- * Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit.
- */
+/** Most held-out samples per forward pass: more than a training batch, as no gradients are kept. */
 const EVALUATION_BATCH = 256;
 
-/** What to do where ranks that have data of their own go by different things. */
-export const UNAGREED = 'it goes by other columns, classes or characters than theirs, so reload that tab';
+/** Advice for ranks with data of their own that have agreed on different facts. */
+export const UNAGREED = 'its columns, classes or characters are not those that they have agreed on: reload that tab';
 
-/** What a task needs to know if only this rank has its data. */
+/** What a task needs if only this rank has its data. */
 export interface ShardTask {
   /** Digest of the facts that ranks agreed on. */
   digest: string;
-  /**
-   * What is random, and drawn by sample, is drawn by this: its samples have the same numbers as
-   * others'.
-   */
+  /** Seed of what is random per sample: all ranks number their samples from 0. */
   seed: number;
 }
 
 export interface JobTask extends Task {
-  /**
-   * The model, to be asked what it has learned. Disposed of with the task, unless it is to live
-   * longer.
-   */
+  /** The model for queries. Disposed of with the task, unless it has to outlive the run. */
   readonly learned: LearnedModel | TextGenerator;
 }
 
 /**
  * Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly.
  *
- * @param shard where every rank has data of its own.
+ * @param shard given if every rank has data of its own.
  */
 export async function createJobTask(
   job: JobSpec,
@@ -74,7 +66,7 @@ export async function createJobTask(
   const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
   const seed = shard?.seed ?? job.seed;
-  // Ranks' shares of a test within a pass fill their batches, too.
+  // Ranks' shares of a test within an epoch fill their batches, too.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {
@@ -84,7 +76,7 @@ export async function createJobTask(
     testSamples: test.size,
     testBatch: testBatch.size,
     isShard: shard !== undefined,
-    dataHash: async () => shard?.digest ?? hashState((await Promise.all([train, test].map(whatItIs))).flat()),
+    dataHash: async () => shard?.digest ?? hashState((await Promise.all([train, test].map(fingerprintOf))).flat()),
     dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
@@ -109,7 +101,8 @@ export async function createJobTask(
           }
           const rows = [values, expected, logits.size / testBatch.size, counted] as const;
           return {
-            ...{ lossSum: sum!, correct: countCorrect(...rows) },
+            lossSum: sum!,
+            correct: countCorrect(...rows),
             ...(score.sums > 0 && { sums: [countAmongFirst(FIRST_CLASSES, ...rows)] }),
             ...(classes && { confusion: countConfusion(...rows) }),
           };
@@ -134,10 +127,8 @@ function dropoutMasks(
   });
 }
 
-/**
- * Enough to tell data sets apart: their digest, or sizes, shapes, the first sample and the last.
- */
-async function whatItIs(data: Dataset): Promise<ArrayBufferView[]> {
+/** Enough to distinguish data sets: their hash, or sizes, shapes, the first and the last sample. */
+async function fingerprintOf(data: Dataset): Promise<ArrayBufferView[]> {
   const sizes = Int32Array.of(data.size, data.classes, ...data.inputShape);
   if (data.digest !== undefined) return [sizes, new TextEncoder().encode(data.digest)];
   const inputs = new Float32Array(2 * sampleLength(data));

@@ -1,4 +1,4 @@
-/** A built-in job's data and model, as a {@link Task}. */
+/** Loads a built-in job's data and model as a {@link Task}. */
 import { createCorpus, loadData, loadText } from '../../jobs/index.ts';
 import { type LoadDataOptions } from '../../jobs/fileSource.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -7,8 +7,8 @@ import { createGptTask } from './gptTask.ts';
 import { createJobTask, type JobTask } from './jobTask.ts';
 
 /**
- * @param vocabulary of a language model that is gone on with
- * @throws (rejects) DataError where data are missing or not what they should be.
+ * @param vocabulary of a resumed language model
+ * @throws (rejects) DataError if data are missing or invalid.
  */
 export async function loadJobTask(
   job: JobSpec,

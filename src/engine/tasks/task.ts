@@ -1,6 +1,6 @@
 /**
- * What a run trains: variables, a loss over samples by index, and how well held-out samples are
- * answered.
+ * What a run trains: variables, a loss over samples by index, and the evaluation of held-out
+ * samples.
  */
 import type { HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/ddp/flatten.ts';
@@ -14,45 +14,42 @@ export interface Evaluated {
 }
 
 export interface Task {
-  /** The same on all ranks: a model, or trainable variables in forward order. */
+  /** Equal on all ranks: a model, or trainable variables in forward order. */
   readonly model: Model | readonly Variable[];
   readonly trainSamples: number;
-  /**
-   * Whether the samples are this rank's alone, and every other rank has its own; without it all
-   * have the same.
-   */
+  /** Whether every rank has samples of its own. If not, all have the same. */
   readonly isShard?: boolean;
   readonly testSamples: number;
   /** Most samples of one {@link evaluate}. */
   readonly testBatch: number;
-  /** Whether answers are right or wrong, which {@link evaluate} then counts. */
+  /** Whether answers are right or wrong, as {@link evaluate} counts. */
   readonly classifies: boolean;
-  /** Names of the classes, where {@link evaluate} counts which is taken for which. */
+  /** Names of the classes, if {@link evaluate} counts a confusion matrix. */
   readonly classes?: readonly string[] | undefined;
-  /** What else is told of held-out samples, from sums of {@link evaluate}. */
+  /** Other metrics of held-out samples, from sums of {@link evaluate}. */
   readonly score?: HeldOutMetrics | undefined;
   /**
-   * Digest of the samples, to see that all ranks hold the same; of a shard, of all that ranks have
-   * agreed on.
+   * Hash of the samples, by which ranks compare them; for a shard, hash of the facts that ranks
+   * have agreed on.
    */
   dataHash(): Promise<string>;
-  /** What to do where they do not. */
+  /** Advice if the hashes differ. */
   readonly dataAdvice: string;
   /**
-   * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes
-   * on lives until `use` is done.
+   * Calls `use` with a pass that computes the summed loss of training samples `indices`. The pass's
+   * tensors live until `use` resolves.
    *
-   * @param step that they are learned from in: what is random in a pass depends on it and on the
-   *   sample, and not on the rank.
+   * @param step the step that learns from them: randomness in a pass depends on it and on the
+   *   sample, not on the rank.
    */
   withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>, step: number): Promise<T>;
   /**
-   * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample
-   * with several answers, as a sequence has, the share. 0 where the task does not classify. With
-   * {@link classes}, also how many of each class were answered with each, [classes * classes], a
-   * row for each class; with {@link score}, its sums.
+   * Returns the summed loss of held-out samples `indices`, and how many are answered correctly: 0
+   * if the task does not classify; for a sample with several answers, such as a sequence, the share
+   * of correct ones. With {@link classes}, also a confusion matrix, [classes * classes], a row for
+   * each class; with {@link score}, its sums.
    */
   evaluate(indices: Uint32Array): Promise<Evaluated>;
-  /** Frees what belongs to the run. */
+  /** Frees what the run has allocated. */
   dispose(): void;
 }

@@ -9,20 +9,20 @@ import type { Task } from './task.ts';
 export interface Samples {
   /** [samples, ...inputShape] */
   xs: tf.Tensor;
-  /** [samples, ...outputShape] for losses by name; a loss of one's own gets it as it is. */
+  /** [samples, ...outputShape] for losses by name; a custom loss receives it as it is. */
   ys: tf.Tensor;
 }
 
 /**
- * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the
- * mean over all samples as a scalar. Labels come as they are in {@link Samples}.
+ * Returns the losses of the samples, [batch], or with further dimensions, which are averaged; or
+ * the mean over all samples as a scalar. Labels are passed as they are in {@link Samples}.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
 /**
  * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a
  * model's probabilities, `softmaxCrossEntropy` its logits; labels of the categorical ones are
- * one-hot. Labels have the outputs' shape, or are [samples] where outputs are [samples, 1].
+ * one-hot. Labels have the outputs' shape, or are [samples] if outputs are [samples, 1].
  */
 const LOSSES = {
   meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
@@ -34,34 +34,34 @@ const LOSSES = {
 
 export type LossName = keyof typeof LOSSES;
 
-/** Losses for which the largest output is an answer. */
+/** Losses for which the largest output is the answer. */
 const CLASSIFIES: readonly unknown[] = ['categoricalCrossentropy', 'softmaxCrossEntropy'];
 /** Most held-out samples per forward pass. */
 const EVALUATION_BATCH = 256;
 
 export interface FitOptions {
   loss: LossName | Loss;
-  /** Held out: the loss over them is told, and for losses that classify the accuracy. */
+  /** Held-out samples. Their loss is reported, and for losses that classify the accuracy. */
   validation?: Samples;
   /**
-   * The samples are this tab's own, and other tabs have others, of the same shapes: as many as
-   * there are, one at least. A step takes the same part of every tab's. By default all tabs have
-   * all samples, and each computes its share.
+   * Whether the samples are this tab's own, and other tabs have others of the same shapes, at least
+   * one. A step takes the same fraction of every tab's samples. By default all tabs have all
+   * samples, and each computes its share.
    */
   shard?: boolean;
 }
 
 /**
- * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`;
- * held-out losses are without.
+ * Creates a task. The layers' regularizers are added to the training loss, as by TensorFlow.js's
+ * `model.fit`, and not to held-out losses.
  *
- * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs'
- *   shape, there is no loss of that name, or the model has several inputs or outputs.
+ * @throws UsageError if inputs and labels differ in number, labels do not have the outputs' shape,
+ *   there is no loss of that name, or the model has several inputs or outputs.
  */
 export function createTensorTask(model: Model, train: Samples, { loss, validation, shard = false }: FitOptions): Task {
   if (model.inputs.length !== 1 || model.outputs.length !== 1) {
     throw new UsageError(
-      'Trainer takes models of one input and one output: train others with DistributedDataParallel.',
+      'Trainer needs a model with one input and one output: train others with DistributedDataParallel.',
     );
   }
   const sets = validation ? [train, validation] : [train];
@@ -72,12 +72,12 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     }
     if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
   }
-  // A Sequential knows its layers' regularizers only once it is built, and a pass in stages does
-  // not build it.
+  // A Sequential collects its layers' regularizers when it is built, and a pass in stages does not
+  // build it.
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;
-  // A sample with several answers, such as a sequence, has no class of its own.
+  // A sample with several answers, such as a sequence, has no single class.
   const classes = classifies && shape.length === 2 ? confusedClasses(shape[1]!) : undefined;
   return {
     model,
@@ -95,7 +95,7 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
       const [inputs, labels] = gather(train, indices);
       const summed = (outputs: tf.Tensor): Scalar => {
         const data = sumOverSamples(lossOf(labels, outputs), indices.length);
-        // One by one: WebGPU's addN needs a buffer for each, of which there may be too few.
+        // One by one: WebGPU's addN needs a buffer for each, and the number of buffers is limited.
         return model.calculateLosses().reduce((sum, value) => sum.add(value.mul<Scalar>(indices.length)), data);
       };
       try {
@@ -123,12 +123,12 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
         sums.dispose();
       }
     },
-    // The model and the tensors are the user's.
+    // The model and the tensors belong to the user.
     dispose: () => {},
   };
 }
 
-/** @throws UsageError where there is no such loss. */
+/** @throws UsageError if there is no such loss. */
 function lossNamed(loss: LossName | Loss): Loss {
   if (typeof loss === 'function') return loss;
   if (!Object.hasOwn(LOSSES, loss)) {
@@ -145,12 +145,12 @@ function lossNamed(loss: LossName | Loss): Loss {
 }
 
 /**
- * @param outputs their shape, null where it is not known yet.
+ * @param outputs their shape; null if it is not known yet.
  * @throws UsageError
  */
 function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): void {
   const { shape } = labels;
-  // As model.fit does, [n] counts as [n, 1].
+  // As in model.fit, [n] is treated as [n, 1].
   const sides = shape.length === 1 ? [...shape, 1] : shape;
   if (sides.length === outputs.length && outputs.every((side, i) => side === null || side === sides[i])) return;
   throw new UsageError(
@@ -160,9 +160,8 @@ function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): vo
 }
 
 /**
- * @param values [samples, ...], with further dimensions their mean is taken; or the mean over all
- *   as a scalar.
- * @throws UsageError where there is not a value for each sample.
+ * @param values [samples, ...], averaged over further dimensions; or the mean over all as a scalar.
+ * @throws UsageError if there is not one value for each sample.
  */
 function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
   if (values.rank === 0) return values.mul<Scalar>(samples);
@@ -175,8 +174,8 @@ function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
 }
 
 /**
- * How many samples of each class are answered with each: float32 [classes * classes], exact below 2
- * ** 24 samples.
+ * Counts the samples of each class that are answered with each class: float32 [classes * classes],
+ * exact below 2 ** 24 samples.
  */
 function countConfusion(labels: tf.Tensor, outputs: tf.Tensor, classes: number): tf.Tensor {
   // Cast, as in jobs/loss.ts.
@@ -191,13 +190,13 @@ function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, 
   });
 }
 
-/** What samples have in common of which every tab has its own. */
+/** Hash of the shapes, if every tab has samples of its own. */
 function hashShapes({ xs, ys }: Samples): string {
   const shapes = [xs, ys].map(({ shape }) => shape.slice(1));
   return hashState([new TextEncoder().encode(JSON.stringify(shapes))]);
 }
 
-/** Digest of shapes, the first sample and the last: enough to tell data sets apart. */
+/** Hash of shapes, the first and the last sample: enough to distinguish data sets. */
 async function hashEnds(sets: readonly Samples[]): Promise<string> {
   const parts: ArrayBufferView[] = [];
   for (const tensor of sets.flatMap(({ xs, ys }) => [xs, ys])) {

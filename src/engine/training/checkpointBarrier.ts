@@ -1,14 +1,14 @@
-/** Holds a run after a comparison of ranks until somebody has kept what it is then. */
+/** Pauses a run after a comparison of states until a checkpoint of that state is saved. */
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 
-/** Milliseconds that a run is held: who keeps nothing by then has gone. */
-const HOLD_MS = 10_000;
+/** Milliseconds that a run is paused: a page that has saved nothing by then is gone. */
+const PAUSE_MS = 10_000;
 
 export class CheckpointBarrier {
   readonly #clock: Clock;
   #released = -1;
-  #held: { step: number; over: Deferred<void> } | null = null;
+  #paused: { step: number; over: Deferred<void> } | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -20,21 +20,20 @@ export class CheckpointBarrier {
   }
 
   /**
-   * Resolves once the run's state after `step`, or after a later one, is kept, which may have been
-   * before.
+   * Resolves once the state after `step` or a later one is saved, which may have happened before.
    */
   async until(step: number): Promise<void> {
     if (step <= this.#released) return;
     const over = deferred();
-    this.#held = { step, over };
-    const cancel = this.#clock.after(HOLD_MS, () => over.resolve());
+    this.#paused = { step, over };
+    const cancel = this.#clock.after(PAUSE_MS, () => over.resolve());
     await over.promise;
     cancel();
-    this.#held = null;
+    this.#paused = null;
   }
 
   release(step: number): void {
     this.#released = Math.max(this.#released, step);
-    if (this.#held && this.#held.step <= step) this.#held.over.resolve();
+    if (this.#paused && this.#paused.step <= step) this.#paused.over.resolve();
   }
 }

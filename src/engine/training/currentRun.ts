@@ -23,7 +23,8 @@ import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from './checkpointBarrier.ts';
-import { RunParticipant, type CarryOver } from './runParticipant.ts';
+import { RunParticipant } from './runParticipant.ts';
+import type { CarryOver } from './runParticipantOptions.ts';
 import { SlowLink } from './telemetry/slowLink.ts';
 import type { RunState } from './runState.ts';
 
@@ -63,7 +64,7 @@ export interface CurrentRunOptions {
   openDevice: typeof openDevice;
   openCheckpoints: () => Promise<Checkpoints>;
   whileAlone: typeof whileAlone;
-  /** What relative data URLs are relative to. */
+  /** Base of relative data URLs. */
   baseUrl: string;
   files: ChosenFiles;
   place: () => Place;
@@ -88,7 +89,10 @@ export class CurrentRun {
   /** The recording of the run before. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
-  /** Calls of {@link end}: another one means that what was awaited is of an earlier run. */
+  /**
+   * Calls of {@link end}. If the number changes during an await, the result belongs to an earlier
+   * run.
+   */
   #ends = 0;
 
   constructor(options: CurrentRunOptions) {
@@ -124,7 +128,7 @@ export class CurrentRun {
   /** The state of the run, for a checkpoint; `null` if it has none. */
   get openRun(): OpenRun | null {
     const { participant } = this;
-    if (!participant?.hasState || this.#prepared === null) return null;
+    if (!participant?.isSavable || this.#prepared === null) return null;
     const { room, member } = this.#options.place();
     const { job } = this.#prepared;
     const about = { room, job, savedAt: this.#options.today(), worldSize: participant.worldSize };
@@ -139,13 +143,22 @@ export class CurrentRun {
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
+  /** Opens the device once; again after a failure. */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
-    this.#device ??= open(clock).then((opened) => {
-      emit({ type: 'device', device: opened.device, note: opened.note });
-      return opened;
-    });
-    return this.#device;
+    if (this.#device) return this.#device;
+    const opening = open(clock).then(
+      (opened) => {
+        emit({ type: 'device', device: opened.device, note: opened.note });
+        return opened;
+      },
+      (error: unknown) => {
+        if (this.#device === opening) this.#device = null;
+        throw error;
+      },
+    );
+    this.#device = opening;
+    return opening;
   }
 
   /** Resolves with this tab's part in the run, which is prepared once. */
@@ -208,11 +221,11 @@ export class CurrentRun {
     this.#options.emit({
       type: 'warmup',
       stage: 'recovering',
-      message: 'The GPU was lost: setting it up again',
+      message: 'The GPU was lost: opening it again',
     });
-    // Without a state on the CPU, this rank receives that of the others.
+    // Without a state on the CPU, this rank receives that of the other ranks.
     const begun = this.#ends;
-    const state = participant?.hasState ? await participant.snapshot().catch(() => null) : null;
+    const state = participant?.isSavable ? await participant.snapshot().catch(() => null) : null;
     const carryOver = participant?.carryOver ?? null;
     const isReplaced = this.#ends !== begun;
     if (!isReplaced) this.end();
@@ -226,7 +239,7 @@ export class CurrentRun {
   /** Saves the state now, as ranks that have left may not return. */
   save(): void {
     const { participant } = this;
-    if (participant?.hasState) this.#prepared?.autosave?.save(participant);
+    if (participant?.isSavable) this.#prepared?.autosave?.save(participant);
   }
 
   /** Stops the run at each comparison of states until {@link release}. */
@@ -282,7 +295,7 @@ export class CurrentRun {
     return ready;
   }
 
-  /** Returns what receives the events of a run. */
+  /** Returns the receiver of the run's events. */
   #observer(autosave: Autosave | null): (event: EngineEvent) => void {
     const { emit, send } = this.#options;
     const slowLink = new SlowLink();

@@ -1,4 +1,6 @@
-/** What comes after a step, once all ranks agree: testing held-out samples, and comparing ranks. */
+/**
+ * What ranks do after a step, when all have applied it: test held-out samples and compare states.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
 import { judge, type Progress } from '../../parallel/recovery/progress.ts';
@@ -9,12 +11,9 @@ import type { Metrics } from '../../spec/measures.ts';
 import type { Yielder } from '../../util/yielder.ts';
 import type { Task } from '../tasks/task.ts';
 
-/** Held-out samples within a pass: +- 1 point is enough for a curve. */
+/** Held-out samples of a test within an epoch: +- 1 point is enough for a curve. */
 export const INTERMEDIATE_SAMPLES = 500;
-/**
- * Held-out samples are tested about this often in a run, and all of them at the end of every pass
- * over the data.
- */
+/** Tests of held-out samples in a run, about. All samples are tested at the end of every epoch. */
 const EVALUATIONS_PER_RUN = 8;
 
 export interface Duties {
@@ -26,27 +25,27 @@ export interface Duties {
 
 export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
-/** What is due after the last step that was applied. */
+/** The duties after the last applied step. */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
   isOver: boolean,
 ): Duties {
   if (step === 0) return NO_DUTIES;
-  const endsPass = position.offset === 0;
-  // Losses of more or fewer samples cannot be compared.
+  const endsEpoch = position.offset === 0;
+  // Losses over different numbers of samples cannot be compared.
   const testsAll = patience !== null;
-  const isTest = isOver || endsPass || step % evaluateEvery === 0;
+  const isTest = isOver || endsEpoch || step % evaluateEvery === 0;
   return {
-    samples: isOver || endsPass || (isTest && testsAll) ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
+    samples: isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
     comparison: isOver || step % hashEvery === 0,
   };
 }
 
 /**
- * Steps between two tests within a pass, of a run of `totalSteps` that learn from `globalBatch`
- * samples each. No more samples are tested than learned from meanwhile: testing, of which each
- * sample costs a third of a step's, must not outlast training.
+ * Steps between two tests within an epoch, in a run of `totalSteps` steps of `globalBatch` samples.
+ * No more samples are tested than were learned since the last test: a tested sample takes a third
+ * of the time of a learned one, and testing must not take longer than training.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
@@ -54,26 +53,26 @@ export function testInterval(
   globalBatch: number,
   totalSteps: number,
 ): number {
-  const stepsPerPass = Math.ceil(train / globalBatch);
+  const stepsPerEpoch = Math.ceil(train / globalBatch);
   const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
   const learned = Math.ceil(tested / globalBatch);
-  return Math.min(stepsPerPass, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
+  return Math.min(stepsPerEpoch, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
 }
 
-/** Both of them. */
+/** The duties of both. */
 export function joined(a: Duties, b: Duties): Duties {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
-/** How well held-out samples are answered. */
+/** Results of a test of held-out samples. */
 export interface Tested {
   /** Tested samples of all ranks. */
   samples: number;
-  /** Mean. */
+  /** Mean loss. */
   loss: number;
-  /** Share of right answers; `null` where nothing is classified. */
+  /** Share of correct answers; `null` if the task does not classify. */
   accuracy: number | null;
-  /** What else is told. */
+  /** Other metrics. */
   metrics?: Metrics;
   /** Answers by class, for all held-out samples of a task with few classes. */
   confusion?: Confusion;
@@ -103,17 +102,17 @@ export class HeldOutTests {
   }
 
   /**
-   * Tests at most `most` of the `held` samples of all ranks after a step, and takes the outcome
-   * into `progress`. Every rank must call it.
+   * Tests at most `most` of the `total` held-out samples of all ranks after a step, and adds the
+   * outcome to `progress`. Every rank must call it.
    */
-  async run(group: ProcessGroup, progress: Progress, most: number, held: number): Promise<void> {
+  async run(group: ProcessGroup, progress: Progress, most: number, total: number): Promise<void> {
     const { task, plan, emit, yielder, keepBest } = this.#options;
     const step = progress.step - 1;
     const report = async (done: number, share: number): Promise<void> => {
       await emit({ type: 'testing', step, done, share });
       await yielder.yieldIfDue();
     };
-    this.#tested = await testHeldOut(group, task, Math.min(most, held), report, held);
+    this.#tested = await testHeldOut(group, task, Math.min(most, total), report, total);
     if (plan.patience !== null && judge(progress, this.#tested.loss)) await keepBest?.();
     const { confusion, ...tested } = this.#tested;
     await emit({ type: 'evaluation', step, ...tested });
@@ -126,37 +125,39 @@ export class HeldOutTests {
  * the sums. If each rank has its own held-out samples, all test the same fraction of them, rounded
  * up.
  *
- * @param tell called with the number of samples that this rank has tested of its share.
- * @param held the number of held-out samples of all ranks.
+ * @param report called with the number of samples that this rank has tested of its share.
+ * @param total the number of held-out samples of all ranks.
  */
 export async function testHeldOut(
   group: ProcessGroup,
   task: Task,
   samples: number,
-  tell: (done: number, share: number) => void | Promise<void> = () => {},
-  held = task.testSamples,
+  report: (done: number, share: number) => void | Promise<void> = () => {},
+  total = task.testSamples,
 ): Promise<Tested> {
-  const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / held) : samples;
+  const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
   const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
   const share = task.isShard ? indices : splitWindow(indices, group.rank, group.worldSize);
-  const classes = samples === held ? (task.classes ?? []) : [];
+  const classes = samples === total ? (task.classes ?? []) : [];
   const { score } = task;
   const first = 3 + (score?.sums ?? 0);
   const own = new Float64Array(first + classes.length ** 2);
   own[0] = share.length;
   for (let at = 0; at < share.length; at += task.testBatch) {
-    const told = await task.evaluate(share.subarray(at, at + task.testBatch));
-    const { lossSum, correct, sums = [], confusion = [] } = told;
+    const scores = await task.evaluate(share.subarray(at, at + task.testBatch));
+    const { lossSum, correct, sums = [], confusion = [] } = scores;
     for (const [i, sum] of [lossSum, correct, ...sums].entries()) own[i + 1]! += sum;
     for (let i = first; i < own.length; i++) own[i]! += confusion[i - first]!;
-    await tell(Math.min(at + task.testBatch, share.length), share.length);
+    await report(Math.min(at + task.testBatch, share.length), share.length);
   }
   const all = Array.from(await group.allReduce(own));
   const [tested, lossSum, correct, ...sums] = all.slice(0, first);
   const counts = all.slice(first);
   const metrics = score?.toMetrics(sums, tested!) ?? {};
   return {
-    ...{ samples: tested!, loss: lossSum! / tested!, accuracy: task.classifies ? correct! / tested! : null },
+    samples: tested!,
+    loss: lossSum! / tested!,
+    accuracy: task.classifies ? correct! / tested! : null,
     ...(Object.keys(metrics).length > 0 && { metrics }),
     ...(classes.length > 0 && {
       confusion: {

@@ -1,4 +1,4 @@
-/** A run that looks for a learning rate: it leaves the model as it was. */
+/** A run that looks for a learning rate. It leaves the model unchanged. */
 import { findRate, hasExploded } from '../../optim/rangeTest.ts';
 import type { RunBounds } from '../../parallel/recovery/progress.ts';
 import type { ElasticStrategy } from '../../parallel/strategies/index.ts';

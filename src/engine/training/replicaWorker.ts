@@ -1,5 +1,5 @@
 /**
- * Entry of the worker of one of `data-parallel`'s further replicas: trains like any rank, and tells
+ * Entry of the worker of another replica of `data-parallel`: it trains like any rank and reports
  * nothing but failures.
  */
 import { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -19,7 +19,9 @@ async function train({ rank, worldSize, generation, job, files, baseUrl, ports }
     const opened = await openDevice(systemClock);
     const task = await loadJobTask(job, { files, baseUrl }, worldSize);
     const run = await TrainingLoop.prepare({
-      ...{ plan: job, task, clock: systemClock },
+      plan: job,
+      task,
+      clock: systemClock,
       device: opened.device,
       emit: () => {},
       checkDevice: () => opened.check(),
@@ -28,7 +30,7 @@ async function train({ rank, worldSize, generation, job, files, baseUrl, ports }
     await run.enter({ group, transport, signal: new AbortController().signal });
     await run.run();
   } catch (error) {
-    // The first replica hears it, and tells.
+    // The first replica receives the failure and reports it.
     group.abort(asError(error));
   }
 }

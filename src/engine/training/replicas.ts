@@ -1,8 +1,8 @@
 /**
- * `data-parallel`: several replicas of the model in one tab, each in a worker with a device of its
- * own, joined by message ports. What torch.nn.DataParallel is
- * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html): gradients are
- * gathered to the first, which updates and hands the parameters back.
+ * `data-parallel`: several replicas of the model in one tab, each in a worker with its own device,
+ * joined by message ports. As in torch.nn.DataParallel
+ * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html), gradients are
+ * gathered to the first replica, which updates the parameters and sends them back.
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -10,7 +10,7 @@ import type { Link } from '../../transport/link.ts';
 import { createPortLink } from '../../transport/portLink.ts';
 import { PeergradError } from '../../util/errors.ts';
 
-/** What a replica's worker is started with. */
+/** The start message of a replica's worker. */
 export interface ReplicaStart {
   rank: number;
   worldSize: number;
@@ -18,19 +18,19 @@ export interface ReplicaStart {
   job: JobSpec;
   files: File[];
   baseUrl: string;
-  /** To every other replica, by rank. */
+  /** Ports to the other replicas, by rank. */
   ports: [rank: number, port: MessagePort][];
 }
 
 export interface Replicas {
-  /** The first replica's: the caller's. */
+  /** The mesh of the first replica, which the caller runs. */
   readonly mesh: Mesh;
   readonly links: ReadonlyMap<number, Link>;
-  /** Ends the others. */
+  /** Ends the other replicas. */
   stop(): void;
 }
 
-/** Starts replicas 1 .. worldSize-1; `onfailure` is called if one of their workers stops. */
+/** Starts replicas 1 .. worldSize-1. Calls `onfailure` if one of their workers stops. */
 export function startReplicas(
   { worldSize, generation, job, files, baseUrl }: Omit<ReplicaStart, 'rank' | 'ports'>,
   onfailure: (error: Error) => void,
@@ -61,7 +61,7 @@ export function startReplicas(
   };
 }
 
-/** One replica's mesh over its ports. */
+/** The mesh of one replica over its ports. */
 export function meshOf(
   rank: number,
   worldSize: number,

@@ -1,6 +1,6 @@
 /**
  * What ranks do together between steps: collect losses, test held-out samples, compare states.
- * Duties that a world did not get to are left to the next one.
+ * Duties that a world has not done are left to the next one.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -60,7 +60,7 @@ export class RunDuties {
     });
   }
 
-  /** Whether something is left to do after the last step. */
+  /** Whether duties are left after the last step. */
   get isDue(): boolean {
     return this.#due.samples > 0 || this.#due.comparison;
   }
@@ -72,15 +72,15 @@ export class RunDuties {
 
   /**
    * Called on entering a world with `ranks`. If one of them has duties left after the last step, or
-   * is late for them, all do them, again if need be.
+   * has not applied it, all ranks do them, possibly again.
    */
   enter(ranks: readonly EnteredRank[]): void {
     const { run } = this.#options;
     const { step } = run.now;
     const isAnyoneDue = ranks.some(
-      (one) => !one.isFresh && (one.step === step ? one.note.isDue : one.step === step - 1),
+      (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
     );
-    // A rank that comes after the last step needs a result, too.
+    // A rank that joins after the last step needs a result, too.
     this.#due = run.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUTIES;
   }
 
@@ -93,12 +93,12 @@ export class RunDuties {
     run.now.evaluateEvery = testInterval(totals, plan, assigner.stepSamples, steps);
   }
 
-  /** Called as a state is loaded. Its duties are unknown; repeating them changes nothing. */
+  /** Called when a state is loaded. Its duties are unknown, and repeating them changes nothing. */
   load(): void {
     this.#due = this.#dutiesNow;
   }
 
-  /** Called as a step is applied. */
+  /** Called when a step is applied. */
   applied(loss: number, samples: number): void {
     const { strategy, run } = this.#options;
     if (strategy.reportsAllRanks) run.now.losses.push(loss);
@@ -107,7 +107,7 @@ export class RunDuties {
   }
 
   /**
-   * Does what is due if all ranks have the same state now. Every rank must call it.
+   * Does the duties if all ranks have the same state now. Every rank must call it.
    *
    * @param heldOut held-out samples of all ranks.
    */

@@ -1,4 +1,4 @@
-/** How far a run is, and what ends it. */
+/** How far a run is, and when it ends. */
 import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { RangeTest } from './rangeTest.ts';
@@ -22,8 +22,8 @@ export class RunProgress {
   }
 
   /**
-   * Whether no step is left, whatever the outcome of tests. Ranks may have to repeat a test that
-   * only some of them know the outcome of, so what they do about it depends on this.
+   * Whether no step is left, whatever the outcome of tests. Ranks may have to repeat a test of
+   * which only some know the outcome; this does not depend on it.
    */
   get hasNoStepsLeft(): boolean {
     return isRunOver(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;

@@ -1,4 +1,4 @@
-/** The result of a run, as every rank has it but for times. */
+/** The result of a run. It is the same on every rank, except for times. */
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -9,7 +9,7 @@ import type { RunStrategy } from './runStrategy.ts';
 import type { StateComparison } from './stateComparison.ts';
 import type { StepReporter } from './telemetry/stepReporter.ts';
 
-/** What a run has come to on this rank. */
+/** The state of a run on this rank when it ends. */
 export interface RunEnd {
   plan: TrainingPlan;
   device: Device;

@@ -1,4 +1,4 @@
-/** The strategy of a run, on this rank alone. */
+/** Creates the strategy of a run, before it enters a world. */
 import { Mesh } from '../../collectives/mesh.ts';
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
@@ -8,12 +8,12 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
 
-/** The outer optimizer of DiLoCo, with the values that its paper found best. */
+/** DiLoCo's outer optimizer, with the values that the paper recommends. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
 export type RunStrategy = Awaited<ReturnType<typeof createStrategy>>;
 
-/** Resolves with the strategy and the optimizers that it has made. */
+/** Resolves with the strategy and its optimizers. */
 export async function createRunStrategy(
   plan: TrainingPlan,
   { task, clock, checkDevice }: { task: Task; clock: Clock; checkDevice: () => void },

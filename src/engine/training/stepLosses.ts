@@ -7,12 +7,17 @@ import { PeergradError } from '../../util/errors.ts';
 
 export class StepLosses {
   readonly #isRangeTest: boolean;
-  /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
+  /**
+   * Steps whose losses are not collected yet: the summed loss and number of this rank's samples.
+   */
   #own: { sum: number; samples: number }[] = [];
-  /** Losses that were found finite. */
+  /** Number of losses that were checked. */
   #checked = 0;
 
-  /** @param isRangeTest it ends where a loss is not finite; only its first loss must be. */
+  /**
+   * @param isRangeTest only the first loss must be finite: a range test ends with the first that is
+   *   not.
+   */
   constructor(isRangeTest: boolean) {
     this.#isRangeTest = isRangeTest;
   }
@@ -23,11 +28,11 @@ export class StepLosses {
   }
 
   /**
-   * Puts those of all ranks' samples since the last time behind `losses`. Every rank must call it,
-   * after the same step.
+   * Appends the steps' losses over all ranks' samples to `losses`. Every rank must call it, after
+   * the same step.
    *
-   * @throws (rejects) PeergradError where one is NaN or infinite: on all ranks, as all know the
-   *   same losses here.
+   * @throws (rejects) PeergradError if one is NaN or infinite. All ranks throw, as all have the
+   *   same losses.
    */
   async collect(group: ProcessGroup, losses: number[]): Promise<void> {
     const own = this.#own.splice(0);
@@ -43,7 +48,7 @@ export class StepLosses {
   }
 }
 
-/** At the lowest rate of all, the rate is not the cause. */
+/** The first step of a range test has the lowest rate, which cannot be the cause. */
 function checkFirstLoss(loss: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(
@@ -52,7 +57,7 @@ function checkFirstLoss(loss: number): void {
   );
 }
 
-/** A diverged run would go on and learn nothing. */
+/** A run that has diverged would continue without learning. */
 function checkLoss(loss: number, step: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(

@@ -14,9 +14,9 @@ interface Learner {
 }
 
 /**
- * Learns from this rank's part of a step, in as many micro-batches as it has.
+ * Learns from this rank's part of a step, in its micro-batches.
  *
- * @param onapplied called with the mean loss and the samples as the step is applied.
+ * @param onapplied called with the mean loss and the samples when the step is applied.
  */
 export async function learn(
   { task, plan, strategy }: Learner,

@@ -1,6 +1,6 @@
 /**
  * The loop of steps of one run: prepare it on this rank alone (compile), enter a world (agree on
- * data and state), then take step after step, by the chosen strategy. A world is a generation's
+ * data and state), then take step after step by the chosen strategy. A world is a generation's
  * process group. If it ends early, an elastic strategy continues in the next one: applied steps
  * stay, and every sample of an epoch counts once. Results are emitted as events.
  */
@@ -31,8 +31,8 @@ import { learn, warmUp } from './stepPasses.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
 /**
- * Milliseconds of work between two turns of timers and messages: a rank that is silent for seconds
- * is taken for gone.
+ * Milliseconds of work between two turns of timers and messages. A rank that is silent for seconds
+ * is considered gone.
  */
 const YIELD_MS = 200;
 
@@ -46,18 +46,17 @@ interface TrainingLoopOptions {
   /** Throws if the device's results are void. */
   checkDevice: () => void;
   /**
-   * Copies the model that has tested best so far; is awaited. Called in runs that end when they do
-   * not improve.
+   * Copies the model that has tested best so far; is awaited. Called only in runs with `patience`.
    */
   keepBest?: () => Promise<void>;
   /** Whether this rank's page is hidden (default: never). */
   isHidden?: () => boolean;
 }
 
-/** Where a run takes place for a while. */
+/** The ranks that a run takes place with for a while. */
 interface World {
   group: ProcessGroup;
-  /** How the ranks are linked, for the result. */
+  /** The transport between the ranks, for the result. */
   transport: RunResult['transport'];
   signal: AbortSignal;
 }
@@ -103,11 +102,11 @@ export class TrainingLoop {
   }
 
   /**
-   * Makes the run ready on this rank alone and compiles its shaders, so that the first step takes
-   * no longer than others.
+   * Prepares the run on this rank alone and compiles its shaders, so that the first step takes no
+   * longer than others.
    *
-   * @param from a state to continue from, of the same task and plan; `model`: the task's model is
-   *   what all ranks begin with, whatever rank this is.
+   * @param from a state of the same task and plan to continue; `model`: all ranks begin with the
+   *   task's model, whatever their rank.
    * @throws (rejects) UsageError if there is nothing to train, or for a state and a strategy that
    *   is not elastic; MismatchError if the state is of another model.
    */
@@ -123,7 +122,7 @@ export class TrainingLoop {
       await warmUp({ ...options, strategy }, run.#rangeTest === null);
       options.checkDevice();
       if (from === 'model') {
-        run.#elastic('begun with a file');
+        run.#elastic('started from a file');
         run.#load(await run.snapshot());
       } else if (from) run.#load(from);
       return run;
@@ -133,24 +132,24 @@ export class TrainingLoop {
     }
   }
 
-  /** Steps that were applied. */
+  /** Number of applied steps. */
   get steps(): number {
     return this.#progress.step;
   }
 
-  /** How far its state is, for comparing it with others'. */
+  /** How far the state is, for comparisons with other ranks. */
   get reached(): Pick<Progress, 'step' | 'appliedIn'> {
     const { step, appliedIn } = this.#progress;
     return { step, appliedIn };
   }
 
-  /** Hash of what the strategy keeps equal: the same on all ranks while they are synchronized. */
+  /** Hash of the state that the strategy keeps equal on all synchronized ranks. */
   stateHash(): string {
     return hashState(this.#strategy.state());
   }
 
   /**
-   * Copies of what it takes to continue from the step that was applied last when this is called.
+   * Copies the state after the last applied step.
    *
    * @throws (rejects) UsageError for a strategy that is not elastic.
    */
@@ -162,13 +161,13 @@ export class TrainingLoop {
   /**
    * Agrees with the ranks of a world on the data, the model, one state, and the samples of the next
    * step. Every rank must call it. With an elastic strategy it may be called again for each later
-   * world, however the one before ended; with the others once.
+   * world, however the previous one ended; with other strategies once.
    *
-   * @returns what all ranks have now.
+   * @returns the state that all ranks have now.
    * @throws (rejects) if data or models differ from those of most ranks, DataError or MismatchError
-   *   on the divergent ranks, PeergradError on the others, with `context.divergent`; PeergradError
-   *   if the strategy cannot continue in another world; the errors of the collectives, and the
-   *   reason of `signal`.
+   *   on the divergent ranks and PeergradError on the others, with `context.divergent`;
+   *   PeergradError if the strategy cannot continue in another world; the errors of the
+   *   collectives, and the reason of `signal`.
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
@@ -177,7 +176,7 @@ export class TrainingLoop {
     signal.throwIfAborted();
     if (this.#worlds > 0 && !isElastic(plan)) {
       throw new PeergradError(
-        `Ranks have come or gone, and the strategy ${plan.strategy} cannot go on without those it began with: start again, or ` +
+        `Ranks have joined or left, and the strategy ${plan.strategy} cannot continue with other ranks: start again, or ` +
           'choose ddp.',
         { rank: group.rank, worldSize: group.worldSize },
       );
@@ -199,9 +198,9 @@ export class TrainingLoop {
   }
 
   /**
-   * Takes all steps that are left in the world that was entered. Every rank resolves with the same
-   * figures except for times. After a rejection, an elastic strategy continues exactly where it was
-   * in the next world; after the last step, only tests and comparisons that are left are done.
+   * Takes all remaining steps in the present world. Every rank resolves with the same result except
+   * for times. After a rejection, an elastic strategy continues in the next world exactly where it
+   * was; after the last step, only remaining tests and comparisons are done.
    *
    * @throws (rejects) DeviceError, DivergenceError if states differ (MismatchError for a strategy
    *   that is not elastic), the errors of the collectives, and the reason of `signal`.
@@ -234,7 +233,7 @@ export class TrainingLoop {
   }
 
   get #here(): World {
-    if (!this.#world) throw new UsageError('A run takes place in a world: call enter first.');
+    if (!this.#world) throw new UsageError('The run has no world yet: call enter first.');
     return this.#world;
   }
 
@@ -251,7 +250,7 @@ export class TrainingLoop {
   }
 
   #load({ progress, ring }: RunState): void {
-    this.#elastic('gone on with').load(ring);
+    this.#elastic('resumed').load(ring);
     Object.assign(this.#progress, structuredClone(progress));
     this.#rate.trainedMs = progress.trainedMs;
     this.#duties.load();

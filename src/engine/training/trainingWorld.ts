@@ -1,4 +1,4 @@
-/** The ranks that a generation trains with: those of the room, or one tab's own replicas. */
+/** The ranks that a generation trains with: those of the room, or the replicas of one tab. */
 import type { JobSpec } from '../../spec/job.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Generation } from '../membership/generation.ts';

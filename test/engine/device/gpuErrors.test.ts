@@ -21,7 +21,7 @@ test('tells of a refused operation once, of a lost device for good, and of nothi
   lost.resolve({ message: '' } as GPUDeviceLostInfo);
   await lost.promise;
   expect(() => errors.check()).toThrow(
-    'The GPU was lost (no reason given): reload the page if it does not go on by itself.',
+    'The GPU was lost (no reason given): reload the page if it does not recover by itself.',
   );
   expect(() => errors.check()).toThrow(DeviceError);
 });

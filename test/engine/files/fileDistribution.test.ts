@@ -137,8 +137,8 @@ describe('files of one rank', () => {
     const total = sizes.reduce((sum, size) => sum + size, 0);
     expect(sliceBytes).toBe(3 * total);
     for (const { events } of ranks) {
-      expect(events[0]).toMatchObject({ total, held: [total, 0, 0, 0] });
-      expect(events.at(-1)).toMatchObject({ total, held: [total, total, total, total] });
+      expect(events[0]).toMatchObject({ total, bytesPerRank: [total, 0, 0, 0] });
+      expect(events.at(-1)).toMatchObject({ total, bytesPerRank: [total, total, total, total] });
     }
   });
 
@@ -224,7 +224,7 @@ describe('ranks that go', () => {
     const { errors } = await runGeneration(others);
     for (const error of errors) {
       expect(error!.message).toMatch(
-        /^host, who had all of it, has left\. Nobody here has all of train\.bin: \d+ of 24 parts are/,
+        /^host had all of it and left\. No rank has all of train\.bin: \d+ of 24 parts are/,
       );
     }
     expect(others.map(({ shared }) => shared.heldBytes)).toEqual(held);
@@ -237,7 +237,7 @@ describe('ranks that go', () => {
 test('files that nobody has are none, on every rank', async () => {
   const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
   for (const error of (await runGeneration(others)).errors) {
-    expect(error!.message).toMatch(/^Nobody here has all of train\.bin: 1 of 1 parts are missing/);
+    expect(error!.message).toMatch(/^No rank has all of train\.bin: 1 of 1 parts are missing/);
   }
 });
 
@@ -246,7 +246,7 @@ test('a file that changes while it goes round is told, and what came of it befor
   const ranks = await ranksWith([file], 2);
   change();
   const { errors } = await runGeneration(ranks);
-  for (const error of errors) expect(error!.message).toMatch(/Nobody here has all of a: 1 of 20 parts are missing/);
+  for (const error of errors) expect(error!.message).toMatch(/No rank has all of a: 1 of 20 parts are missing/);
   expect(errors[0]!.message).toMatch(/^Changed, moved or deleted since it was chosen here: a\. /);
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
 });

@@ -122,7 +122,7 @@ describe('a model', () => {
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
     await expect(prepare({ ...FIELDS, strategy: 'local-sgd' }, { weights })).rejects.toThrow(
-      /cannot be begun with a file, as ranks have state of their own: choose ddp/,
+      /cannot be started from a file, as ranks have state of their own: choose ddp/,
     );
   });
 
@@ -189,7 +189,7 @@ test('without a model, or without a run, it is said what can be saved when', asy
     ...{ type: 'exported', id: 1, file: null },
     problem: 'This tab has no model yet: save it once training has begun.',
   });
-  expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('while one is on') });
+  expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('during a run') });
 });
 
 test('what is neither a checkpoint nor weights is refused by its name', async () => {

@@ -42,7 +42,7 @@ test('what comes is kept if it is what it should be', async () => {
   expect(shared.put(1, last)).toBe(true);
   expect(shared.put(1, last)).toBe(true);
   expect(shared.heldBytes).toBe(7);
-  expect(() => shared.files()).toThrow(/^a is not here as a whole: 1 of its slices are missing/);
+  expect(() => shared.files()).toThrow(/^a is incomplete: 1 of its slices are missing/);
   expect(shared.put(0, first)).toBe(true);
   expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', SLICE_BYTES + 7)));
 });
@@ -68,7 +68,7 @@ test('a file that was changed since it was chosen is none any more', async () =>
 
 test('files that are too many, have one name, or a name that is too long are refused', async () => {
   const many = Array.from({ length: 65 }, (_, i) => fileOf(`${i}`, 1));
-  await expect(chosen(...many)).rejects.toThrow(/65 files; 64 at most/);
+  await expect(chosen(...many)).rejects.toThrow(/65 files; at most 64/);
   await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);
   await expect(chosen(fileOf('a'.repeat(201), 1))).rejects.toThrow(/longer than 200/);
 });

@@ -44,7 +44,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
     [...RUNNING, { type: 'broken', generation: 1, peers: ['Bo'] }],
     {},
     'WAITING',
-    'a rank has gone: finding together again',
+    'a rank has left: waiting for the next generation',
   ],
   [
     'one of too few',

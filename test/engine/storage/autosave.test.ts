@@ -160,7 +160,9 @@ test('a run that cannot be saved says so once, and is tried again', async () => 
   await autosave.idle;
   autosave.save(run(40));
   await autosave.idle;
-  expect(notes).toEqual(['Training goes on, but cannot go on later from here: This browser’s storage is full.']);
+  expect(notes).toEqual([
+    'Training continues, but it cannot be saved and resumed later: This browser’s storage is full.',
+  ]);
   isFull = false;
   autosave.save(run(60));
   await autosave.idle;

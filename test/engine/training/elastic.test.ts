@@ -497,7 +497,7 @@ describe('entering a world', () => {
       const { results } = await runGeneration(members);
       for (const result of results) expect(result).toMatchObject({ accuracy: 1 });
       const errors = await rejections(members);
-      for (const error of errors) expect(error.message).toContain(`the strategy ${strategy} cannot go on without`);
+      for (const error of errors) expect(error.message).toContain(`the strategy ${strategy} cannot continue with`);
       await expect(members[0]!.run.snapshot()).rejects.toThrow(UsageError);
       dispose(members);
     },

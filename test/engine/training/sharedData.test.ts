@@ -1,11 +1,13 @@
 /** Training on files that one rank has, over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
 import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
+import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
+import { UsageError } from '../../../src/util/errors.ts';
 import { imagesFile, labelsFile } from '../../jobs/idxFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
 
@@ -35,6 +37,17 @@ test('ranks train on the files of one of them, and so does who joins later', asy
   for (const end of ends)
     expect(end).toMatchObject({ step: 2, stateHash: (ends[0] as { stateHash: string }).stateHash });
   for (const training of [host, guest, joiner]) training.dispose();
+});
+
+test('a snapshot builds no model', async () => {
+  const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
+  const emit = vi.fn();
+  const weights: WeightsFile = { file: 'w', format: 'safetensors', tensors: [], vocabulary: null, facts: null };
+  const participant = await prepareTraining({ job: jobOn(shared), shared, weights, emit });
+  expect([participant.hasState, participant.isSavable]).toEqual([true, false]);
+  await expect(participant.snapshot()).rejects.toThrow(UsageError);
+  expect(emit).not.toHaveBeenCalled();
+  participant.dispose();
 });
 
 test('files that are no data of the job are told so on every rank', async () => {

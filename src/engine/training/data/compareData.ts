@@ -1,4 +1,4 @@
-/** Whether the ranks of a world have data that belong together, and how much each has. */
+/** Compares the data of a world's ranks, and counts samples. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { divergentRanks, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
@@ -7,19 +7,19 @@ import type { Task } from '../../tasks/task.ts';
 interface ComparedData {
   /** Training samples by rank. */
   samples: number[];
-  /** All ranks' samples; those that all have count once. */
+  /** Samples of all ranks. Samples that all ranks have count once. */
   train: number;
   test: number;
 }
 
 /**
- * Windows are dealt out by index: every rank must hold the same samples, or, where each has its
- * own, such as go by the same. Every rank must call it.
+ * Compares hashes of the ranks' data: windows are assigned by index, so every rank must have the
+ * same samples, or, if each has its own, have agreed on the same facts. Every rank must call it.
  *
- * @param dataHash the task's.
- * @param isFresh whether this rank has no state: others are not judged by its data.
- * @throws (rejects) DataError on ranks that do not, PeergradError on the others, with
- *   `context.odd`.
+ * @param dataHash the hash of the task's data.
+ * @param isFresh whether this rank has no state: its data does not decide if other ranks have one.
+ * @throws (rejects) DataError on divergent ranks, PeergradError on the others, with
+ *   `context.divergent`.
  */
 export async function compareData(
   group: ProcessGroup,
@@ -28,8 +28,8 @@ export async function compareData(
 ): Promise<ComparedData> {
   const all = await group.allGatherObject({ dataHash, isFresh, train: trainSamples, test: testSamples });
   const divergent = divergentRanks(
-    all.map((one) => one.dataHash),
-    all.map((one) => one.isFresh),
+    all.map((rank) => rank.dataHash),
+    all.map((rank) => rank.isFresh),
   );
   if (divergent.length > 0) {
     rejectDivergentRanks(
@@ -54,5 +54,5 @@ export async function compareData(
 }
 
 function sum(counts: readonly number[]): number {
-  return counts.reduce((total, one) => total + one, 0);
+  return counts.reduce((total, count) => total + count, 0);
 }

@@ -1,5 +1,6 @@
 /**
- * A tab's own data in a run whose ranks each have their own, and what they have agreed on of it.
+ * A tab's own data in a run whose ranks each have their own, and the facts that they have agreed
+ * on.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { agreeOn, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
@@ -23,7 +24,7 @@ export class OwnShard {
   #agreed: ShardFacts | null;
 
   /**
-   * @param agreed what a run that is gone on with goes by.
+   * @param agreed the facts of a resumed run.
    * @param vocabulary of a language model that the run begins with.
    */
   constructor(
@@ -40,39 +41,39 @@ export class OwnShard {
     this.#agreed = agreed;
   }
 
-  /** What the run goes by; `null`: it has not begun. */
+  /** The agreed facts; `null` before the run has begun. */
   get agreed(): ShardFacts | null {
     return this.#agreed;
   }
 
-  /** Reads the files, once. @throws (rejects) DataError where they cannot be learned from. */
+  /** Reads the files, once. @throws (rejects) DataError if they cannot be trained on. */
   open(): Promise<SampleShard | TextShard> {
     this.#shard ??= openShard(this.#job, this.#files);
     return this.#shard;
   }
 
   /**
-   * Comes to what the run goes by: what the state that counts was learned by, else what all come to
-   * now, also where some have come to something else in a world that broke before its first step.
-   * Every rank must call it.
+   * Agrees with the other ranks on the facts of the data: the facts of the elected state, otherwise
+   * those of all ranks' data. An agreement of a world that broke before its first step does not
+   * count. Every rank must call it.
    *
-   * @param learned how far the state is that this rank has learned by what it agreed on.
-   * @returns whether this rank goes by something else now: a state that it has is of no use any
-   *   more.
-   * @throws (rejects) DataError on ranks whose data do not fit the others', on these PeergradError,
-   *   with `context.odd`; DataError on all where nothing can be learned from all of it together.
+   * @param reached how far this rank's state is, which was learned by the facts that it agreed on.
+   * @returns whether this rank has other facts now. Its state is then of no use.
+   * @throws (rejects) DataError on ranks whose data do not fit those of the others, and
+   *   PeergradError on the others, with `context.divergent`; DataError on all if all data together
+   *   cannot be trained on.
    */
-  async agree(group: ProcessGroup, learned: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
+  async agree(group: ProcessGroup, reached: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
     const { facts } = await this.open();
-    const state = learned && this.#agreed && { ...learned, agreed: JSON.stringify(this.#agreed) };
-    const told = await group.allGatherObject({ facts, state, tokens: this.#tokens });
-    const ahead = latestStates(told.map((one) => one.state));
-    const held = majority(ahead.map((rank) => told[rank]!.state!.agreed));
+    const state = reached && this.#agreed && { ...reached, agreed: JSON.stringify(this.#agreed) };
+    const reports = await group.allGatherObject({ facts, state, tokens: this.#tokens });
+    const ahead = latestStates(reports.map((report) => report.state));
+    const elected = majority(ahead.map((rank) => reports[rank]!.state!.agreed));
     const agreement = agreeOn(
-      told.map((one) => one.facts),
-      held === undefined ? null : (JSON.parse(held) as ShardFacts),
+      reports.map((report) => report.facts),
+      elected === undefined ? null : (JSON.parse(elected) as ShardFacts),
       this.#job,
-      told.find(({ tokens }) => tokens !== null)?.tokens ?? null,
+      reports.find(({ tokens }) => tokens !== null)?.tokens ?? null,
     );
     const { divergent } = agreement;
     if (divergent.length > 0) {
@@ -85,7 +86,7 @@ export class OwnShard {
     return true;
   }
 
-  /** The job's task with these data, once there is an agreement. */
+  /** Creates the job's task with these data, after an agreement. */
   async task(): Promise<JobTask> {
     const shard = await this.open();
     const agreed = this.#agreed!;

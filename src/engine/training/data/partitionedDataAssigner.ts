@@ -1,4 +1,4 @@
-/** Deals out samples of which every rank has its own. */
+/** Assigns samples of which every rank has its own. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { ShardCursor } from '../../../parallel/data/shardCursor.ts';
@@ -24,13 +24,13 @@ export class PartitionedDataAssigner implements SampleAssigner {
     return { window: { epoch, offset, size, next }, indices, microBatches: 1 };
   }
 
-  /** Nothing: with other ranks a step has other samples, and a gradient cannot be taken apart. */
+  /** Always `null`: with other ranks a step has other samples, and a gradient cannot be split. */
   retainedGradient(): null {
     return null;
   }
 
-  reassign(position: CursorPosition, held: GradientStore): StepAssignment {
-    held.drop();
+  reassign(position: CursorPosition, gradient: GradientStore): StepAssignment {
+    gradient.drop();
     return this.assign(position);
   }
 

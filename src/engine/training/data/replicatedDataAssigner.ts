@@ -1,15 +1,17 @@
-/** Deals out samples that every rank has: what one did not get to is any other's to do. */
+/**
+ * Assigns samples that every rank has: any rank can compute those that another has not finished.
+ */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
 import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
-/** A part that was assigned to this rank. */
+/** The part of a step that is assigned to this rank. */
 interface Assigned {
   window: SampleWindow;
   /** Generation in which the window was first assigned. */
   assignedIn: number;
-  /** Places of this rank's samples in the window: first those that it holds. */
+  /** Positions of this rank's samples in the window: first those whose gradient it retains. */
   positions: Uint32Array;
 }
 
@@ -52,19 +54,19 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment {
     const { generation, rank } = this.#group;
-    const held = this.retainedGradient(gradient);
+    const retained = this.retainedGradient(gradient);
     const { epoch, offset, indices } = this.#cursor.windowAt(position, this.stepSamples);
     const {
       window,
-      retains: keeps,
+      retains,
       positions,
       microBatches: rounds,
     } = assignSamples({ epoch, offset, size: indices.length, assignedIn: generation }, retainedGradients, {
       rank,
       batchSize: this.#batchSize,
     });
-    if (!keeps) gradient.drop();
-    const own = keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions;
+    if (!retains) gradient.drop();
+    const own = retains && retained ? Uint32Array.from([...retained.positions, ...positions]) : positions;
     const { assignedIn } = window;
     return this.#assignmentOf(
       { window: this.#cursor.windowAt(window, window.size), assignedIn, positions: own },
@@ -74,8 +76,8 @@ export class ReplicatedDataAssigner implements SampleAssigner {
 
   stepsLeft({ epoch, offset }: CursorPosition, epochs: number): number {
     const { datasetSize } = this.#cursor;
-    const inPass = Math.ceil((datasetSize - offset) / this.stepSamples);
-    return inPass + (epochs - epoch - 1) * Math.ceil(datasetSize / this.stepSamples);
+    const inEpoch = Math.ceil((datasetSize - offset) / this.stepSamples);
+    return inEpoch + (epochs - epoch - 1) * Math.ceil(datasetSize / this.stepSamples);
   }
 
   get stepSamples(): number {

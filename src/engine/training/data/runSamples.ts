@@ -1,4 +1,4 @@
-/** Which samples this rank computes next, over all worlds of a run. */
+/** The samples that this rank computes next, over all worlds of a run. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { currentGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
@@ -65,7 +65,7 @@ export class RunSamples {
   }
 
   /**
-   * Elects one state with the ranks of a group, and assigns the step after it again if ranks retain
+   * Elects one state with the ranks of a group, and reassigns the step after it if ranks retain
    * gradients of it. Every rank must call it.
    *
    * @param isDue whether this rank has duties left after its last step.
@@ -85,7 +85,7 @@ export class RunSamples {
     return arrivals;
   }
 
-  /** Called as a step is applied. */
+  /** Called when a step is applied. */
   clear(): void {
     this.#assignment = null;
   }

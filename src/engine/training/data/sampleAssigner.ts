@@ -1,4 +1,4 @@
-/** A rank's part of the next step, and who deals it out. */
+/** A rank's part of the next step, and how it is assigned. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import type { RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
@@ -6,17 +6,19 @@ import type { ElasticStrategy } from '../../../parallel/strategies/index.ts';
 
 export interface StepAssignment {
   /**
-   * All ranks' part: where it lies in the pass, how many samples it has, and where the next step
-   * begins.
+   * The part of all ranks together: its offset in the epoch, its number of samples, and where the
+   * next step begins.
    */
   window: { epoch: number; offset: number; size: number; next: CursorPosition };
-  /** Samples of this rank: first those whose gradients it holds, then what it is to compute. */
+  /**
+   * Samples of this rank: first those whose gradient it retains, then those that it has to compute.
+   */
   indices: Uint32Array;
-  /** Micro-batches, at least one, the same number on all ranks. */
+  /** Micro-batches, at least one; the same number on all ranks. */
   microBatches: number;
 }
 
-/** What a rank holds of a step that was not applied. */
+/** What a rank retains of a step that was not applied. */
 export type GradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
 
 export interface SampleAssignerOptions {
@@ -29,25 +31,25 @@ export interface SampleAssignerOptions {
   batchSize: number;
 }
 
-/** Deals out a run's steps in one world after the other, to every rank its own part. */
+/** Assigns each step of a run to the ranks of the present world. */
 export interface SampleAssigner {
-  /** Another world. @param samples by rank. */
+  /** Enters another world. @param samples training samples by rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
   /** Assigns a step that no rank has begun. */
   assign(position: CursorPosition): StepAssignment;
-  /** What this rank has of the last step that was dealt, where it was not applied. */
-  retainedGradient(held: GradientStore): RetainedGradient | null;
+  /** This rank's retained gradient of the last assigned step, if that was not applied. */
+  retainedGradient(gradient: GradientStore): RetainedGradient | null;
   /**
-   * Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is
-   * dropped.
+   * Reassigns a step of which ranks retain parts, given by rank. A part of this rank that is not
+   * used is dropped.
    */
   reassign(
     position: CursorPosition,
-    held: GradientStore,
+    gradient: GradientStore,
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment;
-  /** Samples of a step, of all ranks together, where the pass does not end in it. */
+  /** Samples of a step of all ranks together, if the epoch does not end in it. */
   readonly stepSamples: number;
-  /** Steps from `position` to the end of so many passes. */
+  /** Steps from `position` to the end of so many epochs. */
   stepsLeft(position: CursorPosition, epochs: number): number;
 }

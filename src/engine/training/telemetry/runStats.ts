@@ -1,4 +1,4 @@
-/** What a run counts and times on this rank, over all of its worlds. */
+/** Byte counts and times of a run on this rank, over all of its worlds. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
@@ -8,14 +8,14 @@ import { memoryBytes } from '../../device/memory.ts';
 
 export class RunStats {
   readonly #times: StepTimes[] = [];
-  #timesTold = 0;
+  #reportedTimes = 0;
   #gradientBytes = { sent: 0, received: 0 };
   #group: ProcessGroup | null = null;
-  /** Sent in worlds before this one. */
+  /** Bytes sent in earlier worlds. */
   #earlierBytesSent = 0;
   /**
-   * The group's bytes up to here are counted: what comes before the next mark is the strategy's, or
-   * is not.
+   * Bytes of the group that are counted so far. Bytes up to the next mark are the strategy's, or
+   * are skipped.
    */
   #mark = { sent: 0, received: 0 };
 
@@ -28,13 +28,13 @@ export class RunStats {
     this.#times.push(ms);
   }
 
-  /** Leaves out what was sent since the last time. */
+  /** Skips the bytes sent since the last call. */
   skipBytes(): void {
     const { bytesSent: sent, bytesReceived: received } = this.#group!;
     this.#mark = { sent, received };
   }
 
-  /** Counts what was sent since the last time as gradients. */
+  /** Counts the bytes sent since the last call as gradients. */
   countBytes(): void {
     const { bytesSent, bytesReceived } = this.#group!;
     this.#gradientBytes.sent += bytesSent - this.#mark.sent;
@@ -44,8 +44,8 @@ export class RunStats {
 
   /** Statistics of the steps since the last call. */
   statistics(): Omit<RankStatistics, 'rank'> {
-    const recent = this.#times.slice(this.#timesTold);
-    this.#timesTold = this.#times.length;
+    const recent = this.#times.slice(this.#reportedTimes);
+    this.#reportedTimes = this.#times.length;
     const { sent, received } = this.#gradientBytes;
     return {
       computeMs: median(recent.map(({ compute }) => compute)),

@@ -16,7 +16,7 @@ interface StepReporterOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
-/** A step that was taken. `runStartedAt`: by the clock, as `startedAt`. */
+/** A step that was taken. `startedAt` and `runStartedAt` are times of the clock. */
 interface TakenStep {
   step: number;
   epoch: number;
@@ -36,7 +36,7 @@ export class StepReporter {
     this.telemetry = new StepTelemetry(options.clock, options.isHidden);
   }
 
-  /** The codec that ranks have chosen in this world, and the reason. */
+  /** The codec that ranks have chosen in this world, with the reason. */
   get choice(): CodecChoice | null {
     return this.#choice;
   }

@@ -1,7 +1,6 @@
 /**
- * What a run tells beyond its steps: how each of them was spent on this rank, and, exchanged with
- * all ranks now and then, on the others. Keeps the last few for the flight recorder. Nothing here
- * changes what is computed.
+ * Telemetry of a run: how each step was spent on this rank and, by regular exchanges, on the other
+ * ranks. Keeps the last steps for the flight recorder. Changes nothing that is computed.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
@@ -14,12 +13,9 @@ import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
 import { exposedWait, laneOf } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
-import { exchangeTelemetry, TOLD_STEPS, type Told } from './telemetryExchange.ts';
+import { exchangeTelemetry, EXCHANGED_STEPS, type RankReport } from './telemetryExchange.ts';
 
-/**
- * Traces and lanes kept for the flight recorder: some steps back, in a file that a page still reads
- * at once.
- */
+/** Traces and lanes kept for the flight recorder: some steps, in a file of a moderate size. */
 const KEPT = 32;
 
 interface Step {
@@ -40,10 +36,10 @@ export class StepTelemetry {
   #comparison = new ClockComparison();
   /** The barrier of the last exchange in this world. */
   #span: Span | null = null;
-  #edge: Told['right'] = null;
-  /** Since the last exchange. */
+  #edge: RankReport['right'] = null;
+  /** Waits since the last exchange. */
   #waits: number[] = [];
-  #untold: StepLane[] = [];
+  #newLanes: StepLane[] = [];
   #chunks = { count: 0, sentAt: 0, receivedAt: 0 };
 
   constructor(clock: Clock, isHidden: () => boolean) {
@@ -51,18 +47,18 @@ export class StepTelemetry {
     this.#isHidden = isHidden;
   }
 
-  /** Enters a world: with other ranks, everything is compared again. */
+  /** Enters a world. Other ranks mean that everything is compared again. */
   enter(group: ProcessGroup): void {
     this.#group = group;
     this.#comparison = new ClockComparison();
     this.#clocks = [];
     this.#span = null;
     this.#edge = null;
-    this.#forgetTold();
+    this.#beginInterval();
     void this.#lookAtEdge();
   }
 
-  /** A step was applied; what there is to tell of it. */
+  /** Called when a step is applied. Returns its events. */
   took({ traces, bucketBytes, ...measured }: Step): EngineEvent[] {
     const { step, ms } = measured;
     const recorded = traces.flatMap((trace, bucket) => {
@@ -72,17 +68,17 @@ export class StepTelemetry {
     const lane = laneOf({ ...measured, traces });
     this.#lanes = [...this.#lanes, lane].slice(-KEPT);
     this.#traces = [...this.#traces, ...recorded].slice(-KEPT);
-    this.#untold = [...this.#untold, lane].slice(-TOLD_STEPS);
+    this.#newLanes = [...this.#newLanes, lane].slice(-EXCHANGED_STEPS);
     this.#waits.push(exposedWait(lane, ms));
     for (const { hops } of recorded) this.#count(hops);
     return [...recorded.map((trace) => ({ type: 'trace' as const, ...trace })), { type: 'segments', lane }];
   }
 
   /**
-   * Tells all ranks, and hears from them. Every rank must call it.
+   * Exchanges telemetry with all ranks. Every rank must call it.
    *
-   * @param hash of this rank's state, which goes with it.
-   * @param steps at most so many since the last exchange.
+   * @param hash the hash of this rank's state, exchanged with it.
+   * @param steps most steps since the last exchange.
    */
   async exchange(
     hash: string,
@@ -94,34 +90,41 @@ export class StepTelemetry {
     // Clocks cannot be compared before the first exchange.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
-    const told = await exchangeTelemetry(
+    const reports = await exchangeTelemetry(
       group,
       hash,
       statistics,
       {
-        ...{ isHidden: this.#isHidden(), waitMs: median(this.#waits), right: this.#edge, lanes: this.#untold },
+        isHidden: this.#isHidden(),
+        waitMs: median(this.#waits),
+        right: this.#edge,
+        lanes: this.#newLanes,
         chunks: count > 0 ? { sentAt: sentAt / count, receivedAt: receivedAt / count } : null,
         span: this.#span,
       },
       steps,
     );
     this.#span = { begin, end: this.#clock.now() };
-    this.#forgetTold();
+    this.#beginInterval();
     void this.#lookAtEdge();
     this.#comparison.add(
-      told.map(({ span }) => span),
+      reports.map(({ span }) => span),
       group.rank,
     );
     const clocks = this.#comparison.offsets(group.rank);
     this.#clocks = clocks;
-    const ranks = told.map(({ isHidden, waitMs, right, lanes }, rank) => {
-      const transitMs = transitOf(told, clocks, rank);
+    const ranks = reports.map(({ isHidden, waitMs, right, lanes }, rank) => {
+      const transitMs = transitOf(reports, clocks, rank);
       return { rank, isHidden, waitMs, right: right && { ...right, transitMs }, clock: clocks[rank]!, lanes };
     });
-    return { hashes: told.map((one) => one.hash), statistics: told.map((one) => one.statistics), ranks };
+    return {
+      hashes: reports.map((report) => report.hash),
+      statistics: reports.map((report) => report.statistics),
+      ranks,
+    };
   }
 
-  /** For the flight recorder. */
+  /** Data for the flight recorder. */
   get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
     return { traces: this.#traces, lanes: this.#lanes, clocks: this.#clocks };
   }
@@ -132,15 +135,15 @@ export class StepTelemetry {
     return { begin, end: this.#clock.now() };
   }
 
-  #forgetTold(): void {
+  #beginInterval(): void {
     this.#waits = [];
-    this.#untold = [];
+    this.#newLanes = [];
     this.#chunks = { count: 0, sentAt: 0, receivedAt: 0 };
   }
 
   /**
-   * In the second round only: a chunk of the first may lie with a receiver that has not begun, and
-   * is no slower for that.
+   * Counts chunk times of the second round only: a chunk of the first may wait for a receiver that
+   * has not begun, without a slow link.
    */
   #count(hops: RecordedTrace['hops']): void {
     for (const { ringStep, sentAt, receivedAt } of hops) {
@@ -151,7 +154,7 @@ export class StepTelemetry {
     }
   }
 
-  /** A browser takes its time to answer: what it says is told with the next exchange. */
+  /** Browsers answer late: the next exchange contains the answer. */
   async #lookAtEdge(): Promise<void> {
     const group = this.#group!;
     if (group.worldSize < 2) return;
@@ -164,13 +167,13 @@ export class StepTelemetry {
 
 /** Mean time of a chunk from `rank` to its right neighbour. */
 function transitOf(
-  told: readonly Told[],
+  reports: readonly RankReport[],
   clocks: readonly { offsetMs: number }[],
   rank: number,
 ): EdgeReport['transitMs'] {
-  const right = rightOf(rank, told.length);
-  const sent = told[rank]!.chunks;
-  const received = told[right]!.chunks;
+  const right = rightOf(rank, reports.length);
+  const sent = reports[rank]!.chunks;
+  const received = reports[right]!.chunks;
   if (sent === null || received === null) return null;
   const ahead = clocks[right]!.offsetMs - clocks[rank]!.offsetMs;
   return Math.max(0, received.receivedAt - sent.sentAt - ahead);

@@ -1,6 +1,6 @@
 /**
- * What ranks tell each other beside training: a digest of the state, statistics and telemetry, in
- * one all-gather. Integers below 2^53 are exact in float64.
+ * Exchanges state hashes, statistics and telemetry between ranks, in one all-gather. Integers below
+ * 2^53 are exact in float64.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { EdgeReport } from '../../../protocol/events.ts';
@@ -21,34 +21,34 @@ const FIELDS = [
 
 const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
 
-/** Steps of which a rank tells the others, the newest. */
-export const TOLD_STEPS = 16;
+/** Most steps of which a rank sends times: the newest. */
+export const EXCHANGED_STEPS = 16;
 
-/** What a rank tells, as it knows it by itself: times on its own clock. */
+/** What a rank sends. Times are on its own clock. */
 export interface OwnTelemetry {
   isHidden: boolean;
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
   /**
-   * Means over the chunks of second rounds since the last exchange, as many on every rank; `null`
-   * where there were none.
+   * Means over the chunks of second rounds since the last exchange, of which every rank has the
+   * same number; `null` without chunks.
    */
   chunks: { sentAt: number; receivedAt: number } | null;
-  /** A collective that all have ended, to compare clocks by. */
+  /** A collective that all ranks have ended, to compare clocks. */
   span: Span;
   lanes: readonly StepLane[];
 }
 
-export interface Told extends OwnTelemetry {
+export interface RankReport extends OwnTelemetry {
   hash: string;
   statistics: RankStatistics;
 }
 
 /**
- * Every rank's, in rank order.
+ * Resolves with the telemetry of every rank, in rank order.
  *
- * @param hash of the state, 16 hexadecimal digits.
- * @param steps most steps told of, the same on all ranks.
+ * @param hash hash of the state, 16 hexadecimal digits.
+ * @param steps most steps that are sent, the same on all ranks.
  */
 export async function exchangeTelemetry(
   group: ProcessGroup,
@@ -56,8 +56,8 @@ export async function exchangeTelemetry(
   statistics: Omit<RankStatistics, 'rank'>,
   own: OwnTelemetry,
   steps: number,
-): Promise<Told[]> {
-  const count = Math.min(steps, TOLD_STEPS);
+): Promise<RankReport[]> {
+  const count = Math.min(steps, EXCHANGED_STEPS);
   const { isHidden, waitMs, right, chunks, span, lanes } = own;
   const mine = Float64Array.from([
     ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),
@@ -81,8 +81,14 @@ export async function exchangeTelemetry(
     return {
       hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
       statistics: {
-        ...{ rank, computeMs, communicateMs, stepMs },
-        ...{ gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes },
+        rank,
+        computeMs,
+        communicateMs,
+        stepMs,
+        gradientBytesSent,
+        gradientBytesReceived,
+        otherBytesSent,
+        memoryBytes,
       },
       isHidden: hidden === 1,
       waitMs: wait,
@@ -96,10 +102,10 @@ export async function exchangeTelemetry(
   });
 }
 
-/** A hash is two numbers of as many hexadecimal digits each. */
+/** Numbers of a hash: two, with half of the hexadecimal digits each. */
 const HALVES = 2;
 const HALF = 8;
-/** Between the statistics and the lanes. */
+/** Numbers between the statistics and the lanes. */
 const OWN_NUMBERS = 10;
 
 function orNull(value: number): number | null {

@@ -1,0 +1,203 @@
+/**
+ * A member's place on the signaling server: asks for admission, and again after the connection was
+ * lost. The server is not needed while a run trains, so a member that trains tries without a limit.
+ */
+import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
+import type { ReconnectState } from '../../protocol/room.ts';
+import { asError, RemovedError, SignalingError } from '../../util/errors.ts';
+import { Reconnection } from './reconnection.ts';
+import { isPassing } from './refusal.ts';
+import type { RendezvousOptions } from './rendezvousOptions.ts';
+import { SignalingClient } from './signalingClient.ts';
+
+/**
+ * Milliseconds that a server may take to admit a member after it took the connection: several
+ * server processes ask each other for a room.
+ */
+const ADMISSION_MS = 15_000;
+
+type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
+type Admission = Extract<ServerMessage, { type: 'admitted' }>;
+
+/** What became of asking for admission. After `refused` and `gone` the tab does not ask again. */
+export type Entry =
+  /** Also after a reconnect, and if the server has admitted this tab as a new member. */
+  { type: 'admitted'; admission: Admission } | { type: 'refused'; error: Error } | { type: 'gone'; error: Error };
+
+/** What a member receives while it is in its room. */
+export type MemberMessage = Exclude<
+  ServerMessage,
+  { type: 'admitted' | 'credentials' | 'ice' | 'heartbeat' | 'refused' }
+>;
+
+interface ServerConnectionOptions extends Pick<
+  RendezvousOptions,
+  'server' | 'hello' | 'clock' | 'random' | 'openSocket' | 'browserId' | 'onhostkey' | 'onrefused'
+> {
+  onentry: (entry: Entry) => void;
+  onmessage: (message: MemberMessage) => void;
+  /** Called when the connection is lost, before the member asks for admission again. */
+  onlost: () => void;
+  /** Whether the member has a run to continue without the server. */
+  isTraining: () => boolean;
+  /** What this member reports when it reconnects; `null` before it knows its room. */
+  reconnectState: () => ReconnectState | null;
+}
+
+export class ServerConnection {
+  readonly #options: ServerConnectionOptions;
+  readonly #reconnection: Reconnection;
+  #client: SignalingClient | null = null;
+  #admission: Admission | null = null;
+  /** Whether {@link #client} was admitted. */
+  #isConnected = false;
+  #iceServers: readonly IceServer[] = [];
+  #browser = '';
+  #isClosed = false;
+
+  constructor(options: ServerConnectionOptions) {
+    this.#options = options;
+    this.#reconnection = new Reconnection(options.clock, options.random);
+  }
+
+  /** The latest admission; `null` before the first. */
+  get admission(): Admission | null {
+    return this.#admission;
+  }
+
+  get iceServers(): readonly IceServer[] {
+    return this.#iceServers;
+  }
+
+  get isOpen(): boolean {
+    return this.#client?.isOpen ?? false;
+  }
+
+  /** Whether a member has lost the server. */
+  get isAway(): boolean {
+    return !this.#isConnected && this.#admission !== null;
+  }
+
+  /** Resolves when the server knows that this member has left, or is gone. */
+  get closed(): Promise<void> {
+    return this.#client?.closed ?? Promise.resolve();
+  }
+
+  /** Connects and asks for admission. */
+  async open(): Promise<void> {
+    this.#browser = await this.#options.browserId();
+    try {
+      await this.#connect();
+    } catch (error) {
+      this.#options.onentry({ type: 'gone', error: asError(error) });
+    }
+  }
+
+  /** Sends, unless the server is away. */
+  send(message: ClientMessage): void {
+    this.#client?.send(message);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#reconnection.cancel();
+    this.#client?.close();
+  }
+
+  async #connect(): Promise<void> {
+    const { server, clock } = this.#options;
+    const hello = this.#hello();
+    const client = await SignalingClient.connect(server, this.#options, {
+      onmessage: (message) => this.#receive(message),
+      onclose: (error) => this.#onLost(error),
+    });
+    if (this.#isClosed) return client.close();
+    this.#client = client;
+    client.send(hello);
+    clock.after(ADMISSION_MS, () => {
+      if (this.#client !== client || this.#isConnected) return;
+      this.#onLost(new SignalingError(`The signaling server did not answer within ${ADMISSION_MS / 1000} s.`));
+    });
+  }
+
+  /** The first message of a connection. */
+  #hello(): Hello {
+    if (this.#admission === null) return { ...this.#options.hello, browser: this.#browser };
+    const { member, room, token, hostKey } = this.#admission;
+    const { name, rank, isSpectator } = this.#options.hello;
+    const who = { version: PROTOCOL_VERSION, name, rank, isSpectator, browser: this.#browser, room } as const;
+    const key = hostKey === null ? {} : { hostKey };
+    const reconnectState = token === '' ? null : this.#options.reconnectState();
+    if (reconnectState === null) return { type: 'join', ...who, ...key };
+    return { type: 'reconnect', ...who, ...key, member, token, reconnectState };
+  }
+
+  #receive(message: ServerMessage): void {
+    switch (message.type) {
+      case 'admitted':
+        return this.#onAdmitted(message);
+      case 'credentials':
+        return this.#onCredentials(message);
+      case 'ice':
+        this.#iceServers = message.iceServers;
+        return;
+      case 'heartbeat':
+        return;
+      case 'refused':
+        return this.#onRefused(message);
+      default:
+        return this.#options.onmessage(message);
+    }
+  }
+
+  #onAdmitted(admission: Admission): void {
+    this.#admission = admission;
+    this.#isConnected = true;
+    this.#iceServers = admission.iceServers;
+    this.#reconnection.succeed();
+    this.#client?.startHeartbeat(admission.heartbeatMs);
+    this.#options.onentry({ type: 'admitted', admission });
+  }
+
+  #onCredentials({ token, hostKey }: Extract<ServerMessage, { type: 'credentials' }>): void {
+    if (this.#admission === null) return;
+    this.#admission = { ...this.#admission, token, hostKey };
+    if (hostKey !== null) this.#options.onhostkey?.(this.#admission.room, hostKey);
+  }
+
+  #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {
+    const { onrefused, onentry } = this.#options;
+    const RefusedError = code === 'removed' ? RemovedError : SignalingError;
+    const error = new RefusedError(message, { room: this.#admission?.room });
+    if (code === 'not-host' || code === 'not-now') return onrefused(error);
+    if (!isPassing(code, { isAdmitted: this.#admission !== null, isServerLost: this.#reconnection.isLost })) {
+      return onentry({ type: 'refused', error });
+    }
+    // The server no longer knows this member, which joins as a new one.
+    if (code === 'not-member' && this.#admission !== null) this.#admission = { ...this.#admission, token: '' };
+    this.#onLost(error);
+  }
+
+  #onLost(error: Error): void {
+    const { hello, onentry, onlost } = this.#options;
+    if (this.#isClosed || (this.#client === null && this.#reconnection.isLost)) return;
+    this.#client?.close();
+    this.#client = null;
+    this.#isConnected = false;
+    // A second `create` might open a second room.
+    if (this.#admission === null && hello.type === 'create') return onentry({ type: 'gone', error });
+    this.#reconnection.lose();
+    onlost();
+    this.#reconnectLater(error);
+  }
+
+  #reconnectLater(error: Error): void {
+    const { isTraining, onentry } = this.#options;
+    if (!isTraining() && this.#reconnection.isOverdue) return onentry({ type: 'gone', error });
+    this.#reconnection.schedule(() => {
+      this.#connect().catch((again: unknown) => {
+        if (!this.#isClosed) this.#reconnectLater(asError(again));
+      });
+    });
+  }
+}

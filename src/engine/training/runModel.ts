@@ -1,0 +1,290 @@
+/**
+ * The data and the model of one run on this tab. They are built once, and again after a failure or
+ * if ranks agree on other data or another vocabulary.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { checkFacts } from '../../jobs/weights/weightsFile.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import { keepsModel } from '../../spec/job.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
+import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
+import { unlessAborted } from '../../util/deadline.ts';
+import { UsageError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import { TextGenerator } from '../inference/textGenerator.ts';
+import type { JobTask } from '../tasks/jobTask.ts';
+import { loadJobTask } from '../tasks/loadJobTask.ts';
+import { OwnShard } from './data/ownShard.ts';
+import { setWeights } from '../files/modelWeights.ts';
+import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
+import { SampleTexts } from '../inference/sampleTexts.ts';
+import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.ts';
+import type { RunState } from './runState.ts';
+import { TrainingLoop } from './trainingLoop.ts';
+
+/** What training needs, once the data is here. */
+interface Built {
+  task: JobTask;
+  /** Writes the texts of a language model; `null` for other models. */
+  samples: SampleTexts | null;
+  loop: TrainingLoop;
+}
+
+export class RunModel {
+  readonly #options: RunParticipantOptions;
+  /** This tab's own data; `null` if all ranks have the same. */
+  readonly #shard: OwnShard | null;
+  #building: Promise<Built> | null = null;
+  #built: Built | null = null;
+  #isDisposed = false;
+  #hasState: boolean;
+  /** The vocabulary of a resumed language model, this rank's or another's; `null`: the text's. */
+  #vocabulary: Vocabulary | null;
+  #best: ModelCopy | null;
+  /** The state to resume from; `null` once it is applied or superseded. */
+  #from: RunState | null;
+
+  constructor(options: RunParticipantOptions) {
+    const { job, files, from, weights, carryOver } = options;
+    this.#options = options;
+    this.#from = from;
+    const origin = { agreed: from?.agreed, vocabulary: weights?.vocabulary };
+    this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, origin) : null;
+    this.#hasState = from !== null || weights !== null;
+    this.#best = carryOver?.best ?? null;
+    this.#vocabulary = from?.vocabulary ?? weights?.vocabulary ?? null;
+  }
+
+  /** Whether there is a state that a newcomer could receive. */
+  get hasState(): boolean {
+    return this.#hasState;
+  }
+
+  /** Whether {@link snapshot} has a state to copy: weights become one when the model is built. */
+  get isSavable(): boolean {
+    return this.#hasState && (this.#built !== null || this.#from !== null);
+  }
+
+  /** What the flight recorder keeps of the last steps. */
+  get recorded(): Partial<FlightRecording> {
+    return structuredClone(this.#built?.loop.recorded ?? {});
+  }
+
+  get carryOver(): CarryOver {
+    const { weights, carryOver } = this.#options;
+    const samples = this.#built?.samples?.written ?? carryOver?.samples ?? [];
+    return { best: this.#best, samples: [...samples], weights };
+  }
+
+  /** The model for queries; `null` before it is built. */
+  get answerer(): TrainedModel | null {
+    if (!this.#built) return null;
+    const { task, loop } = this.#built;
+    const { job } = this.#options;
+    const progress = () => ({ steps: loop.steps, stateHash: loop.stateHash() });
+    return { job, model: task.learned, progress, best: this.#best };
+  }
+
+  /**
+   * Reads what this tab can read before it meets other ranks, and builds the model unless its data
+   * depends on them.
+   *
+   * @throws (rejects) as {@link loop}.
+   */
+  async open(): Promise<void> {
+    if (this.#shard) await this.#shard.open();
+    else if (this.#options.shared === null) await this.#build();
+  }
+
+  /** Builds the model if its data is here. @throws (rejects) as {@link loop}. */
+  async buildAhead(): Promise<void> {
+    const hasData = this.#shard ? this.#reached !== null : (this.#options.shared?.isWhole ?? true);
+    if (hasData) await this.#build();
+  }
+
+  /**
+   * Resolves with the loop of steps, once the model is built.
+   *
+   * @throws (rejects) DataError, also if the weights do not fit the model; DeviceError.
+   */
+  async loop(): Promise<TrainingLoop> {
+    return (await this.#build()).loop;
+  }
+
+  /** Called when this rank's state has become that of all ranks. */
+  entered(): void {
+    this.#hasState = true;
+  }
+
+  /**
+   * A copy of the state after the last applied step. Builds nothing.
+   *
+   * @throws (rejects) UsageError before there is a state.
+   */
+  async snapshot(): Promise<RunState> {
+    if (!this.#built) {
+      if (this.#from) return this.#from;
+      throw new UsageError('There is no state to save yet: the model is not built.');
+    }
+    const { task, loop } = this.#built;
+    const state = await loop.snapshot();
+    const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
+    return {
+      ...state,
+      ...(agreed && { agreed }),
+      ...(task.learned instanceof TextGenerator && { vocabulary: task.learned.vocabulary }),
+    };
+  }
+
+  /**
+   * Agrees with the other ranks on the columns, classes or characters of their data, if each has
+   * its own, and on the vocabulary of a language model. Every rank must call it.
+   */
+  async agree(group: ProcessGroup, signal: AbortSignal): Promise<void> {
+    const reached = this.#reached;
+    if (await this.#shard?.agree(group, reached)) {
+      if (reached) this.#best = null;
+      this.#drop();
+    }
+    await unlessAborted(signal, this.#agreeOnVocabulary(group));
+  }
+
+  /** What a language model adds to the result of a run of `steps`. */
+  async textResult(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
+    const { task, samples } = await this.#build();
+    if (!(task.learned instanceof TextGenerator) || samples === null) return {};
+    return { bigramLoss: task.learned.bigramLoss, samples: await samples.finish(steps) };
+  }
+
+  dispose(): void {
+    this.#isDisposed = true;
+    if (this.#built) free(this.#built);
+    this.#built = null;
+  }
+
+  /**
+   * Frees all but the model. The caller queries and disposes of it. Frees everything and returns
+   * `null` if there is no model.
+   */
+  retire(): TrainedModel | null {
+    const { answerer } = this;
+    if (!this.#built || !answerer) {
+      this.dispose();
+      return null;
+    }
+    const last = answerer.progress();
+    this.#built.loop.dispose();
+    return { ...answerer, progress: () => last };
+  }
+
+  /**
+   * A resumed language model keeps its own vocabulary; ranks that only have the text rebuild the
+   * model from it.
+   */
+  async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
+    if (this.#options.job.job !== 'gpt' || this.#shard) return;
+    const built = await this.#build();
+    const { learned } = built.task;
+    if (!(learned instanceof TextGenerator)) return;
+    const { vocabulary } = learned;
+    const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
+    const ranks = await group.allGatherObject({ hash, hasState: this.#hasState });
+    const first = ranks.findIndex(({ hasState }) => hasState);
+    if (first === -1 || ranks.every((rank) => rank.hash === ranks[0]!.hash)) return;
+    const kept = await group.broadcastObject(vocabulary, group.ranks[first]!);
+    // If two ranks with a state differ, the next comparison rejects one.
+    if (this.#hasState || hash === ranks[first]!.hash) return;
+    this.#vocabulary = kept;
+    this.#drop();
+  }
+
+  /** How far the state is; `null` if it has taken no step and resumes from nothing. */
+  get #reached(): Pick<Progress, 'step' | 'appliedIn'> | null {
+    const reached = this.#built?.loop.reached ?? this.#from?.progress;
+    return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
+  }
+
+  /** Drops the model and any state to resume from: they belong to other data. */
+  #drop(): void {
+    if (this.#built) free(this.#built);
+    [this.#building, this.#built, this.#from] = [null, null, null];
+    this.#hasState = this.#options.weights !== null;
+  }
+
+  /** Builds once; again after a failure. */
+  #build(): Promise<Built> {
+    if (this.#building) return this.#building;
+    const building: Promise<Built> = this.#create().then(
+      (built) => {
+        if (this.#isDisposed || this.#building !== building) free(built);
+        else this.#built = built;
+        return built;
+      },
+      (error: unknown) => {
+        if (this.#building === building) this.#building = null;
+        throw error;
+      },
+    );
+    this.#building = building;
+    return building;
+  }
+
+  async #create(): Promise<Built> {
+    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
+    const { weights, carryOver, onagreed } = this.#options;
+    emit(
+      job.data.kind === 'synthetic'
+        ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
+        : { type: 'warmup', stage: 'data', message: 'Loading the data' },
+    );
+    const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
+    const task = this.#shard
+      ? await this.#shard.task()
+      : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
+    const writes = task.learned instanceof TextGenerator && keepsModel(job);
+    const samples = writes ? new SampleTexts(task.learned, emit, carryOver?.samples ?? []) : null;
+    try {
+      const facts = factsOf(task);
+      if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
+      if (weights) {
+        if (weights.facts) checkFacts(weights.file, weights.facts, facts);
+        setWeights(task.learned.jobModel, weights);
+      }
+      const loop = await TrainingLoop.prepare({
+        plan: job,
+        task,
+        clock,
+        isHidden,
+        from: weights ? 'model' : this.#from,
+        device: opened.device,
+        checkDevice: () => opened.check(),
+        emit: async (event: EngineEvent) => {
+          emit(event);
+          await samples?.observe(event);
+          if (event.type === 'hashes' && event.agree) await onagreed?.(event.step);
+        },
+        keepBest: async () => {
+          const { answerer } = this;
+          if (answerer) this.#best = await copyModel(answerer);
+        },
+      });
+      return { task, samples, loop };
+    } catch (error) {
+      task.dispose();
+      throw error;
+    }
+  }
+}
+
+function free({ task, loop }: Built): void {
+  loop.dispose();
+  task.dispose();
+}
+
+/** The meaning of the task's samples; `null` if the job defines it. */
+function factsOf({ learned }: JobTask): SampleFacts | null {
+  return learned instanceof TextGenerator ? null : learned.facts;
+}
