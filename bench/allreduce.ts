@@ -156,8 +156,14 @@ export function rowOf(
   const rawMedianMs = median(raw.flatMap(({ ms }) => ms));
   const algorithmMBps = bytes / medianMs / 1000;
   return {
-    ...{ n, bytes, isInPlace, medianMs, rawMedianMs, ratio: rawMedianMs / medianMs },
-    ...{ algorithmMBps, busMBps: theoryBytes(n, algorithmMBps) },
+    n,
+    bytes,
+    isInPlace,
+    medianMs,
+    rawMedianMs,
+    ratio: rawMedianMs / medianMs,
+    algorithmMBps,
+    busMBps: theoryBytes(n, algorithmMBps),
     bytesSentPerRank: Math.max(...ours.map(({ bytesSent }) => bytesSent)),
     wrong: ours.reduce((sum, { wrong }) => sum + wrong, 0),
   };

@@ -92,7 +92,12 @@ async function learn(
   const mediansOf = (pick: (ms: StepTimes) => number): number[] =>
     times.map((own) => median(own.slice(chosenAt + WARM_UP).map(pick)));
   const learned: Learned = {
-    ...{ codec, reachedMs, steps: times[0]!.length, accuracy, chosenAt, choice },
+    codec,
+    reachedMs,
+    steps: times[0]!.length,
+    accuracy,
+    chosenAt,
+    choice,
     stepMs: median(mediansOf(({ total }) => total)),
     ownMs: Math.max(...mediansOf(({ total, exposed }) => total - exposed)),
     exposedMs: Math.min(...mediansOf(({ exposed }) => exposed)),

@@ -99,8 +99,11 @@ function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly E
   if (hashes.size > 1) throw new PeergradError(`The ranks' sums by ${codec} differ: ${[...hashes].join(', ')}.`);
   const [mine, theirs] = [slowest(ranks), slowest(plain)];
   return {
-    ...{ codec, ms: median(mine), bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)) },
-    ...{ faster: median(mine.map((ms, round) => theirs[round]! / ms)), error: ranks[0]!.error },
+    codec,
+    ms: median(mine),
+    bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)),
+    faster: median(mine.map((ms, round) => theirs[round]! / ms)),
+    error: ranks[0]!.error,
   };
 }
 
@@ -175,8 +178,12 @@ export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[
     const own = trials[i]!;
     const bytes = bytesOf(own);
     return {
-      ...{ name, bytes, bytesPerStep: bytes / own[0]!.steps, fewer: bytesOf(plain!) / bytes },
-      ...{ accuracy: accuracyOf(own), accuracies: own.map(({ accuracy }) => accuracy) },
+      name,
+      bytes,
+      bytesPerStep: bytes / own[0]!.steps,
+      fewer: bytesOf(plain!) / bytes,
+      accuracy: accuracyOf(own),
+      accuracies: own.map(({ accuracy }) => accuracy),
       points: 100 * (accuracyOf(own) - accuracyOf(plain!)),
       stepMs: mean(own.map(({ stepMs }) => stepMs)),
     };

@@ -101,8 +101,15 @@ export function rowOf(
   const chainMs = median(chain.map(last));
   const sent = median(ours.map((round) => round.reduce((sum, { bytesSent }) => sum + bytesSent, 0)));
   return {
-    ...{ n, bytes, medianMs, ringMs, chainMs, ratio: ringMs / medianMs, chainRatio: chainMs / medianMs },
-    ...{ MBps: bytes / medianMs / 1000, sentOverTheory: sent / ((n - 1) * bytes) },
+    n,
+    bytes,
+    medianMs,
+    ringMs,
+    chainMs,
+    ratio: ringMs / medianMs,
+    chainRatio: chainMs / medianMs,
+    MBps: bytes / medianMs / 1000,
+    sentOverTheory: sent / ((n - 1) * bytes),
     wrong: ours.flatMap((round) => round.filter(({ hash }) => hash !== round[0]!.hash)).length,
   };
 }

@@ -21,8 +21,13 @@ export interface OptimizerBenchOptions {
 
 /** Float32 arrays of the parameters' length that are read and written. */
 const TOUCHES: Record<OptimizerRow['work'], number> = {
-  ...{ sgd: 3, momentum: 5, nesterov: 5, adam: 7, adamw: 7 },
-  ...{ average: 2, hash: 1 },
+  sgd: 3,
+  momentum: 5,
+  nesterov: 5,
+  adam: 7,
+  adamw: 7,
+  average: 2,
+  hash: 1,
 };
 /** Arrays that `copy` reads and writes. */
 const COPY_TOUCHES = 2;

@@ -47,14 +47,13 @@ export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io)
     tell,
   );
   const result: ScaleResult = {
-    ...{
-      costs,
-      samples,
-      predictions,
-      worstError: worstError(predictions),
-      withinFifth: within.length / predictions.length,
-    },
-    ...{ growth, crossovers: crossovers(growth) },
+    costs,
+    samples,
+    predictions,
+    worstError: worstError(predictions),
+    withinFifth: within.length / predictions.length,
+    growth,
+    crossovers: crossovers(growth),
   };
   if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
   io.out(json === undefined ? section(result) : JSON.stringify(result));
@@ -62,17 +61,26 @@ export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io)
 
 const DRAWN_BYTES = 4_000_000;
 const COLOURS: Record<AlgorithmName, string> = {
-  ...{ ring: '#1f6feb', 'two-level': '#2da44e', 'halving-doubling': '#bf3989', doubling: '#9a6700' },
+  ring: '#1f6feb',
+  'two-level': '#2da44e',
+  'halving-doubling': '#bf3989',
+  doubling: '#9a6700',
 };
 
 export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
   return NETWORKS.map((network) => {
     const rows = growth.filter((row) => row.network === network && row.bytes === DRAWN_BYTES);
     return {
-      ...{ title: `All-reduce of 4 MB, ${network}`, x: 'ranks', y: 'seconds', isLogarithmic: true },
+      title: `All-reduce of 4 MB, ${network}`,
+      x: 'ranks',
+      y: 'seconds',
+      isLogarithmic: true,
       xs: rows.map(({ n }) => n),
       curves: (Object.keys(ALGORITHMS) as AlgorithmName[]).map((label) => ({
-        ...{ label, colour: COLOURS[label], width: 2, dash: [] },
+        label,
+        colour: COLOURS[label],
+        width: 2,
+        dash: [],
         values: rows.map(({ ms }) => ms[label]! / 1000),
       })),
     };

@@ -47,7 +47,8 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
   const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
   const order: ServerOrder = {
     limits: { ...perAddress, maxRooms: many, messagesPerSecond: many, messageBurst: many },
-    ...{ rooms: 1 + idleRooms + stormRooms, startAt: 2 },
+    rooms: 1 + idleRooms + stormRooms,
+    startAt: 2,
   };
   const server = new Child('./serverProcess.ts', JSON.stringify(order));
   const crowd = new Child('./clients.ts');

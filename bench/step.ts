@@ -229,8 +229,12 @@ export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult, 
 function mediansOf(steps: readonly TakenStep[]): StepTimes {
   const of = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
   return {
-    ...{ total: of('total'), compute: of('compute'), readback: of('readback') },
-    ...{ communicate: of('communicate'), exposed: of('exposed'), update: of('update') },
+    total: of('total'),
+    compute: of('compute'),
+    readback: of('readback'),
+    communicate: of('communicate'),
+    exposed: of('exposed'),
+    update: of('update'),
   };
 }
 

@@ -107,8 +107,16 @@ export function rowOf(result: RunResult, period: number): StrategyRow {
   const busiestBytesPerStep = (SERVERS.has(strategy) ? sent + received : sent) / steps;
   const theory = theoryOf(strategy, n, K, syncEvery);
   return {
-    ...{ strategy, n, K, syncEvery, sentPerStep: sent / steps, receivedPerStep: received / steps },
-    ...{ busiestBytesPerStep, theory, ratio: busiestBytesPerStep / theory, stepMs: stepMs.median },
+    strategy,
+    n,
+    K,
+    syncEvery,
+    sentPerStep: sent / steps,
+    receivedPerStep: received / steps,
+    busiestBytesPerStep,
+    theory,
+    ratio: busiestBytesPerStep / theory,
+    stepMs: stepMs.median,
   };
 }
 

@@ -63,7 +63,9 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
     const names = Array.from({ length: tabs }, (_, i) => `tab-${i}`);
     await openTabs<EngineEvent>(browsers, {
       tabs: names.map((name) => ({ name, url: `${server.urls.at(-1)!}/#${room}?name=${name}&auto` })),
-      ...{ onevent, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
+      onevent,
+      ondeath: fail,
+      onerror: (tab, message) => io.err(`${tab}: ${message}`),
     });
     await done.promise;
   } finally {

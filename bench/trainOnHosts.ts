@@ -50,7 +50,10 @@ export async function trainOnHosts(
   try {
     await openTabs<EngineEvent>(browsers, {
       tabs: names.map((name, i) => ({ name, url: `${server.urls[0]!}/#${room}?name=${name}&rank=${i}&auto` })),
-      ...{ remote: true, onevent: onTabEvent, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
+      remote: true,
+      onevent: onTabEvent,
+      ondeath: fail,
+      onerror: (tab, message) => io.err(`${tab}: ${message}`),
     });
     await done.promise;
   } finally {

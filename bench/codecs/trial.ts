@@ -78,8 +78,12 @@ async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult>
   const results = await runWorld(tabs, async (group) => {
     const task = await createJobTask(job, data, tabs);
     const run = await TrainingLoop.prepare({
-      ...{ plan: job, task, clock: systemClock, device: { backend: 'wasm', adapter: 'Node' } },
-      ...{ emit: () => {}, checkDevice: () => {} },
+      plan: job,
+      task,
+      clock: systemClock,
+      device: { backend: 'wasm', adapter: 'Node' },
+      emit: () => {},
+      checkDevice: () => {},
     });
     await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
     const result = await run.run();

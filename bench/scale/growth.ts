@@ -126,7 +126,9 @@ export function crossovers(rows: readonly GrowthRow[]): Crossover[] {
         return algorithm === 'two-level' && ringRatio > WORTH;
       });
       return {
-        ...{ network, bytes, ringPaysTo: own[late < 0 ? own.length - 1 : Math.max(0, late - 1)]!.n },
+        network,
+        bytes,
+        ringPaysTo: own[late < 0 ? own.length - 1 : Math.max(0, late - 1)]!.n,
         twoLevelFrom: twoLevel?.n ?? null,
       };
     }),

@@ -63,7 +63,10 @@ export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<nu
   const pairs = pairsOf(stretches, (told, quiet) => (told + exchangeMs / length - quiet) / quiet);
   const [quickTold, quickQuiet] = [quantile(steps.told, 0.25), quantile(steps.quiet, 0.25)];
   return {
-    ...{ toldMs: toldMs!, quietMs: quietMs!, exchangeMs, overhead: median(pairs) },
+    toldMs: toldMs!,
+    quietMs: quietMs!,
+    exchangeMs,
+    overhead: median(pairs),
     interval: bootstrap(pairs),
     quartiles: [quantile(pairs, 0.25), quantile(pairs, 0.75)],
     pairs: pairs.length,

@@ -32,10 +32,17 @@ export function linksOfRank(
   const pool = new LinkPool(() => {});
   const spares = new Map<number, Link>();
   const links = new GenerationLinks({
-    ...{ room: 'bench', generation: GENERATION, rank, connectPeer, clock: systemClock },
+    room: 'bench',
+    generation: GENERATION,
+    rank,
+    connectPeer,
+    clock: systemClock,
     connectTab: transport === 'auto' ? connectTab : null,
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
-    ...{ iceServers: [], pool, relayed: [], relayOnly: false },
+    iceServers: [],
+    pool,
+    relayed: [],
+    relayOnly: false,
     server: () => ({
       isOpen: true,
       send: (message) => {

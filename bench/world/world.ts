@@ -58,7 +58,9 @@ export class World {
   static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
-      ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
+      root: ROOT,
+      configFile: path.join(ROOT, 'vite.config.ts'),
+      logLevel: 'error',
       server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
       // Listed from the start: a package found later would be bundled, and all pages reloaded,
       // while they run.

@@ -111,8 +111,16 @@ export class PlanOp {
     this.#moves = plan
       .filter((move) => this.#carriesLengths || lengthOf(move) > 0)
       .map((move) => ({
-        ...{ move, before: [], after: [], writers: [], followers: [] },
-        ...{ done: 0, early: [], arrived: 0, endedAt: null, spentMs: 0 },
+        move,
+        before: [],
+        after: [],
+        writers: [],
+        followers: [],
+        done: 0,
+        early: [],
+        arrived: 0,
+        endedAt: null,
+        spentMs: 0,
       }));
     this.#remaining = this.#moves.length;
     const needs = dependencies(

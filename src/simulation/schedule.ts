@@ -98,9 +98,13 @@ export function scheduleOf(planner: Planner, n: number): Schedule {
   lanes.first.push(lanes.items.length);
   const moves = { ...valuesOf(fields), lane: lane.values };
   return {
-    ...{ n, firstMove: firstMove.values, ...moves },
+    n,
+    firstMove: firstMove.values,
+    ...moves,
     partner: partners(n, moves, valuesOf(lanes), receives),
-    ...{ before: valuesOf(before), after: reversed(valuesOf(before)), lanes: valuesOf(lanes) },
+    before: valuesOf(before),
+    after: reversed(valuesOf(before)),
+    lanes: valuesOf(lanes),
   };
 }
 

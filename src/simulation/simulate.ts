@@ -222,7 +222,9 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const endedAt = new Float64Array(n);
   for (let move = 0; move < moves; move++) endedAt[rank[move]!] = Math.max(endedAt[rank[move]!]!, moveEnds[move]!);
   return {
-    ...{ ms: Math.max(0, ...endedAt), endedAt, events },
+    ms: Math.max(0, ...endedAt),
+    endedAt,
+    events,
     endOf(one, wanted, step) {
       for (let move = firstMove[one]!; move < firstMove[one + 1]!; move++) {
         if (schedule.step[move] === step && (kind[move] === SEND) === (wanted === 'send')) return moveEnds[move]!;

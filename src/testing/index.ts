@@ -36,7 +36,10 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
   const meshes: Mesh[] = links.map(
     (own, rank) =>
       new Mesh({
-        ...{ rank, worldSize: n, generation, links: own },
+        rank,
+        worldSize: n,
+        generation,
+        links: own,
         newMessageId: () => rng.below(2 ** 32),
         connect: (peer) => {
           join(rank, peer);

@@ -4,7 +4,15 @@ import { section } from '../../bench/auto.ts';
 import { section as orderSection } from '../../bench/order.ts';
 
 const learned = (codec: string, reachedMs: number | null): Learned => ({
-  ...{ codec, reachedMs, steps: 18, accuracy: 0.91, stepMs: 100, ownMs: 80, exposedMs: 20, chosenAt: 0, choice: null },
+  codec,
+  reachedMs,
+  steps: 18,
+  accuracy: 0.91,
+  stepMs: 100,
+  ownMs: 80,
+  exposedMs: 20,
+  chosenAt: 0,
+  choice: null,
 });
 
 test('lines are so slow that a rank’s bytes take four times its own work', () => {

@@ -37,7 +37,13 @@ test('a codec that is less accurate, or sends more, is named with both figures',
 test('the section has all tables', () => {
   const timed = [{ codec: 'fp32', ms: 1700, faster: 1, bytesSent: 6_295_000, error: 0 }];
   const result = {
-    ...{ tabs: 4, bytes: 4 * 2 ** 20, local: timed, rate: '20mbit', capped: timed, seeds: 2, isMnist: true },
+    tabs: 4,
+    bytes: 4 * 2 ** 20,
+    local: timed,
+    rate: '20mbit',
+    capped: timed,
+    seeds: 2,
+    isMnist: true,
     trained: rowsOf(good),
   };
   const text = section(result);

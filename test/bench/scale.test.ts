@@ -5,8 +5,13 @@ import { section } from '../../bench/scale.ts';
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
 
 const COSTS: Costs = {
-  ...{ hopMs: 2, hopMsPerByte: 2e-4, msPerByte: 0, combineMsPerByte: 3e-6 },
-  ...{ sharedMsPerFrame: 0.6, sharedMsPerByte: 3e-5, crowdMsPerByte: 3e-6 },
+  hopMs: 2,
+  hopMsPerByte: 2e-4,
+  msPerByte: 0,
+  combineMsPerByte: 3e-6,
+  sharedMsPerFrame: 0.6,
+  sharedMsPerByte: 3e-5,
+  crowdMsPerByte: 3e-6,
 };
 const SAMPLES = [2, 3, 4, 6, 8].flatMap((n) =>
   [1, 4, 16, 64, 256, 1024].map((kib) => ({ n, bytes: 1024 * kib, ms: predict(n, 1024 * kib, COSTS) })),

@@ -8,7 +8,9 @@ const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = [
 });
 
 const TAKEN = {
-  ...{ backend: 'webgpu', adapter: 'a GPU', parameters: 1000 },
+  backend: 'webgpu',
+  adapter: 'a GPU',
+  parameters: 1000,
   kinds: [
     {
       steps: [step(40, 10, 8, [9, 40]), step(20, 10, 2, [10, 16]), step(20, 12, 3, [11, 12])],

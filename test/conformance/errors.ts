@@ -303,7 +303,10 @@ const HANG_MS = 5000;
 
 export const ERROR_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 18, title: 'a call that no group can make is an error at once', worlds: [1, 2, 3, 4], inTabs: true },
+    number: 18,
+    title: 'a call that no group can make is an error at once',
+    worlds: [1, 2, 3, 4],
+    inTabs: true,
     run: async (group, n) => {
       for (const [name, call, message] of wrongCalls(group)) await expectRefusal(name, () => call(group), message);
       expectEqual(await group.allReduce(one(1)), one(n), 'the group goes on');
@@ -318,7 +321,9 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   ...Object.entries(VARIANTS).map(([collective, variants]): ConformanceCase => ({
     number: 20,
     title: `ranks that differ: ${collective}`,
-    ...{ worlds: [2, 3, 4, 5], inTabs: true, needsWorld: true },
+    worlds: [2, 3, 4, 5],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       for (const [what, call] of variants) {
         for (const odd of range(n)) {
@@ -334,13 +339,11 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
     },
   })),
   {
-    ...{
-      number: 20,
-      title: 'every rank differs from every other',
-      worlds: [2, 3, 4, 5],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 20,
+    title: 'every rank differs from every other',
+    worlds: [2, 3, 4, 5],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const calls: [string, (group: ProcessGroup) => PromiseLike<unknown>][] = [
         ...[1, 2, 3].map((dimensions): [string, (group: ProcessGroup) => PromiseLike<unknown>] => [
@@ -359,7 +362,8 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   {
     number: 20,
     title: 'ranks that differ in larger worlds, where they choose other algorithms too',
-    ...{ worlds: [9, 16, 17], needsWorld: true },
+    worlds: [9, 16, 17],
+    needsWorld: true,
     run: async (world, n) => {
       const counts = [
         [10, 12_000],
@@ -386,12 +390,10 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 160,
-      title: 'after a failure every call is refused with its reason, at once',
-      worlds: [1, 2, 3],
-      inTabs: true,
-    },
+    number: 160,
+    title: 'after a failure every call is refused with its reason, at once',
+    worlds: [1, 2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const reason = 'the program has given up';
       if (group.rank === 0) group.abort(new MismatchError(reason));
@@ -412,12 +414,10 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 161,
-      title: 'abort ends ops and messages in flight on every rank',
-      worlds: [2, 3, 4, 5, 7],
-      inTabs: true,
-    },
+    number: 161,
+    title: 'abort ends ops and messages in flight on every rank',
+    worlds: [2, 3, 4, 5, 7],
+    inTabs: true,
     run: async (group, n) => {
       const right = (group.rank + 1) % n;
       const works: PromiseLike<unknown>[] = [

@@ -135,7 +135,12 @@ const ALL_REDUCES: Record<string, AllReduce> = {
 };
 
 const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.Move => ({
-  ...{ kind, peer, step, start: 0, end, how: 'copy' },
+  kind,
+  peer,
+  step,
+  start: 0,
+  end,
+  how: 'copy',
 });
 
 test.each([

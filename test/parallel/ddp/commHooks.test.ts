@@ -88,7 +88,9 @@ describe('a communication hook', () => {
           values: [8 * weight],
         },
         {
-          ...{ index: 1, isLast: true, isRetry: false },
+          index: 1,
+          isLast: true,
+          isRetry: false,
           parameters: [
             { index: 1, offset: 0, shape: [3], isUsed: true },
             { index: 0, offset: 3, shape: [2, 2], isUsed: true },

@@ -4,7 +4,13 @@ import { electState, divergentRanks, type PeerState } from '../../../src/paralle
 import { runWorld } from '../../../src/testing/index.ts';
 
 const at = (step: number, digest: string, more: Partial<PeerState> = {}): PeerState => ({
-  ...{ isFresh: false, step, appliedIn: 1, previousAppliedIn: 1, verdicts: [], digest, keepsGradient: true },
+  isFresh: false,
+  step,
+  appliedIn: 1,
+  previousAppliedIn: 1,
+  verdicts: [],
+  digest,
+  keepsGradient: true,
   ...more,
 });
 const fresh = (digest: string) => at(0, digest, { isFresh: true, keepsGradient: false });
@@ -44,7 +50,11 @@ describe('of ranks that come with different states', () => {
 
   test("rank 0's is everyone's where all are fresh", () => {
     expect(electState([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
-      ...{ step: 0, digest: 'a', sources: [0, 2], late: [], gradientSource: null },
+      step: 0,
+      digest: 'a',
+      sources: [0, 2],
+      late: [],
+      gradientSource: null,
     });
   });
 

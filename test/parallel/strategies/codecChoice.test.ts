@@ -6,7 +6,9 @@ const BYTES = { fp32: 1_000_000, fp16: 500_000, int8: 257_000, powersgd: 30_000 
 const choose = (steps: MeasuredSteps, worldSize = 4) => chooseCodec(worldSize, BYTES, steps);
 /** Communication that begins when all else is done. */
 const exposed = (ownMs: number, communicateMs: number): MeasuredSteps => ({
-  ...{ ownMs, communicateMs, exposedMs: communicateMs },
+  ownMs,
+  communicateMs,
+  exposedMs: communicateMs,
 });
 
 test.each([
