@@ -51,9 +51,9 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
   const mixed = [one(1), Int32Array.of(1)] as unknown as Float32Array[];
   const ofInts = range(n).map(() => Int32Array.of(1)) as unknown as Float32Array[];
   const badOps: [ReduceOptions, string][] = [
-    [{ op: ReduceOp.NONE }, 'no reduce op'],
-    [{ op: 77 as ReduceOp }, 'no reduce op'],
-    [{ op: ReduceOp.BAND }, 'Bitwise reductions need integers'],
+    [{ op: ReduceOp.NONE }, 'Unknown reduce op'],
+    [{ op: 77 as ReduceOp }, 'Unknown reduce op'],
+    [{ op: ReduceOp.BAND }, 'Bitwise reductions need an integer dtype'],
     [{ op: ReduceOp.PREMUL_SUM }, 'PREMUL_SUM needs a factor'],
     [{ factor: 2 }, 'PREMUL_SUM needs a factor'],
   ];
@@ -77,7 +77,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
     [
       'allReduceCoalesced with 16-bit words',
       (group) => group.allReduceCoalesced([one(1), new Uint16Array(1)]),
-      'taken as float16 bits',
+      'can only hold float16 bits',
     ],
     [
       'allReduceCoalesced with AVG of integers',
@@ -90,9 +90,9 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       'not Array',
     ],
     ['allReduce with AVG of integers', (group) => group.allReduce(ints, { op: ReduceOp.AVG }), 'would round int32'],
-    ['scatter with a larger part', (group) => group.scatter(one(0), rank, uneven(2)), 'where every rank receives'],
-    ['scatter with an empty part', (group) => group.scatter(one(0), rank, uneven(0)), 'where every rank receives'],
-    ['scatter of another dtype', (group) => group.scatter(one(0), rank, ofInts), 'where every rank receives'],
+    ['scatter with a larger part', (group) => group.scatter(one(0), rank, uneven(2)), 'but every rank receives'],
+    ['scatter with an empty part', (group) => group.scatter(one(0), rank, uneven(0)), 'but every rank receives'],
+    ['scatter of another dtype', (group) => group.scatter(one(0), rank, ofInts), 'but every rank receives'],
     ['allGather with too few sizes', (group) => group.allGather(one(1), { sizes: range(n - 1) }), 'whole numbers'],
     ['allGather with another own size', (group) => group.allGather(one(1), { sizes: range(n).map(() => 2) }), 'sizes['],
     [
@@ -122,7 +122,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       (group) => group.allGather(new Uint8ClampedArray(1) as unknown as Uint8Array),
       'not Uint8Clamped',
     ],
-    ['halves that are none', (group) => group.allReduce(ints, { dtype: 'float16' }), 'come as a Uint16Array'],
+    ['halves that are none', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be a Uint16Array'],
     ['a bucket that has no number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
   ];
   return calls;

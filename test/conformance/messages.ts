@@ -198,7 +198,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
           : group.rank === 1
             ? group.irecv(new Int32Array(6), 0, { tag: 3 })
             : group.barrier();
-      const message = 'Rank 0 sent 5 float32 with tag 3, where rank 1 receives 6 int32';
+      const message = 'Rank 0 sent 5 float32 with tag 3, but rank 1 receives 6 int32';
       await expectRejection(call, MismatchError, message, 'message and receive');
     },
   },

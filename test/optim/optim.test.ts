@@ -158,7 +158,7 @@ describe.each(NAMES)('%s', (name) => {
     const before = structuredClone(optimizer.state());
     const params = new Float32Array(4);
     expect(() => optimizer.apply(params, new Float32Array(3))).toThrow(UsageError);
-    expect(() => optimizer.apply(new Float32Array(3), new Float32Array(2))).toThrow('made for 3 parameters');
+    expect(() => optimizer.apply(new Float32Array(3), new Float32Array(2))).toThrow('created for 3 parameters');
     expect(optimizer.state()).toEqual(before);
   });
 

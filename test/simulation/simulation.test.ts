@@ -147,7 +147,7 @@ test.each([
   ['nobody receives', [transfer('send', 1, 0, 4)], [], /does not receive/],
   ['comes in another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
   ['is longer', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
-  ['nobody sends', [], [transfer('receive', 0, 0, 3)], /Rank 1 waits for what rank 0 does not send/],
+  ['nobody sends', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, which does not send it/],
 ] as const)('plans are refused where what is sent and received differs: %s', (_, mine, theirs, message) => {
   expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });

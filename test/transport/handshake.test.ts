@@ -43,12 +43,12 @@ describe('handshake', () => {
   test('says what did not come in time', async () => {
     const [silent] = createMemoryLinkPair();
     const quick = { ...options, timeoutMs: 10 };
-    await expect(handshake(silent, alice, bob, quick)).rejects.toThrow('Rank 1 did not send its greeting within 10 ms');
+    await expect(handshake(silent, alice, bob, quick)).rejects.toThrow('Rank 1 did not send HELLO within 10 ms');
     const [half, other] = createMemoryLinkPair();
     await other.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, 2), bob));
     const error: unknown = await handshake(half, alice, bob, quick).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(TimeoutError);
-    expect(String(error)).toContain('its acknowledgement');
+    expect(String(error)).toContain('did not send HELLO-ACK');
   });
 
   test('fails when the link closes first', async () => {

@@ -12,8 +12,8 @@ export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
  * Default size of the other buckets (see `bucketChoice.ts` for measured ones); DDP's 25 MiB suit
  * NCCL. Over links of 4 Mbit/s a step took as long with 256 KiB as with 64, 6 % longer with 1 MiB,
- * and 28 % longer in one piece (`bench step`, docs/buckets.png). This is the largest of the best,
- * because every bucket costs an op.
+ * and 28 % longer in one piece (`bench step`, docs/buckets.png). This is the largest of the fastest
+ * sizes, because every bucket costs an op.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
@@ -53,7 +53,7 @@ export function assignBuckets(items: readonly BucketItem[], limits: readonly num
 }
 
 /** Bytes of each bucket for parameters of these sizes, in flat order. */
-export function cutSizes(
+export function bucketSizesOf(
   parameterBytes: readonly number[],
   firstBucketBytes: number,
   bucketCapBytes: number,

@@ -7,7 +7,7 @@
  * choose the same.
  */
 import type { BucketChoice } from '../../protocol/runResult.ts';
-import { BUCKET_CAP_BYTES, cutSizes, FIRST_BUCKET_BYTES } from '../ddp/buckets.ts';
+import { BUCKET_CAP_BYTES, bucketSizesOf, FIRST_BUCKET_BYTES } from '../ddp/buckets.ts';
 
 /** A measured bucket; bytes of its fp32 gradients. Times in milliseconds. */
 export interface MeasuredBucket {
@@ -39,7 +39,7 @@ export function chooseBucketCap(
   const expected = (capBytes: number): number => {
     let end = 0;
     let free = 0;
-    for (const bytes of cutSizes(parameterBytes, FIRST_BUCKET_BYTES, capBytes)) {
+    for (const bytes of bucketSizesOf(parameterBytes, FIRST_BUCKET_BYTES, capBytes)) {
       end += bytes;
       free = Math.max(free, readyAt(measured, end)) + latencyMs + bytes / bytesPerMs;
     }

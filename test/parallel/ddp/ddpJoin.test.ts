@@ -228,7 +228,7 @@ describe('join', () => {
           expect(error.message).toBe(
             counts[group.rank] === fewest
               ? `Rank ${group.rank} has no more inputs after ${fewest} iterations, so all ranks stop.`
-              : `Rank ${group.rank} stopped after ${fewest} iterations, as rank ${dry.join(', ')} has no more inputs.`,
+              : `Rank ${group.rank} stopped after ${fewest} iterations because rank ${dry.join(', ')} has no more inputs.`,
           );
           expect(done).toBe(fewest);
           // All are in the same state and may go on.
