@@ -14,15 +14,16 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import { parseJob } from '../src/spec/job.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { defineBenchmark, option } from './defineBenchmark.ts';
-import { table } from './table.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { option } from './command/options.ts';
+import { table } from './report/table.ts';
 import { type CpuTime, cpuTimeOfDescendants } from './telemetry/cpuTime.ts';
 import {
   compareCpu,
   compareStretches,
   type Comparison,
   type CpuComparison,
-  type Taken,
+  type TimedStep,
 } from './telemetry/stretches.ts';
 
 export interface TelemetryBenchOptions {
@@ -40,7 +41,7 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
   const server = await startSignaling({ dist: DIST });
   const room = server.createRoom({ job, startAt: tabs, nodes: null });
   const browsers = await launchBrowsers(tabs, {});
-  const taken: Taken[] = [];
+  const taken: TimedStep[] = [];
   const tested = new Set<number>();
   const times: (CpuTime | null)[] = [];
   const done = deferred();
@@ -92,18 +93,18 @@ export interface TelemetryResult extends Comparison {
 export const STRETCH = 20;
 
 export function telemetryTable({ cpu, ...clock }: TelemetryResult): string {
-  const { exchangeMs, quickOverhead } = clock;
+  const { exchangeMs, fastOverhead } = clock;
   const both = (ofOne: (one: CpuComparison) => string): string[] => [ofOne(clock), cpu ? ofOne(cpu) : '-'];
   return table(
     ['a step', 'by the clock', 'of all processors'],
     [
-      ['with all telemetry, ms', ...both(({ toldMs }) => toldMs.toFixed(2))],
-      ['with none, ms', ...both(({ quietMs }) => quietMs.toFixed(2))],
-      [`an exchange, every ${STRETCH} steps, ms`, exchangeMs.toFixed(2), cpu ? 'in it' : '-'],
-      ['in all more, %', ...both(({ overhead }) => percent(overhead))],
+      ['with all telemetry, ms', ...both(({ fullMs }) => fullMs.toFixed(2))],
+      ['steps only, ms', ...both(({ reducedMs }) => reducedMs.toFixed(2))],
+      [`an exchange, every ${STRETCH} steps, ms`, exchangeMs.toFixed(2), cpu ? 'included' : '-'],
+      ['increase in all, %', ...both(({ overhead }) => percent(overhead))],
       ['95 % confidence, %', ...both(({ interval }) => interval.map(percent).join(' .. '))],
       ['pairs of stretches', ...both(({ pairs }) => String(pairs))],
-      ['the same by the quickest quarter, %', percent(quickOverhead), '-'],
+      ['increase of the fastest quarter, %', percent(fastOverhead), '-'],
     ],
   );
 }
@@ -116,9 +117,9 @@ export function section(result: TelemetryResult): string {
   return `## What telemetry costs
 
 \`npm run -s bench -- telemetry\`: one run of ${result.tabs} tabs in which stretches of ${STRETCH} steps with all telemetry alternate
-with stretches that tell the steps only. Each stretch is compared with its neighbours; the median of these pairs counts. The clock
-also counts what else the machine does. What the browsers' processes have computed does not, pages that draw what they are told
-included: of that, what is more beside the model's shaders counts, as a share of all. Where all cores are busy, a step takes as much longer.
+with stretches that report steps only. Each stretch is compared with its neighbours; the median of these pairs counts. The clock includes the
+machine's other work. The processor time of the browsers' processes does not; it includes pages that draw. Its increase beside the
+model's shaders counts, as a share of all. If all cores are busy, a step takes longer by that share.
 
 ${telemetryTable(result)}
 

@@ -1,7 +1,7 @@
 /**
  * A training run of a benchmark in a separate process: all ranks in it, over memory links, on
  * TensorFlow.js's WebAssembly backend. The arithmetic equals that of tabs, including the encoding
- * of gradients, in a tenth of the time of tabs without a GPU. Each order arrives as a message and
+ * of gradients, in a tenth of the time of tabs without a GPU. Each request arrives as a message and
  * is answered with its result.
  */
 import * as tf from '@tensorflow/tfjs';

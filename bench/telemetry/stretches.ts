@@ -4,7 +4,7 @@ import { createRng } from '../../src/util/rng.ts';
 import type { CpuTime } from './cpuTime.ts';
 
 /** A step: when it was applied, in milliseconds since the run began, and its duration. */
-export interface Taken {
+export interface TimedStep {
   step: number;
   at: number;
   ms: number;
@@ -12,8 +12,8 @@ export interface Taken {
 
 export interface Comparison {
   /** Median milliseconds from one step to the next, with telemetry and without. */
-  toldMs: number;
-  quietMs: number;
+  fullMs: number;
+  reducedMs: number;
   /** Milliseconds of an exchange, once per stretch. */
   exchangeMs: number;
   /** Relative increase of a step's time with telemetry, including its share of an exchange. */
@@ -25,14 +25,14 @@ export interface Comparison {
   /** Number of pairs. */
   pairs: number;
   /** The same increase from the fastest quarter of all steps: other load only ever adds time. */
-  quickOverhead: number;
+  fastOverhead: number;
 }
 
 /**
  * The same by CPU time of the browsers' processes: medians of all CPU time, increase without
  * shaders, relative to all.
  */
-export interface CpuComparison extends Pick<Comparison, 'toldMs' | 'quietMs' | 'overhead' | 'interval' | 'pairs'> {}
+export interface CpuComparison extends Pick<Comparison, 'fullMs' | 'reducedMs' | 'overhead' | 'interval' | 'pairs'> {}
 
 const RESAMPLES = 2000;
 
@@ -42,35 +42,35 @@ const RESAMPLES = 2000;
  * @param length steps of a stretch; the first one has telemetry, and after each the ranks are
  *   compared.
  */
-export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<number>, length: number): Comparison {
+export function compareStretches(taken: readonly TimedStep[], tested: ReadonlySet<number>, length: number): Comparison {
   const starts = new Map(taken.map(({ step, at, ms }) => [step, at - ms]));
-  const lasts: { told: number[]; quiet: number[] } = { told: [], quiet: [] };
+  const lasts: { full: number[]; reduced: number[] } = { full: [], reduced: [] };
   const stretches: number[] = [];
-  const steps: { told: number[]; quiet: number[] } = { told: [], quiet: [] };
+  const steps: { full: number[]; reduced: number[] } = { full: [], reduced: [] };
   for (let index = 1; index < Math.floor(taken.length / length); index++) {
     const times: number[] = [];
     for (let step = index * length; step < (index + 1) * length; step++) {
       const [from, to] = [starts.get(step), starts.get(step + 1)];
       if (from === undefined || to === undefined || tested.has(step)) continue;
       if ((step + 1) % length !== 0) times.push(to - from);
-      else lasts[isTold(index) ? 'told' : 'quiet'].push(to - from);
+      else lasts[isFull(index) ? 'full' : 'reduced'].push(to - from);
     }
     stretches[index] = median(times);
-    steps[isTold(index) ? 'told' : 'quiet'].push(...times);
+    steps[isFull(index) ? 'full' : 'reduced'].push(...times);
   }
-  const [toldMs, quietMs] = [0, 1].map((kind) => median(stretches.filter((_, index) => index % 2 === kind)));
-  const exchangeMs = Math.max(0, median(lasts.told) - median(lasts.quiet) - (toldMs! - quietMs!));
-  const pairs = pairsOf(stretches, (told, quiet) => (told + exchangeMs / length - quiet) / quiet);
-  const [quickTold, quickQuiet] = [quantile(steps.told, 0.25), quantile(steps.quiet, 0.25)];
+  const [fullMs, reducedMs] = [0, 1].map((kind) => median(stretches.filter((_, index) => index % 2 === kind)));
+  const exchangeMs = Math.max(0, median(lasts.full) - median(lasts.reduced) - (fullMs! - reducedMs!));
+  const pairs = pairsOf(stretches, (full, reduced) => (full + exchangeMs / length - reduced) / reduced);
+  const [fastFull, fastReduced] = [quantile(steps.full, 0.25), quantile(steps.reduced, 0.25)];
   return {
-    toldMs: toldMs!,
-    quietMs: quietMs!,
+    fullMs: fullMs!,
+    reducedMs: reducedMs!,
     exchangeMs,
     overhead: median(pairs),
     interval: bootstrap(pairs),
     quartiles: [quantile(pairs, 0.25), quantile(pairs, 0.75)],
     pairs: pairs.length,
-    quickOverhead: (quickTold + exchangeMs / length) / quickQuiet - 1,
+    fastOverhead: (fastFull + exchangeMs / length) / fastReduced - 1,
   };
 }
 
@@ -88,23 +88,23 @@ export function compareCpu(times: readonly CpuTime[], tested: ReadonlySet<number
     stretches[index] = { total: part('total'), besideShaders: part('besideShaders') };
   }
   const totals = [0, 1].map((kind) => stretches.flatMap(({ total }, index) => (index % 2 === kind ? [total] : [])));
-  const [toldMs, quietMs] = totals.map(median) as [number, number];
-  const pairs = pairsOf(stretches, (told, quiet) => (told.besideShaders - quiet.besideShaders) / quietMs);
-  return { toldMs, quietMs, overhead: median(pairs), interval: bootstrap(pairs), pairs: pairs.length };
+  const [fullMs, reducedMs] = totals.map(median) as [number, number];
+  const pairs = pairsOf(stretches, (full, reduced) => (full.besideShaders - reduced.besideShaders) / reducedMs);
+  return { fullMs, reducedMs, overhead: median(pairs), interval: bootstrap(pairs), pairs: pairs.length };
 }
 
 /**
- * Results of `more` for each stretch with telemetry beside a quiet neighbour; some stretches may be
+ * Results of `more` for each stretch with telemetry and a neighbour without; some stretches may be
  * missing.
  */
 function pairsOf<Stretch>(
   stretches: readonly (Stretch | undefined)[],
-  more: (told: Stretch, quiet: Stretch) => number,
+  more: (full: Stretch, reduced: Stretch) => number,
 ): number[] {
-  return Array.from(stretches, (one, index) => [one, stretches[index + 1], isTold(index)] as const).flatMap(
-    ([one, next, isFirstTold]) => {
+  return Array.from(stretches, (one, index) => [one, stretches[index + 1], isFull(index)] as const).flatMap(
+    ([one, next, isFirstFull]) => {
       if (one === undefined || next === undefined) return [];
-      return [isFirstTold ? more(one, next) : more(next, one)];
+      return [isFirstFull ? more(one, next) : more(next, one)];
     },
   );
 }
@@ -115,6 +115,6 @@ function bootstrap(values: readonly number[]): [number, number] {
   return [quantile(medians, 0.025), quantile(medians, 0.975)];
 }
 
-function isTold(stretch: number): boolean {
+function isFull(stretch: number): boolean {
   return stretch % 2 === 0;
 }

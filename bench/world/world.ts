@@ -93,10 +93,12 @@ export class World {
   }
 
   async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
-    const onevent = (page: Page, told: unknown): void => {
-      const { to, signal } = told as { to: number; signal: TabSignal };
+    const onevent = (page: Page, message: unknown): void => {
+      const { to, signal } = message as { to: number; signal: TabSignal };
       // A closed tab needs no signals.
-      void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
+      void this.#call(to, `rankPage.receiveSignal(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(
+        () => {},
+      );
     };
     const anyCertificate = hosts !== null;
     const openProfileOf = async (executable?: string) => {

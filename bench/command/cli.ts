@@ -1,22 +1,23 @@
 /** The benchmarks' command line: `npm run -s bench -- <name> ...`. */
-import type { Io } from '../launcher/io.ts';
-import { createProgram, runProgram } from '../launcher/options/program.ts';
+import type { Io } from '../../launcher/io.ts';
+import { createProgram, runProgram } from '../../launcher/options/program.ts';
 import { benchAll, type AllOptions } from './all.ts';
-import { allReduce } from './allreduce.ts';
-import { auto } from './auto.ts';
-import { codecs } from './codecs.ts';
-import { curves } from './curves.ts';
-import { listOf, type Benchmark } from './defineBenchmark.ts';
-import { distribution } from './distribution.ts';
-import { lines } from './lines.ts';
-import { link } from './link.ts';
-import { optimizer } from './optimizer.ts';
-import { order } from './order.ts';
-import { scale } from './scale.ts';
-import { signaling } from './signaling.ts';
-import { step } from './step.ts';
-import { strategies } from './strategies.ts';
-import { telemetry } from './telemetry.ts';
+import { allReduce } from '../allreduce.ts';
+import { auto } from '../auto.ts';
+import { codecs } from '../codecs.ts';
+import { curves } from '../curves.ts';
+import { type Benchmark } from './defineBenchmark.ts';
+import { distribution } from '../distribution.ts';
+import { lines } from '../lines.ts';
+import { link } from '../link.ts';
+import { optimizer } from '../optimizer.ts';
+import { order } from '../order.ts';
+import { scale } from '../scale.ts';
+import { signaling } from '../signaling.ts';
+import { step } from '../step.ts';
+import { strategies } from '../strategies.ts';
+import { telemetry } from '../telemetry.ts';
+import { digitsOption, listOf } from './options.ts';
 
 const BENCHMARKS: readonly Benchmark[] = [
   strategies,
@@ -48,7 +49,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
   program
     .command('all')
     .description('run all benchmarks of docs/BENCHMARKS.md in less than half an hour, and write their results there')
-    .option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)")
+    .addOption(digitsOption())
     .option(
       '--hosts <script>',
       'command that creates hosts on capped lines, as root (default: skip benchmarks that need it)',
