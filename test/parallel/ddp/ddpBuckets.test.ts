@@ -26,8 +26,8 @@ describe('buckets', () => {
       const ddp = await DistributedDataParallel.create([a, b, c, unused], group);
       expect(orderOf(ddp)).toEqual([3, 2, 1, 0]);
       const { parameters, gradient } = ddp;
-      // Used first is finished last. `b` is used twice: its first use counts; `c` also where
-      // nothing comes of it.
+      // The variable used first is finished last. `b` is used twice, and its first use counts. `c`
+      // is also used in an op without effect on the loss.
       const loss = (): tf.Scalar => {
         c.square();
         const [early, middle] = [b.mul(1), a.mul(2)];
@@ -44,7 +44,7 @@ describe('buckets', () => {
     });
   });
 
-  test('are cut anew, and parameters, gradients and what is kept of them stay where they are', async () => {
+  test('change size without moving parameters, gradients or kept gradients', async () => {
     await runWorld(3, async (group) => {
       const all = variables(4);
       const ddp = await DistributedDataParallel.create(all, group, { firstBucketBytes: 4, bucketCapBytes: 4 });
@@ -65,7 +65,7 @@ describe('buckets', () => {
     });
   });
 
-  test('follow rank 0 where ranks differ, and the first that has samples', async () => {
+  test('use the order of the first rank that has samples, if ranks differ', async () => {
     for (const samples of [
       [1, 1, 1],
       [0, 1, 1],
@@ -85,7 +85,7 @@ describe('buckets', () => {
     }
   });
 
-  test('stay as they are once gradients were sent', async () => {
+  test('keep their order once gradients are sent', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -100,7 +100,7 @@ describe('buckets', () => {
     });
   });
 
-  test('keep their laws: the first is small, none goes on beyond the cap', async () => {
+  test('start with a small bucket, and none exceeds the cap by more than a parameter', async () => {
     await runWorld(2, async (group) => {
       const all = variables(6);
       const ddp = await DistributedDataParallel.create(all, group, { firstBucketBytes: 4, bucketCapBytes: 16 });
@@ -115,7 +115,7 @@ describe('buckets', () => {
     });
   });
 
-  test('may be as many as there are parameters', async () => {
+  test('can hold one parameter each', async () => {
     const states = await runWorld(4, async (group) => {
       const model = mlp(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 1, bucketCapBytes: 1 });
@@ -130,7 +130,7 @@ describe('buckets', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are rebuilt with what noSync has kept', async () => {
+  test('are rebuilt with gradients kept by noSync', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -146,7 +146,7 @@ describe('buckets', () => {
     });
   });
 
-  test('need a loss that depends on some parameter', async () => {
+  test('need a loss that depends on at least one parameter', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(variables(2), group);
       expect(String(await rejection(ddp.backward(() => tf.scalar(1), { samples: 1 })))).toMatch(/any variable/);
