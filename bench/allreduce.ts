@@ -6,12 +6,12 @@ import { cpus } from 'node:os';
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { TRANSPORT_NAMES, type TransportName } from '../src/spec/job.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
-import { defineBenchmark, listOf, option } from './defineBenchmark.ts';
-import { table } from './table.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { option, worldSizesOption } from './command/options.ts';
+import { table } from './report/table.ts';
 import { World } from './world/world.ts';
 
 export interface AllReduceBenchOptions {
@@ -156,8 +156,14 @@ export function rowOf(
   const rawMedianMs = median(raw.flatMap(({ ms }) => ms));
   const algorithmMBps = bytes / medianMs / 1000;
   return {
-    ...{ n, bytes, isInPlace, medianMs, rawMedianMs, ratio: rawMedianMs / medianMs },
-    ...{ algorithmMBps, busMBps: theoryBytes(n, algorithmMBps) },
+    n,
+    bytes,
+    isInPlace,
+    medianMs,
+    rawMedianMs,
+    ratio: rawMedianMs / medianMs,
+    algorithmMBps,
+    busMBps: theoryBytes(n, algorithmMBps),
     bytesSentPerRank: Math.max(...ours.map(({ bytesSent }) => bytesSent)),
     wrong: ours.reduce((sum, { wrong }) => sum + wrong, 0),
   };
@@ -202,15 +208,15 @@ export function section({ rows, cores }: AllReduceBenchResult): string {
   return `## All-reduce
 
 \`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores, in turn by the process group in their workers and over bare
-data channels on their pages, which push the same bytes round the same ring in 64 KiB messages without sums, headers or worker.
-Medians of all ranks; *ratio* is bare time over ours. As in torch.distributed the sum replaces the tensor; where *in place* is \`no\`, each
-op sums a new copy, and its time includes the copying. Algorithm and bus bandwidth are those of nccl-tests.
+data channels on their pages, which send the same bytes round the same ring in 64 KiB messages without sums, headers or worker. Medians of all
+ranks; *ratio* is bare time over peergrad's. As in torch.distributed the sum replaces the tensor; where *in place* is \`no\`, each op sums a new
+copy, and its time includes the copying. Algorithm and bus bandwidth are defined as in nccl-tests.
 
 ${tableOf(rows)}
 
-Packets limit both: data channels of one machine share its cores, which spend nine tenths of their time on SCTP, DTLS and UDP, most
-of it outside the page. What is ours is adding up, headers, and that a rank knows when all have called. A copy of 16 MiB takes
-some 10 ms: where *in place* makes a larger difference, it is the machine's other work, which few ops of seconds each do not average out.
+Packets limit both: data channels of one machine share its cores, which spend nine tenths of their time on SCTP, DTLS and UDP, most of it outside
+the page. peergrad adds summing, headers, and the agreement that all ranks have called. A copy of 16 MiB takes some 10 ms; larger differences
+of *in place* are the machine's other work, which few ops of seconds each do not average out.
 `;
 }
 
@@ -221,7 +227,7 @@ export const allReduce = defineBenchmark({
   name: 'allreduce',
   description: 'compare all-reduces with bare data channels that push the same bytes around the same ring',
   options: [
-    option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8]),
+    worldSizesOption(),
     option('--bytes <n>', 'size of the tensor in bytes (default: 1 KiB to 16 MiB)', wholeNumber(4, MAX_TENSOR_BYTES)),
     new Option('--transport <name>', 'how tabs are linked (auto: message ports)')
       .choices(TRANSPORT_NAMES)

@@ -5,15 +5,14 @@
  */
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
-import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { CodecChoice } from '../src/protocol/runResult.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import type { PlannedCodec } from '../src/spec/job.ts';
 import { median } from '../src/util/statistics.ts';
-import { defineBenchmark, option, required } from './defineBenchmark.ts';
-import { table } from './table.ts';
-import { trainOnHosts } from './trainOnHosts.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { hostsOption, mnistOption, tabsOption } from './command/options.ts';
+import { table } from './report/table.ts';
+import { trainOnHosts } from './training/trainOnHosts.ts';
 import { withHosts } from './world/hosts.ts';
 import type { Hosts } from './world/world.ts';
 
@@ -21,7 +20,7 @@ export interface AutoBenchOptions {
   tabs: number;
   /** Folder with MNIST's files. */
   data: string;
-  /** Command as in `world/hosts.ts`. */
+  /** Command that creates hosts; see `world/hosts.ts`. */
   hosts: string;
   json?: true;
 }
@@ -42,28 +41,28 @@ export async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOpti
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: tabs }, async (hosts, limit): Promise<AutoResult> => {
     io.err(`${tabs} tabs train on open lines ...`);
-    const open = await learn(hosts, data, { codec: 'fp32', maxSteps: OPEN_STEPS }, io);
-    const rateKbit = rateFor(open.gradientBytes, tabs, open.learned.ownMs);
+    const open = await trainWith(hosts, data, { codec: 'fp32', maxSteps: OPEN_STEPS }, io);
+    const rateKbit = rateFor(open.gradientBytes, tabs, open.run.ownMs);
     await limit(`${rateKbit}kbit`);
-    const runs: Record<'fp32' | 'auto', Learned[]> = { fp32: [], auto: [] };
+    const runs: Record<'fp32' | 'auto', CodecRun[]> = { fp32: [], auto: [] };
     for (let round = 0; round < ROUNDS; round++) {
       for (const codec of ['fp32', 'auto'] as const) {
         io.err(`${tabs} tabs train with ${codec}, each line ${rateKbit} kbit/s ...`);
-        runs[codec].push((await learn(hosts, data, { codec, maxSteps: STEPS }, io)).learned);
+        runs[codec].push((await trainWith(hosts, data, { codec, maxSteps: STEPS }, io)).run);
       }
     }
-    return { tabs, ownMs: open.learned.ownMs, rateKbit, ...runs, sooner: soonerOf(runs) };
+    return { tabs, ownMs: open.run.ownMs, rateKbit, ...runs, speedUp: speedUpOf(runs) };
   });
   io.out(json === undefined ? autoTable(result) : JSON.stringify(result));
 }
 
 interface Trained {
-  learned: Learned;
+  run: CodecRun;
   gradientBytes: number;
 }
 
 /** Trains until the goal or the last step is reached. */
-async function learn(
+async function trainWith(
   hosts: Hosts,
   data: string,
   { codec, maxSteps }: { codec: PlannedCodec; maxSteps: number },
@@ -91,16 +90,21 @@ async function learn(
   const { step: chosenAt, choice } = chosen ?? { step: 0, choice: null };
   const mediansOf = (pick: (ms: StepTimes) => number): number[] =>
     times.map((own) => median(own.slice(chosenAt + WARM_UP).map(pick)));
-  const learned: Learned = {
-    ...{ codec, reachedMs, steps: times[0]!.length, accuracy, chosenAt, choice },
+  const run: CodecRun = {
+    codec,
+    reachedMs,
+    steps: times[0]!.length,
+    accuracy,
+    chosenAt,
+    choice,
     stepMs: median(mediansOf(({ total }) => total)),
     ownMs: Math.max(...mediansOf(({ total, exposed }) => total - exposed)),
     exposedMs: Math.min(...mediansOf(({ exposed }) => exposed)),
   };
-  return { learned, gradientBytes };
+  return { run, gradientBytes };
 }
 
-export interface Learned {
+export interface CodecRun {
   codec: string;
   /**
    * Milliseconds from the first step until held-out accuracy reached the goal; `null` if it did
@@ -132,10 +136,10 @@ export interface AutoResult {
   ownMs: number;
   rateKbit: number;
   /** In order of rounds. */
-  fp32: Learned[];
-  auto: Learned[];
+  fp32: CodecRun[];
+  auto: CodecRun[];
   /** fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal. */
-  sooner: number | null;
+  speedUp: number | null;
 }
 
 /** Ratio of communication to all other work, with fp32. */
@@ -150,28 +154,29 @@ export function rateFor(gradientBytes: number, n: number, ownMs: number): number
 /**
  * @returns fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal.
  */
-export function soonerOf({ fp32, auto }: Pick<AutoResult, 'fp32' | 'auto'>): number | null {
+export function speedUpOf({ fp32, auto }: Pick<AutoResult, 'fp32' | 'auto'>): number | null {
   const [plain, chosen] = [msOf(fp32), msOf(auto)];
   return plain === null || chosen === null ? null : plain / chosen;
 }
 
-function msOf(runs: readonly Learned[]): number | null {
+function msOf(runs: readonly CodecRun[]): number | null {
   const times = runs.flatMap(({ reachedMs }) => reachedMs ?? []);
   return times.length < runs.length ? null : times.reduce((sum, ms) => sum + ms, 0);
 }
 
-export function autoTable({ fp32, auto, sooner }: AutoResult): string {
-  const inTurn = fp32.flatMap((plain, round) => [plain, auto[round]!]);
-  const rows = inTurn.map((of: Learned) => [
-    of.choice === null ? of.codec : `${of.codec}: ${of.choice.codec} from step ${of.chosenAt + 1} on`,
-    ...[of.ownMs, of.exposedMs, of.stepMs].map((ms) => ms.toFixed(0)),
-    ...(of.reachedMs === null ? ['-', '-'] : [String(of.steps), (of.reachedMs / 1000).toFixed(1)]),
-    `${(100 * of.accuracy).toFixed(1)} %`,
+export function autoTable({ fp32, auto, speedUp }: AutoResult): string {
+  const runs = fp32.flatMap((plain, round) => [plain, auto[round]!]);
+  const rows = runs.map((run: CodecRun) => [
+    run.choice === null ? run.codec : `${run.codec}: ${run.choice.codec} from step ${run.chosenAt + 1} on`,
+    ...[run.ownMs, run.exposedMs, run.stepMs].map((ms) => ms.toFixed(0)),
+    ...(run.reachedMs === null ? ['-', '-'] : [String(run.steps), (run.reachedMs / 1000).toFixed(1)]),
+    `${(100 * run.accuracy).toFixed(1)} %`,
   ]);
-  const head = ['codec', 'own work, ms', 'exposed, ms', 'step, ms', 'steps to 90 %', 'seconds', 'accuracy then'];
-  return [table(head, rows), `Sooner: ${sooner === null ? 'not both got there' : `${sooner.toFixed(2)} x`}.`].join(
-    '\n\n',
-  );
+  const head = ['codec', 'own work, ms', 'exposed, ms', 'step, ms', 'steps to 90 %', 'seconds', 'final accuracy'];
+  return [
+    table(head, rows),
+    `Speed-up: ${speedUp === null ? 'unknown, because a run did not reach the goal' : `${speedUp.toFixed(2)} times`}.`,
+  ].join('\n\n');
 }
 
 export function section(result: AutoResult): string {
@@ -180,21 +185,17 @@ export function section(result: AutoResult): string {
     '## Automatic choice',
     `${tabs} tabs, each in a browser on a host of its own, train the mlp with 256 hidden units on MNIST, 128 images a rank and step, on lines of ` +
       `${rateKbit} kbit/s: fp32 gradients take four times as long as the ${ownMs.toFixed(0)} ms that a step takes by itself here. Own work ` +
-      'is that of the slowest rank, exposed what the rank waits that waits least; seconds are those of rank 0, until a test on held-out images, every sixth step, first found 90 % right. ' +
+      'is that of the slowest rank, exposed communication that of the rank that waits least; seconds are those of rank 0, until a test on held-out images, every sixth step, first reached an accuracy of 90 %. ' +
       '(`npm run -s bench -- auto --data DIR --hosts SCRIPT`)',
     autoTable(result),
-    'What limits it: the first step goes as fp32, to be timed, and a step takes no less than its own work.',
+    'Limits: the first step travels as fp32, to be timed, and a step takes at least its own work.',
   ].join('\n\n');
 }
 
 export const auto = defineBenchmark({
   name: 'auto',
   description: 'measure how much sooner a run on slow lines reaches 90 % when ranks choose their codec; needs root',
-  options: [
-    option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4),
-    required('--data <folder>', "folder with MNIST's IDX files"),
-    required('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
-  ],
+  options: [tabsOption(4), mnistOption(), hostsOption().makeOptionMandatory()],
   run: benchAuto,
   section,
 });

@@ -6,14 +6,14 @@
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
 import type { EncodedResult } from './codecs/encodedAllReduce.ts';
 import type { TrialOrder, TrialResult } from './codecs/trial.ts';
-import { defineBenchmark, option } from './defineBenchmark.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { digitsOption, hostsOption, option, tabsOption } from './command/options.ts';
 import { Child } from './signaling/child.ts';
-import { table } from './table.ts';
+import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 
@@ -21,7 +21,7 @@ export interface CodecsBenchOptions {
   tabs: number;
   bytes: number;
   rounds: number;
-  /** Command as in `world/hosts.ts`, and the cap of its hosts' lines. */
+  /** Command that creates hosts (see `world/hosts.ts`), and the cap of their lines. */
   hosts?: string;
   rate: string;
   seeds: number;
@@ -45,7 +45,7 @@ const HASH_EVERY = 1_000_000;
  */
 export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
-  io.err(`${tabs} tabs add up ${bytes} bytes, ${options.rounds} times by each codec ...`);
+  io.err(`${tabs} tabs all-reduce ${bytes} bytes, ${options.rounds} times with each codec ...`);
   const local = await timed(options);
   const capped =
     hosts === undefined
@@ -96,11 +96,14 @@ function slowest(of: readonly EncodedResult[]): number[] {
 
 function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
   const hashes = new Set(ranks.map(({ hash }) => hash));
-  if (hashes.size > 1) throw new PeergradError(`The ranks' sums by ${codec} differ: ${[...hashes].join(', ')}.`);
+  if (hashes.size > 1) throw new PeergradError(`The ranks' sums with ${codec} differ: ${[...hashes].join(', ')}.`);
   const [mine, theirs] = [slowest(ranks), slowest(plain)];
   return {
-    ...{ codec, ms: median(mine), bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)) },
-    ...{ faster: median(mine.map((ms, round) => theirs[round]! / ms)), error: ranks[0]!.error },
+    codec,
+    ms: median(mine),
+    bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)),
+    faster: median(mine.map((ms, round) => theirs[round]! / ms)),
+    error: ranks[0]!.error,
   };
 }
 
@@ -175,8 +178,12 @@ export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[
     const own = trials[i]!;
     const bytes = bytesOf(own);
     return {
-      ...{ name, bytes, bytesPerStep: bytes / own[0]!.steps, fewer: bytesOf(plain!) / bytes },
-      ...{ accuracy: accuracyOf(own), accuracies: own.map(({ accuracy }) => accuracy) },
+      name,
+      bytes,
+      bytesPerStep: bytes / own[0]!.steps,
+      fewer: bytesOf(plain!) / bytes,
+      accuracy: accuracyOf(own),
+      accuracies: own.map(({ accuracy }) => accuracy),
       points: 100 * (accuracyOf(own) - accuracyOf(plain!)),
       stepMs: mean(own.map(({ stepMs }) => stepMs)),
     };
@@ -187,14 +194,14 @@ export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[
 export function shortfalls(rows: readonly TrainedRow[]): string[] {
   return VARIANTS.flatMap(({ points, fewer }, i) => {
     const row = rows[i]!;
-    const said: string[] = [];
+    const missed: string[] = [];
     if (points !== null && !(row.points >= -points)) {
-      said.push(
+      missed.push(
         `${row.name} is ${(-row.points).toFixed(2)} points less accurate than fp32, which is more than ${points}`,
       );
     }
-    if (!(row.fewer >= fewer)) said.push(`${row.name} sends ${row.fewer.toFixed(1)} times fewer bytes, not ${fewer}`);
-    return said;
+    if (!(row.fewer >= fewer)) missed.push(`${row.name} sends ${row.fewer.toFixed(1)} times fewer bytes, not ${fewer}`);
+    return missed;
   });
 }
 
@@ -232,11 +239,11 @@ export function codecTables({ tabs, bytes, local, rate, capped, seeds, isMnist, 
         ...[codec, ms.toFixed(0), faster.toFixed(2), (bytesSent / 1000).toFixed(0), error.toExponential(1)],
       ]),
     );
-  const learned = table(
+  const accuracyTable = table(
     [
       `${isMnist ? 'MNIST' : 'digits'}, mean of ${seeds}`,
       'bytes a step',
-      'MB in all',
+      'MB in total',
       'fewer',
       'accuracy, %',
       'points',
@@ -246,7 +253,11 @@ export function codecTables({ tabs, bytes, local, rate, capped, seeds, isMnist, 
       ...[(100 * accuracy).toFixed(2), points.toFixed(2)],
     ]),
   );
-  const parts = [timeTable('one machine', local), ...(capped ? [timeTable(`lines of ${rate}`, capped)] : []), learned];
+  const parts = [
+    timeTable('one machine', local),
+    ...(capped ? [timeTable(`lines of ${rate}`, capped)] : []),
+    accuracyTable,
+  ];
   return parts.join('\n\n');
 }
 
@@ -254,16 +265,16 @@ export function section(result: CodecsResult): string {
   return `## Codecs
 
 \`npm run -s bench -- codecs --data DIR --hosts SCRIPT\`. Times: in real tabs over WebRTC, every codec in turn in every round, the median of
-the rounds' ratios; an all-reduce ends when the last rank has its sum, whose bits all ranks must share. *error* is the sum's root mean
-square distance from that of fp32. Learning: ${result.tabs} ranks of 32, mlp with 256 hidden units, five passes over ${result.isMnist ? "8000 of MNIST's test images, the other 2000 held out" : 'drawn digits'},
+the rounds' ratios; an all-reduce ends when the last rank has its sum, which must be equal on all ranks. *error* is the sum's root mean
+square distance from that of fp32. Learning: ${result.tabs} ranks of 32, mlp with 256 hidden units, five epochs over ${result.isMnist ? "8000 of MNIST's test images, the other 2000 held out" : 'generated digits'},
 Adam (DiLoCo: AdamW, an exchange every 20 steps). It runs in Node on WebAssembly, all ranks in one process over memory links: the
-same code encodes, adds up and applies the same gradients, and bytes are counted as in tabs, but its times would say nothing.
+same code encodes, adds up and applies the same gradients, and bytes are counted as in tabs; its times are not meaningful.
 
 ${codecTables(result)}
 
-The wire limits it, not the CPU: to encode or decode a value takes 2 to 5 ns, of the 100 ns that its four bytes take at 40 MB/s. int8's
-scales, 4 bytes for every 128 values, keep it from 4 times; per-frame work and the ring's latency from what the bytes allow. PowerSGD takes
-two all-reduces, one after the other, and the first two steps are plain; of small models its round trips cost more than its bytes save.
+The wire is the limit, not the CPU: encoding or decoding a value takes 2 to 5 ns of the 100 ns that its four bytes take at 40 MB/s. The scales of
+int8, 4 bytes for every 128 values, keep its factor below 4; per-frame work and the ring's latency reduce all factors. PowerSGD needs two
+all-reduces, one after the other, and its first two steps are plain; for small models its round trips cost more than its bytes save.
 `;
 }
 
@@ -276,14 +287,14 @@ export const codecs = defineBenchmark({
   description:
     'measure the speedup of encoded all-reduces, and the accuracy of models trained with them; fails below the targets',
   options: [
-    option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4),
+    tabsOption(4),
     option('--bytes <n>', 'size of the tensor in bytes', wholeNumber(4), 4 * 2 ** 20),
     option('--rounds <n>', 'all-reduces with each codec', wholeNumber(1), 5),
-    new Option('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
+    hostsOption(),
     new Option('--rate <rate>', "cap of the hosts' lines").default('20mbit'),
     option('--seeds <n>', 'training runs of each variant', wholeNumber(1), 3),
     option('--epochs <n>', 'epochs of each training run', wholeNumber(1), 5),
-    new Option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)"),
+    digitsOption(),
   ],
   run: benchCodecs,
   section,

@@ -6,10 +6,11 @@ import { checkDataFolder } from '../launcher/options/jobOptions.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import type { StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { defineBenchmark, required } from './defineBenchmark.ts';
-import { drawPanels, type Panel } from './plot.ts';
-import { replaceSection, table } from './table.ts';
-import { trainInTabs } from './train.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { mnistOption } from './command/options.ts';
+import { drawPanels, type Panel } from './report/plot.ts';
+import { replaceSection, table } from './report/table.ts';
+import { trainInTabs } from './training/trainInTabs.ts';
 
 export interface CurvesOptions {
   data: string;
@@ -66,11 +67,11 @@ const ONE_TAB_COLOUR = '#b9c2cf';
 export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
   await checkDataFolder(data);
   const digits = { job: 'digits', steps: SYNCHRONOUS_STEPS };
-  const one = await curve('ddp', 1, { ...digits, batch: WHOLE_BATCH }, io);
+  const oneTab = await curve('ddp', 1, { ...digits, batch: WHOLE_BATCH }, io);
   const exact: (Curve & { difference: number })[] = [];
   for (const strategy of ['ddp', 'parameter-server', 'data-parallel'] as const) {
     const run = await curve(strategy, RANKS, { ...digits, batch: BATCH }, io);
-    exact.push({ ...run, difference: largestDifference(run.losses, one.losses) });
+    exact.push({ ...run, difference: largestDifference(run.losses, oneTab.losses) });
   }
   const mnist = { job: 'mnist', data, epochs: MNIST_EPOCHS, batch: BATCH };
   const free: Curve[] = [];
@@ -78,10 +79,10 @@ export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promis
     free.push(await curve(strategy, RANKS, mnist, io));
   }
 
-  await drawPanels([exactPanel(one, exact), freePanel(free)], fileURLToPath(PICTURE));
+  await drawPanels([exactPanel(oneTab, exact), freePanel(free)], fileURLToPath(PICTURE));
   const tables = `${exactTable(exact)}\n\n${freeTable(free)}`;
   await writeFile(PAGE, replaceSection(await readFile(PAGE, 'utf8'), 'bench curves', `\n${tables}\n`));
-  io.out(json === undefined ? tables : JSON.stringify({ oneTab: one, synchronous: exact, others: free }));
+  io.out(json === undefined ? tables : JSON.stringify({ oneTab, synchronous: exact, others: free }));
 
   const broken = [
     ...exact
@@ -91,7 +92,7 @@ export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promis
       .filter(({ accuracy }) => accuracy < free[0]!.accuracy - ACCURACY_TOLERANCE)
       .map(
         ({ strategy, accuracy }) =>
-          `${strategy} ends with ${percent(accuracy)}, the ring ${percent(free[0]!.accuracy)}`,
+          `${strategy} ends with ${percent(accuracy)}, ddp with ${percent(free[0]!.accuracy)}`,
       ),
   ];
   if (broken.length > 0) throw new PeergradError(`Tolerances were exceeded: ${broken.join('; ')}.`);
@@ -113,13 +114,13 @@ async function curve(
   return { strategy, n, batch: job.batch, losses, accuracy: accuracy ?? 0, stepMs: stepMs.median };
 }
 
-function exactPanel(one: Curve, exact: readonly Curve[]): Panel {
+function exactPanel(oneTab: Curve, exact: readonly Curve[]): Panel {
   return {
-    title: `Synchronous: ${RANKS} ranks × ${BATCH} learn what 1 × ${WHOLE_BATCH} learns (digits)`,
+    title: `Synchronous: ${RANKS} ranks × ${BATCH} equal 1 × ${WHOLE_BATCH} (digits)`,
     x: 'step',
     y: 'loss',
     curves: [
-      { label: `1 tab × ${WHOLE_BATCH}`, colour: ONE_TAB_COLOUR, width: 9, dash: [], values: one.losses },
+      { label: `1 tab × ${WHOLE_BATCH}`, colour: ONE_TAB_COLOUR, width: 9, dash: [], values: oneTab.losses },
       ...exact.map(({ strategy, losses }, i) => ({
         label: strategy,
         colour: COLOURS[strategy],
@@ -137,7 +138,7 @@ function exactPanel(one: Curve, exact: readonly Curve[]): Panel {
 
 function freePanel(free: readonly Curve[]): Panel {
   return {
-    title: `Asynchronous and local: ${RANKS} tabs × ${BATCH} on MNIST, ${MNIST_EPOCHS} passes`,
+    title: `Asynchronous and local: ${RANKS} tabs × ${BATCH} on MNIST, ${MNIST_EPOCHS} epochs`,
     x: 'step',
     y: `loss, mean of ${SMOOTHING} steps`,
     curves: free.map(({ strategy, losses, accuracy }) => ({
@@ -163,7 +164,7 @@ function exactTable(exact: readonly (Curve & { difference: number })[]): string 
 function freeTable(free: readonly Curve[]): string {
   return table(
     [
-      `MNIST, ${MNIST_EPOCHS} passes`,
+      `MNIST, ${MNIST_EPOCHS} epochs`,
       'ranks × batch',
       'steps',
       `loss, last ${SMOOTHING} steps`,
@@ -200,6 +201,6 @@ export const curves = defineBenchmark({
   description:
     'write loss curves of all strategies to docs/STRATEGIES.md and docs/strategies.png; fails if a synchronous strategy differs ' +
     'from one tab, or if another ends 2 points below ddp',
-  options: [required('--data <folder>', "folder with MNIST's IDX files")],
+  options: [mnistOption()],
   run: benchCurves,
 });

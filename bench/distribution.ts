@@ -5,14 +5,14 @@
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_SHARED_BYTES } from '../src/spec/fileManifest.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';
-import { defineBenchmark, option } from './defineBenchmark.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { option, tabsOption } from './command/options.ts';
 import type { DistributionResult } from './distribution/distributeFile.ts';
-import { table } from './table.ts';
+import { table } from './report/table.ts';
 import { World } from './world/world.ts';
 
 export interface DistributionBenchOptions {
@@ -101,8 +101,15 @@ export function rowOf(
   const chainMs = median(chain.map(last));
   const sent = median(ours.map((round) => round.reduce((sum, { bytesSent }) => sum + bytesSent, 0)));
   return {
-    ...{ n, bytes, medianMs, ringMs, chainMs, ratio: ringMs / medianMs, chainRatio: chainMs / medianMs },
-    ...{ MBps: bytes / medianMs / 1000, sentOverTheory: sent / ((n - 1) * bytes) },
+    n,
+    bytes,
+    medianMs,
+    ringMs,
+    chainMs,
+    ratio: ringMs / medianMs,
+    chainRatio: chainMs / medianMs,
+    MBps: bytes / medianMs / 1000,
+    sentOverTheory: sent / ((n - 1) * bytes),
     wrong: ours.flatMap((round) => round.filter(({ hash }) => hash !== round[0]!.hash)).length,
   };
 }
@@ -125,10 +132,10 @@ export function tableOf(rows: readonly DistributionRow[]): string {
 export function section(row: DistributionRow): string {
   return `## A file for all ranks
 
-\`npm run -s bench -- distribution\`: a file of rank 0 goes down the ring in slices, each checked and stored before it is handed on, until all
+\`npm run -s bench -- distribution\`: a file of rank 0 travels down the ring in slices, each checked and stored before it is forwarded, until all
 tabs of one browser have it; in turn with bare data channels on their pages. *Bare ring*: every rank sends as many bytes to its
-right neighbour, as in an all-reduce. *Bare chain*: the file's bytes by the file's way, unchecked, until the last rank has them.
-Medians of five rounds, of each the slowest rank; ratios are bare time over ours.
+right neighbour, as in an all-reduce. *Bare chain*: the file's bytes on the file's way, unchecked, until the last rank has them.
+Medians of five rounds of the slowest rank; ratios are bare time over peergrad's.
 
 ${tableOf([row])}
 `;
@@ -138,7 +145,7 @@ export const distribution = defineBenchmark({
   name: 'distribution',
   description: 'distribute a file of rank 0 from tab to tab, compared with bare data channels that carry as many bytes',
   options: [
-    option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4),
+    tabsOption(4),
     option('--bytes <n>', 'size of the file in bytes', wholeNumber(1, MAX_SHARED_BYTES), 20_000_000),
   ],
   run: benchDistribution,

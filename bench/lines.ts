@@ -4,10 +4,10 @@
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_TENSOR_BYTES, rowOf, theoryBytes } from './allreduce.ts';
-import { defineBenchmark, option, required } from './defineBenchmark.ts';
-import { table } from './table.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { hostsOption, option, tabsOption } from './command/options.ts';
+import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { World } from './world/world.ts';
 
@@ -76,8 +76,8 @@ bucket. *Line alone* is 2(n-1)/n of the tensor's bytes at that rate, *bare* the 
 
 ${tableOf(result)}
 
-Every packet of SCTP, 1191 bytes, has some 90 bytes of headers (SCTP, DTLS, UDP, IP, Ethernet), and what is acknowledged travels on
-the lines too.
+Every packet of SCTP, 1191 bytes, has some 90 bytes of headers (SCTP, DTLS, UDP, IP, Ethernet), and acknowledgements travel on the lines
+too.
 `;
 }
 
@@ -98,8 +98,8 @@ export const lines = defineBenchmark({
   description:
     'measure an all-reduce over capped lines, with a browser on each of several test hosts; needs root and iproute2',
   options: [
-    required('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
-    option('--tabs <n>', 'world size and number of hosts', wholeNumber(2, MAX_WORLD_SIZE), 4),
+    hostsOption().makeOptionMandatory(),
+    tabsOption(4, 'world size and number of hosts'),
     option('--rate <mbit>', 'rate of each line in Mbit/s', wholeNumber(1, 1000), 20),
     option('--bytes <n>', 'size of the tensor in bytes', wholeNumber(4, MAX_TENSOR_BYTES), 4 * 2 ** 20),
   ],

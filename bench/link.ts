@@ -4,9 +4,9 @@
  */
 import type { Io } from '../launcher/io.ts';
 import { median } from '../src/util/statistics.ts';
-import { defineBenchmark } from './defineBenchmark.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
 import type { LinkFigures } from './link/measureLink.ts';
-import { table } from './table.ts';
+import { table } from './report/table.ts';
 import { World } from './world/world.ts';
 
 export interface LinkBenchOptions {
@@ -73,7 +73,7 @@ export function summaryOf(turns: LinkTurns): LinkResult {
 
 export function tableOf({ rows }: LinkResult): string {
   return table(
-    ['link', 'MB/s', 'of bare', 'there and back, ms'],
+    ['link', 'MB/s', 'of bare', 'round trip, ms'],
     rows.map(({ kind, MBps, ratio, roundTripMs }) => [
       ...[NAMES[kind], MBps.toFixed(1), ratio.toFixed(2), roundTripMs.toFixed(2)],
     ]),
@@ -83,14 +83,14 @@ export function tableOf({ rows }: LinkResult): string {
 export function section(result: LinkResult): string {
   return `## One link
 
-\`npm run -s bench -- link\`: two tabs of one browser; 16 MiB in frames of 64 KiB one way, then frames of 32 bytes there and back, one
-after the other. Kinds in turn, nine times, medians. A simple-peer link carries frames on a second, negotiated data channel of simple-peer's
+\`npm run -s bench -- link\`: two tabs of one browser; 16 MiB in frames of 64 KiB one way, then frames of 32 bytes for the round trip, one
+after the other. Kinds of links in turn, nine times, medians. A simple-peer link carries frames on a second, negotiated data channel of simple-peer's
 connection; simple-peer's own channel carries nothing.
 
 ${tableOf(result)}
 
-What a link carries here is what the cores can do of SCTP, DTLS and UDP. The worker has the data channel itself: frames do not come by
-its page. A message port (tabs of one browser, \`--transport auto\`) is what the browser copies from process to process.
+Here the cores' SCTP, DTLS and UDP work limits a link. The worker owns the data channel, so frames do not pass its page. A message port (tabs of one
+browser, \`--transport auto\`) is limited by the browser's copying between processes.
 `;
 }
 

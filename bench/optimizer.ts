@@ -11,8 +11,9 @@ import { divide } from '../src/util/divide.ts';
 import { hashState } from '../src/util/hash.ts';
 import { createRng } from '../src/util/rng.ts';
 import { median } from '../src/util/statistics.ts';
-import { defineBenchmark, listOf, option } from './defineBenchmark.ts';
-import { table } from './table.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { listOf, option } from './command/options.ts';
+import { table } from './report/table.ts';
 
 export interface OptimizerBenchOptions {
   parameters: number[];
@@ -21,8 +22,13 @@ export interface OptimizerBenchOptions {
 
 /** Float32 arrays of the parameters' length that are read and written. */
 const TOUCHES: Record<OptimizerRow['work'], number> = {
-  ...{ sgd: 3, momentum: 5, nesterov: 5, adam: 7, adamw: 7 },
-  ...{ average: 2, hash: 1 },
+  sgd: 3,
+  momentum: 5,
+  nesterov: 5,
+  adam: 7,
+  adamw: 7,
+  average: 2,
+  hash: 1,
 };
 /** Arrays that `copy` reads and writes. */
 const COPY_TOUCHES = 2;
@@ -98,16 +104,16 @@ export function optimizerTable({ rows }: OptimizerResult): string {
 export function section(result: OptimizerResult): string {
   return `## What a step does on the CPU
 
-\`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work in turn, 15 times, medians, beside a copy of the same
-arrays. *Times a copy* compares with copying as many bytes as the work reads and writes. \`average\` divides the summed gradient by
+\`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work in turn, 15 times, medians, compared with a copy of
+the same arrays. *Times a copy*: relative to copying as many bytes as the work reads and writes. \`average\` divides the summed gradient by
 the samples, each step; \`hash\` digests one array, every \`hashEvery\` steps.
 
 ${optimizerTable(result)}
 
-Division, square root and the way from float32 to float64 and back limit it, not memory. A WebAssembly kernel would have to give
-the same bits: with two float64 lanes, and blocks of the arrays copied in and out of its memory, one for Adam was 1.0 to 1.4 times
-as fast as this loop, which is too little to keep one. Four float32 lanes were 2 to 2.5 times as fast, but round after every
-operation, and the same arithmetic in JavaScript, where there is no SIMD, takes half as long again as now.
+Division, square root and conversion between float32 and float64 are the limit, not memory. A WebAssembly kernel would have to give the same
+bits: with two float64 lanes, and blocks of the arrays copied in and out of its memory, one for Adam was 1.0 to 1.4 times as fast as this
+loop, which does not justify it. Four float32 lanes were 2 to 2.5 times as fast, but round after every operation, and the same arithmetic in
+JavaScript, without SIMD, takes 1.5 times as long as now.
 `;
 }
 

@@ -7,15 +7,16 @@ import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
-import { defineBenchmark, required } from './defineBenchmark.ts';
-import { table } from './table.ts';
-import { trainOnHosts } from './trainOnHosts.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { hostsOption, mnistOption } from './command/options.ts';
+import { table } from './report/table.ts';
+import { trainOnHosts } from './training/trainOnHosts.ts';
 import { slowBetween, withHosts } from './world/hosts.ts';
 
 export interface OrderBenchOptions {
   /** Folder with MNIST's files. */
   data: string;
-  /** Command as in `world/hosts.ts`. */
+  /** Command that creates hosts; see `world/hosts.ts`. */
   hosts: string;
   json?: true;
 }
@@ -37,7 +38,7 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
     const [a, b] = PAIR;
     await limit(`${RATE.rest}mbit`);
     await slowBetween(a, b, { rest: `${RATE.rest}mbit`, between: `${RATE.between}mbit` });
-    io.err(`${TABS} tabs train, ${RATE.between} Mbit/s between ranks ${a} and ${b}, else ${RATE.rest} ...`);
+    io.err(`${TABS} tabs train; ${RATE.between} Mbit/s between ranks ${a} and ${b}, otherwise ${RATE.rest} ...`);
     const before: number[] = [];
     const after: number[] = [];
     let order: string[] | null = null;
@@ -85,20 +86,17 @@ export function section(result: OrderResult): string {
   return [
     '## A ring with one slow link',
     `Four tabs, each in a browser on a host of its own, on lines of ${rest} Mbit/s, train the mlp on MNIST; between tab-1 and tab-2 go ${between} ` +
-      'Mbit/s only. Every fifth step ranks tell each other what chunks take; who finds its link slow twice says so, and the room parts the ' +
+      'Mbit/s only. Every fifth step ranks exchange how long chunks take; a rank that finds its link slow twice reports it, and the room parts the ' +
       'two. Medians of the steps in both orders of the same run. (`npm run -s bench -- order --data DIR --hosts SCRIPT`)',
     orderTable(result),
-    'What limits it: with PowerSGD ranks do not know what chunks take, and a slow line of one rank is slow in every order.',
+    'Limits: with PowerSGD ranks do not know how long chunks take, and a slow line of one rank is slow in every order.',
   ].join('\n\n');
 }
 
 export const order = defineBenchmark({
   name: 'order',
   description: 'measure the gain of a ring order that avoids a slow link; needs root',
-  options: [
-    required('--data <folder>', "folder with MNIST's IDX files"),
-    required('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
-  ],
+  options: [mnistOption(), hostsOption().makeOptionMandatory()],
   run: benchOrder,
   section,
 });

@@ -7,8 +7,9 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import type { Costs } from '../src/collectives/plans/costModel.ts';
-import { defineBenchmark, option } from './defineBenchmark.ts';
-import { drawPanels, type Panel } from './plot.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { option } from './command/options.ts';
+import { drawPanels, type Panel } from './report/plot.ts';
 import { crossValidate, fitCosts, type Prediction, type Sample, worstError } from './scale/fit.ts';
 import {
   type AlgorithmName,
@@ -17,12 +18,12 @@ import {
   crossovers,
   type GrowthRow,
   NETWORKS,
-  quickestOf,
+  fastestOf,
   simulateGrowth,
   WORLDS,
 } from './scale/growth.ts';
 import { measure } from './scale/measure.ts';
-import { table } from './table.ts';
+import { table } from './report/table.ts';
 
 export interface ScaleOptions {
   ranks: number;
@@ -36,25 +37,24 @@ const FIFTH = 0.2;
 
 /** @throws (rejects) PeergradError if a tab fails. */
 export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
-  const tell = (line: string): void => io.err(line);
-  const { samples, combineMsPerByte } = await measure(TABS, SIZES, tell);
+  const log = (line: string): void => io.err(line);
+  const { samples, combineMsPerByte } = await measure(TABS, SIZES, log);
   const costs = fitCosts(samples, combineMsPerByte);
   const predictions = crossValidate(samples, combineMsPerByte);
   const within = predictions.filter(({ error }) => Math.abs(error) <= FIFTH);
   const growth = simulateGrowth(
     costs,
     WORLDS.filter((n) => n <= ranks),
-    tell,
+    log,
   );
   const result: ScaleResult = {
-    ...{
-      costs,
-      samples,
-      predictions,
-      worstError: worstError(predictions),
-      withinFifth: within.length / predictions.length,
-    },
-    ...{ growth, crossovers: crossovers(growth) },
+    costs,
+    samples,
+    predictions,
+    worstError: worstError(predictions),
+    withinFifth: within.length / predictions.length,
+    growth,
+    crossovers: crossovers(growth),
   };
   if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
   io.out(json === undefined ? section(result) : JSON.stringify(result));
@@ -62,17 +62,26 @@ export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io)
 
 const DRAWN_BYTES = 4_000_000;
 const COLOURS: Record<AlgorithmName, string> = {
-  ...{ ring: '#1f6feb', 'two-level': '#2da44e', 'halving-doubling': '#bf3989', doubling: '#9a6700' },
+  ring: '#1f6feb',
+  'two-level': '#2da44e',
+  'halving-doubling': '#bf3989',
+  doubling: '#9a6700',
 };
 
 export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
   return NETWORKS.map((network) => {
     const rows = growth.filter((row) => row.network === network && row.bytes === DRAWN_BYTES);
     return {
-      ...{ title: `All-reduce of 4 MB, ${network}`, x: 'ranks', y: 'seconds', isLogarithmic: true },
+      title: `All-reduce of 4 MB, ${network}`,
+      x: 'ranks',
+      y: 'seconds',
+      isLogarithmic: true,
       xs: rows.map(({ n }) => n),
       curves: (Object.keys(ALGORITHMS) as AlgorithmName[]).map((label) => ({
-        ...{ label, colour: COLOURS[label], width: 2, dash: [] },
+        label,
+        colour: COLOURS[label],
+        width: 2,
+        dash: [],
         values: rows.map(({ ms }) => ms[label]! / 1000),
       })),
     };
@@ -101,17 +110,17 @@ export function section(result: ScaleResult): string {
     '## Growth',
     `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
       'medians of all-reduces round rings of tabs on this machine. Each size but the smallest and the largest is predicted by a fit of all others. Larger worlds, on ' +
-      'other lines, are simulated event by event with the plans that ranks run (`src/collectives/simulation`), each rank on a machine ' +
+      'other lines, are simulated event by event with the plans that ranks run (`src/simulation`), each rank on a machine ' +
       'like this one: LAN 1 Gbit/s and 0.3 ms; campus Wi-Fi 75 Mbit/s for the 16 ranks of an access point together, and 5 ms; home ' +
       'uplinks 15 Mbit/s up, 100 down, and 30 ms. (`npm run -s bench -- scale`)',
     table(
       ['constant', 'fitted'],
       [
         ['a hop of an empty frame', `${costs.hopMs.toFixed(2)} ms`],
-        ["a lone frame's byte, beside the line", nanoseconds(costs.hopMsPerByte)],
-        ["of the cores, that all tabs share: a frame's", `${costs.sharedMsPerFrame.toFixed(2)} ms`],
-        ["a byte's", nanoseconds(costs.sharedMsPerByte)],
-        ["a byte's, for each tab there is", nanoseconds(costs.crowdMsPerByte)],
+        ['a byte of a lone frame, beside the line', nanoseconds(costs.hopMsPerByte)],
+        ['shared cores, a frame', `${costs.sharedMsPerFrame.toFixed(2)} ms`],
+        ['shared cores, a byte', nanoseconds(costs.sharedMsPerByte)],
+        ['shared cores, a byte, for each tab', nanoseconds(costs.crowdMsPerByte)],
         ['adding a byte', nanoseconds(costs.combineMsPerByte)],
       ],
     ),
@@ -128,27 +137,27 @@ export function section(result: ScaleResult): string {
         ];
       }),
     ),
-    'Measured, and in brackets predicted.',
+    'Measured times, with predicted ones in brackets.',
     ...NETWORKS.map((network) => {
       const rows = result.growth.filter(
         (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
       );
       const names = Object.keys(ALGORITHMS) as AlgorithmName[];
       return table(
-        [`${network}, 4 MB: ms`, ...names, 'quickest'],
-        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), quickestOf(row).algorithm]),
+        [`${network}, 4 MB: ms`, ...names, 'fastest'],
+        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), fastestOf(row).algorithm]),
       );
     }),
     table(
-      ['the ring is within a tenth of the quickest', 'gradient', 'up to', 'two-level is quickest from'],
+      ['the ring is within a tenth of the fastest', 'gradient', 'up to', 'two-level is fastest from'],
       result.crossovers.map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
         ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
         twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
       ]),
     ),
-    'What limits it: the constants are those of two cores that all tabs share, and other machines have others. Connections are taken to ' +
-      'be there and in full swing: no slow start, no loss, no frames that overtake. The server allows 64 ranks a room (docs/LIMITS.md); ' +
-      'its own limits are those of `bench signaling`.',
+    'Limits: the constants are those of two cores that all tabs share. Connections are assumed to be open and at full speed: no slow ' +
+      'start, no loss, no reordered frames. The server allows 64 ranks a room (docs/LIMITS.md); its own limits are those of ' +
+      '`bench signaling`.',
   ].join('\n\n');
 }
 

@@ -7,12 +7,13 @@ import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
-import { defineBenchmark, option } from './defineBenchmark.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { option } from './command/options.ts';
 import { Child } from './signaling/child.ts';
 import type { ClientsIn, ClientsOrder } from './signaling/clients.ts';
 import { relayTimes } from './signaling/relay.ts';
-import type { ServerMemory, ServerOrder, ServerSays } from './signaling/serverProcess.ts';
-import { table } from './table.ts';
+import type { ServerMemory, ServerOptions, ServerReply } from './signaling/serverProcess.ts';
+import { table } from './report/table.ts';
 
 export interface SignalingBenchOptions {
   clients: number;
@@ -45,14 +46,15 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
   // starts.
   const many = Number.MAX_SAFE_INTEGER;
   const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
-  const order: ServerOrder = {
+  const order: ServerOptions = {
     limits: { ...perAddress, maxRooms: many, messagesPerSecond: many, messageBurst: many },
-    ...{ rooms: 1 + idleRooms + stormRooms, startAt: 2 },
+    rooms: 1 + idleRooms + stormRooms,
+    startAt: 2,
   };
   const server = new Child('./serverProcess.ts', JSON.stringify(order));
   const crowd = new Child('./clients.ts');
   try {
-    const { url, rooms } = await server.next<ServerSays>();
+    const { url, rooms } = await server.next<ServerReply>();
     const [pairs, idle, fresh] = [rooms.slice(0, 1), rooms.slice(1, 1 + idleRooms), rooms.slice(1 + idleRooms)];
     // One-time allocations for the first members do not count for the cost of one more.
     await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
@@ -61,7 +63,7 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
     const idleOrder: ClientsOrder = { url, rooms: idle, clients, atOnce: ARRIVING };
     const gathered = await crowd.ask<ClientsIn>(idleOrder);
     const after = await server.ask<ServerMemory>({});
-    io.err('Signals pass between two others ...');
+    io.err('Two other clients exchange signals ...');
     const times = await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     io.err(`${storm} more join at once ...`);
     const stormed = await crowd.ask<ClientsIn>({ url, rooms: fresh, clients: storm, atOnce: storm });
@@ -86,7 +88,7 @@ function checkOpenFiles(sockets: number): void {
   const most = report.userLimits?.open_files?.hard ?? 'unlimited';
   if (most === 'unlimited' || sockets + OTHER_FILES <= most) return;
   throw new UsageError(
-    `This machine lets a process open ${most} files, and ${sockets} clients need more: raise it (ulimit -Hn), or ask for fewer.`,
+    `A process may open ${most} files on this machine, and ${sockets} clients need more: raise the limit (ulimit -Hn), or request fewer clients.`,
   );
 }
 
@@ -113,7 +115,7 @@ export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm
       ['relay, median, ms', relayMs.median.toFixed(3)],
       ['relay, p99, ms', relayMs.p99.toFixed(3)],
       [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
-      ['of them failed', String(joinStorm.failures)],
+      ['joins that failed', String(joinStorm.failures)],
     ],
   );
 }
@@ -122,11 +124,11 @@ export function section(result: SignalingResult): string {
   return `## The signaling server
 
 \`npm run -s bench -- signaling\`: a process with the server, one with all clients, on the same cores. A signal is as large as an SDP
-offer with its candidates, 2 KiB. The server passes none of a training's data.
+offer with its candidates, 2 KiB. The server relays no training data.
 
 ${signalingTable(result)}
 
-A process has one core: beyond, several servers share their rooms (docs/DEPLOY.md).
+A process uses one core; several processes can share their rooms (docs/DEPLOY.md).
 `;
 }
 

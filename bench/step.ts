@@ -6,14 +6,14 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';
-import { defineBenchmark, option } from './defineBenchmark.ts';
-import { drawPanels } from './plot.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { hostsOption, option, tabsOption } from './command/options.ts';
+import { drawPanels } from './report/plot.ts';
 import type { BucketTimes, StepKind, StepModel, StepResult, TakenStep } from './step/args.ts';
-import { table } from './table.ts';
+import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 
@@ -59,7 +59,7 @@ export async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchO
   const { adapter, alone } = await measureAlone(io);
   const result: StepBenchResult = { adapter, alone, together };
   if (picture !== undefined) await draw(result, picture);
-  io.out(json === undefined ? `${aloneTable(result)}\n\n${cutsTable(result)}` : JSON.stringify(result));
+  io.out(json === undefined ? `${aloneTable(result)}\n\n${capsTable(result)}` : JSON.stringify(result));
 }
 
 async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }> {
@@ -97,8 +97,8 @@ async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promi
       `${model}, ${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s, ` : ''}${CAPS.length} sizes of buckets ...`,
     );
     const [taken] = await world.run('takeSteps', { ...TOGETHER, model, batch, kinds: CAPS.map(kindOf) });
-    const cuts = cutsOf(CAPS, taken!, line?.ms ?? null);
-    return { tabs, model, batch, parameters: taken!.parameters, line, cuts };
+    const byCap = resultsByCap(CAPS, taken!, line?.ms ?? null);
+    return { tabs, model, batch, parameters: taken!.parameters, line, byCap };
   } finally {
     await world.close();
   }
@@ -110,7 +110,7 @@ async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promi
  */
 async function capped(world: World, model: StepModel, { limit, rate }: Lines): Promise<Together['line']> {
   const [taken] = await world.run('takeSteps', { ...UNCAPPED, model, batch: BATCHES[model], kinds: [kindOf(null)] });
-  const { bucketBytes, ms } = cutsOf([null], taken!, null)[0]!;
+  const { bucketBytes, ms } = resultsByCap([null], taken!, null)[0]!;
   const kilobits = (theoryBytes(world.size, bucketBytes[0]!) * PACKET_OVERHEAD * 8) / 1000;
   const rateMbit = rate ?? Number((kilobits / ms.compute).toFixed(1));
   await limit(`${rateMbit}mbit`);
@@ -127,26 +127,26 @@ function curve(label: string, colour: string, values: number[]) {
 }
 
 /** Chart of step time and its parts by bucket size. */
-async function draw({ together: { tabs, line, cuts } }: StepBenchResult, file: string): Promise<void> {
+async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: string): Promise<void> {
   const title = `${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s` : 'uncapped'}`;
   const curves = [
     curve(
       'step',
       '#2563eb',
-      cuts.map(({ ms }) => ms.total),
+      byCap.map(({ ms }) => ms.total),
     ),
     curve(
       'communication',
       '#ea580c',
-      cuts.map(({ ms }) => ms.communicate),
+      byCap.map(({ ms }) => ms.communicate),
     ),
     curve(
       'exposed',
       '#dc2626',
-      cuts.map(({ ms }) => ms.exposed),
+      byCap.map(({ ms }) => ms.exposed),
     ),
   ];
-  const names = cuts.map(({ capBytes }) => (capBytes === null ? 'whole' : `${capBytes / KIB} KiB`));
+  const names = byCap.map(({ capBytes }) => (capBytes === null ? 'whole' : `${capBytes / KIB} KiB`));
   await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
 }
 
@@ -161,7 +161,7 @@ export interface Alone {
   ratio: number;
 }
 
-export interface Cut {
+export interface CapResult {
   /** Capacity of a bucket in bytes; `null`: one bucket for everything. */
   capBytes: number | null;
   bucketBytes: number[];
@@ -184,7 +184,7 @@ export interface Together {
    * bytes; `null` if they were not capped.
    */
   line: { rateMbit: number; ms: number } | null;
-  cuts: Cut[];
+  byCap: CapResult[];
 }
 
 export interface StepBenchResult {
@@ -212,7 +212,11 @@ export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: 
  * @param caps bucket capacity by kind; the last one has everything in one bucket.
  * @param lineMs milliseconds that lines need for all bytes; `null`: as measured with one bucket.
  */
-export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult, lineMs: number | null): Cut[] {
+export function resultsByCap(
+  caps: readonly (number | null)[],
+  { kinds }: StepResult,
+  lineMs: number | null,
+): CapResult[] {
   const wholeMs = mediansOf(kinds.at(-1)!.steps).communicate;
   return kinds.map(({ steps, bucketBytes }, i) => {
     const ms = mediansOf(steps);
@@ -229,8 +233,12 @@ export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult, 
 function mediansOf(steps: readonly TakenStep[]): StepTimes {
   const of = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
   return {
-    ...{ total: of('total'), compute: of('compute'), readback: of('readback') },
-    ...{ communicate: of('communicate'), exposed: of('exposed'), update: of('update') },
+    total: of('total'),
+    compute: of('compute'),
+    readback: of('readback'),
+    communicate: of('communicate'),
+    exposed: of('exposed'),
+    update: of('update'),
   };
 }
 
@@ -246,10 +254,10 @@ export function aloneTable({ alone }: StepBenchResult): string {
   );
 }
 
-export function cutsTable({ together }: StepBenchResult): string {
+export function capsTable({ together }: StepBenchResult): string {
   return table(
     ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
-    together.cuts.map(({ capBytes, bucketBytes, ms, exposedShare, leastShare }) => [
+    together.byCap.map(({ capBytes, bucketBytes, ms, exposedShare, leastShare }) => [
       ...[nameOf(capBytes), String(bucketBytes.length), ms.total.toFixed(0)],
       ...PARTS.map((part) => ms[part].toFixed(0)),
       ...[exposedShare, leastShare].map((share) => (100 * share).toFixed(0)),
@@ -260,31 +268,31 @@ export function cutsTable({ together }: StepBenchResult): string {
 export function section(result: StepBenchResult): string {
   const { adapter, together } = result;
   const { tabs, line, parameters, batch } = together;
-  const whole = together.cuts.at(-1)!.ms;
+  const whole = together.byCap.at(-1)!.ms;
   return `## What a step costs
 
 \`npm run -s bench -- step\`, on ${adapter}: in the worker of one tab, stretches of a plain TensorFlow.js loop (\`variableGrads\`,
 \`tf.train.adam\`, the loss read each step) take turns with stretches of \`DistributedDataParallel\` in a world of one, by the same
-model, batch and optimizer; medians. \`compute\` is until the first bucket is here, \`readback\` from there to the last.
+model, batch and optimizer; medians. \`compute\` ends when the first bucket is read, \`readback\` when the last is.
 
 ${aloneTable(result)}
 
 Adam runs on the CPU here, and as several shaders for every variable there.
 
 Then ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'}, an mlp of equal layers with ${parameters} parameters, ${batch} samples a
-rank, with buckets of several sizes in turn. \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` what
-is left of it once the last bucket is read. \`least\` is what would be exposed if the line carried one bucket after the other without
-a gap, each from when it was read on: the rest is overhead.
+rank, with buckets of several sizes in turn. \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` the
+part of it after the last bucket is read. \`least\` would be exposed if the line carried one bucket after the other without a gap,
+each from when it was read on: the rest is overhead.
 
-${cutsTable(result)}
+${capsTable(result)}
 
 In one piece, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute${line ? `, and the line needs ${(line.ms / whole.compute).toFixed(2)} times as long` : ''}.
 
 ![Step time over the size of buckets](buckets.png)
 
-Nothing can be sent before the forward pass is over and the first bucket's gradients are computed; where communication takes as
-long as compute, that share of compute is what stays exposed, however finely gradients are cut. Where the cores that compute also
-move packets, compute takes longer beside communication than without, which counts as compute here.
+Nothing can be sent before the forward pass is over and the first bucket's gradients are computed; if communication takes as long as
+computation, that share stays exposed, whatever the bucket size. Cores that compute and move packets compute more slowly beside communication,
+which counts as compute here.
 `;
 }
 
@@ -297,8 +305,8 @@ export const step = defineBenchmark({
   description:
     'measure where the time of a step goes: one rank beside plain TensorFlow.js, and several ranks by bucket size',
   options: [
-    option('--tabs <n>', 'world size of the runs with several ranks', wholeNumber(2, MAX_WORLD_SIZE), 2),
-    new Option('--hosts <script>', 'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root'),
+    tabsOption(2, 'world size of the runs with several ranks'),
+    hostsOption(),
     option(
       '--rate <mbit>',
       "rate of the hosts' lines in Mbit/s (default: communication takes as long as computation)",

@@ -2,14 +2,13 @@
 import { InvalidArgumentError } from 'commander';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
-import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { MAX_REPLICAS, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { defineBenchmark, listOf, option } from './defineBenchmark.ts';
-import { table } from './table.ts';
-import { trainInTabs } from './train.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { listOf, option, worldSizesOption } from './command/options.ts';
+import { table } from './report/table.ts';
+import { trainInTabs } from './training/trainInTabs.ts';
 
 export interface StrategiesOptions {
   tabs: readonly number[];
@@ -107,8 +106,16 @@ export function rowOf(result: RunResult, period: number): StrategyRow {
   const busiestBytesPerStep = (SERVERS.has(strategy) ? sent + received : sent) / steps;
   const theory = theoryOf(strategy, n, K, syncEvery);
   return {
-    ...{ strategy, n, K, syncEvery, sentPerStep: sent / steps, receivedPerStep: received / steps },
-    ...{ busiestBytesPerStep, theory, ratio: busiestBytesPerStep / theory, stepMs: stepMs.median },
+    strategy,
+    n,
+    K,
+    syncEvery,
+    sentPerStep: sent / steps,
+    receivedPerStep: received / steps,
+    busiestBytesPerStep,
+    theory,
+    ratio: busiestBytesPerStep / theory,
+    stepMs: stepMs.median,
   };
 }
 
@@ -139,15 +146,15 @@ export function strategiesTable({ strategies }: StrategiesResult): string {
 }
 
 export function section(result: StrategiesResult): string {
-  const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n}: ${reason}`);
+  const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n}, as ${reason}`);
   return `## What strategies send
 
 \`npm run -s bench -- strategies\`: a few steps of real tabs on ${result.adapter}, with each strategy. K is the bytes of the model, H the
-steps between two exchanges; *theory* is what docs/STRATEGIES.md says the busiest rank must move, *ratio* what it did move over that.
+steps between two exchanges; *theory* is the busiest rank's traffic by docs/STRATEGIES.md, *ratio* the measured traffic over it.
 
 ${strategiesTable(result)}
 ${leftOut.length === 0 ? '' : `\nLeft out: ${leftOut.join('; ')}.\n`}
-Headers, and the loss and counts behind the gradient, are what is more than theory.
+Headers, and the loss and counts behind the gradient, exceed the theory.
 `;
 }
 
@@ -166,7 +173,7 @@ export const strategies = defineBenchmark({
   description:
     "compare each strategy's bytes per step with theory; fails if ddp or parameter-server differ by 1 % or more",
   options: [
-    option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8]),
+    worldSizesOption(),
     option('--strategies <name,..>', 'strategies to measure', listOf(strategyName), [...STRATEGY_NAMES]),
   ],
   run: benchStrategies,

@@ -1,7 +1,7 @@
 /**
  * A training run of a benchmark in a separate process: all ranks in it, over memory links, on
  * TensorFlow.js's WebAssembly backend. The arithmetic equals that of tabs, including the encoding
- * of gradients, in a tenth of the time of tabs without a GPU. Each order arrives as a message and
+ * of gradients, in a tenth of the time of tabs without a GPU. Each request arrives as a message and
  * is answered with its result.
  */
 import * as tf from '@tensorflow/tfjs';
@@ -78,8 +78,12 @@ async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult>
   const results = await runWorld(tabs, async (group) => {
     const task = await createJobTask(job, data, tabs);
     const run = await TrainingLoop.prepare({
-      ...{ plan: job, task, clock: systemClock, device: { backend: 'wasm', adapter: 'Node' } },
-      ...{ emit: () => {}, checkDevice: () => {} },
+      plan: job,
+      task,
+      clock: systemClock,
+      device: { backend: 'wasm', adapter: 'Node' },
+      emit: () => {},
+      checkDevice: () => {},
     });
     await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
     const result = await run.run();

@@ -74,12 +74,12 @@ function networkOf(name: NetworkName, n: number, costs: Costs): Network {
 
 /**
  * @param worlds world sizes.
- * @param tell logs what is simulated now.
+ * @param log logs what is simulated now.
  */
-export function simulateGrowth(costs: Costs, worlds: readonly number[], tell: (line: string) => void): GrowthRow[] {
+export function simulateGrowth(costs: Costs, worlds: readonly number[], log: (line: string) => void): GrowthRow[] {
   const rows: GrowthRow[] = [];
   for (const n of worlds) {
-    tell(`simulating ${n} ranks ...`);
+    log(`simulating ${n} ranks ...`);
     for (const bytes of n > LARGE_WORLD ? LARGE_WORLD_BYTES : GRADIENTS) {
       const times = new Map(NETWORKS.map((name) => [name, {} as GrowthRow['ms']]));
       for (const [algorithm, planOf] of Object.entries(ALGORITHMS)) {
@@ -97,7 +97,7 @@ export function simulateGrowth(costs: Costs, worlds: readonly number[], tell: (l
 }
 
 /** The fastest algorithm, and the ring's time divided by its time. */
-export function quickestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: number; ringRatio: number } {
+export function fastestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: number; ringRatio: number } {
   const [best] = (Object.entries(ms) as [AlgorithmName, number | null][])
     .filter((entry): entry is [AlgorithmName, number] => entry[1] !== null)
     .sort(([, a], [, b]) => a - b);
@@ -120,13 +120,15 @@ export function crossovers(rows: readonly GrowthRow[]): Crossover[] {
   return NETWORKS.flatMap((network) =>
     GRADIENTS.map((bytes) => {
       const own = rows.filter((row) => row.network === network && row.bytes === bytes);
-      const late = own.findIndex((row) => quickestOf(row).ringRatio > WORTH);
+      const late = own.findIndex((row) => fastestOf(row).ringRatio > WORTH);
       const twoLevel = own.find((row) => {
-        const { algorithm, ringRatio } = quickestOf(row);
+        const { algorithm, ringRatio } = fastestOf(row);
         return algorithm === 'two-level' && ringRatio > WORTH;
       });
       return {
-        ...{ network, bytes, ringPaysTo: own[late < 0 ? own.length - 1 : Math.max(0, late - 1)]!.n },
+        network,
+        bytes,
+        ringPaysTo: own[late < 0 ? own.length - 1 : Math.max(0, late - 1)]!.n,
         twoLevelFrom: twoLevel?.n ?? null,
       };
     }),

@@ -13,16 +13,16 @@ const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
-/** @param tell logs what is measured now. */
+/** @param log logs what is measured now. */
 export async function measure(
   worlds: readonly number[],
   sizes: readonly number[],
-  tell: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<Measured> {
   const samples: Sample[] = [];
   const combines: number[] = [];
   for (const n of worlds) {
-    tell(`${n} tabs all-reduce ${sizes.length} sizes ...`);
+    log(`${n} tabs all-reduce ${sizes.length} sizes ...`);
     const world = await World.open(n);
     try {
       combines.push(...(await world.run('combine', null)));

@@ -1,6 +1,6 @@
 /**
- * Child processes of the benchmark: started with TypeScript and an exposed garbage collector, and
- * asked one thing at a time.
+ * Child processes of the benchmark: they run TypeScript with an exposed garbage collector and
+ * answer one request at a time.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { PeergradError } from '../../src/util/errors.ts';
 export class Child {
   readonly #process: ChildProcess;
   readonly #gone: Promise<never>;
-  /** Its output on stderr. */
+  /** Output of the process on stderr. */
   stderr = '';
 
   /** @param module the script, relative to this file or an absolute URL. */
@@ -23,12 +23,12 @@ export class Child {
     this.#process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
     this.#gone = once(this.#process, 'exit').then(([code, signal]) => {
       const how = signal === null ? `exit code ${String(code)}` : String(signal);
-      throw new PeergradError(`The process ${module} has ended (${how}): ${this.stderr.slice(-2000)}`);
+      throw new PeergradError(`The process ${module} ended (${how}): ${this.stderr.slice(-2000)}`);
     });
     this.#gone.catch(() => {});
   }
 
-  /** Its next message. @throws (rejects) PeergradError if it exits instead. */
+  /** The next message of the process. @throws (rejects) PeergradError if it exits instead. */
   async next<Answer>(): Promise<Answer> {
     const [answer] = (await Promise.race([once(this.#process, 'message'), this.#gone])) as [Answer];
     return answer;
@@ -40,7 +40,7 @@ export class Child {
     return answer;
   }
 
-  /** Kills it like a crash. */
+  /** Kills the process, like a crash. */
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.#gone.catch(() => {});

@@ -59,7 +59,9 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
     }
   }
   return {
-    ...{ backend: device.backend, adapter: device.adapter, parameters },
+    backend: device.backend,
+    adapter: device.adapter,
+    parameters,
     kinds: loops.map((loop, i) => ({ steps: taken[i]!, bucketBytes: loop.bucketBytes() })),
   };
 }

@@ -30,12 +30,12 @@ interface Peer {
 
 export class BareChannels {
   readonly #rank: number;
-  readonly #tell: (to: number, signal: PageSignal) => void;
+  readonly #sendSignal: (to: number, signal: PageSignal) => void;
   readonly #peers = new Map<number, Peer>();
 
-  constructor(rank: number, tell: (to: number, signal: PageSignal) => void) {
+  constructor(rank: number, sendSignal: (to: number, signal: PageSignal) => void) {
     this.#rank = rank;
-    this.#tell = tell;
+    this.#sendSignal = sendSignal;
   }
 
   /** The channel to `peer`, opened once; the lower rank offers. */
@@ -47,7 +47,7 @@ export class BareChannels {
   }
 
   /** Handles a signal of `peer`; signals of one peer arrive in order. */
-  async hear(peer: number, signal: PageSignal): Promise<void> {
+  async receiveSignal(peer: number, signal: PageSignal): Promise<void> {
     const { connection } = this.#peerOf(peer);
     if ('candidate' in signal) return connection.addIceCandidate(signal.candidate);
     await connection.setRemoteDescription(signal.description);
@@ -57,7 +57,7 @@ export class BareChannels {
   async #describe(peer: number, connection: RTCPeerConnection): Promise<void> {
     await connection.setLocalDescription();
     const { type, sdp } = connection.localDescription!;
-    this.#tell(peer, { for: 'page', description: { type, sdp } });
+    this.#sendSignal(peer, { for: 'page', description: { type, sdp } });
   }
 
   #peerOf(rank: number): Peer {
@@ -65,7 +65,7 @@ export class BareChannels {
     if (existing) return existing;
     const connection = new RTCPeerConnection();
     connection.onicecandidate = ({ candidate }) => {
-      if (candidate) this.#tell(rank, { for: 'page', candidate: candidate.toJSON() });
+      if (candidate) this.#sendSignal(rank, { for: 'page', candidate: candidate.toJSON() });
     };
     const opened = deferred<BareChannel>();
     const channel = new BareChannel(connection.createDataChannel('bare', { negotiated: true, id: 0 }));

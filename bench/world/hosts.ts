@@ -89,7 +89,7 @@ export async function withHosts<T>(
   main: (hosts: Hosts, limit: (rate: string) => Promise<void>) => Promise<T>,
 ): Promise<T> {
   if (!existsSync(tool))
-    throw new UsageError(`There is no tool for test hosts at ${tool}. Pass its path with --hosts.`);
+    throw new UsageError(`The tool for test hosts was not found at ${tool}. Pass its path with --hosts.`);
   if (process.getuid?.() !== 0) throw new UsageError('Test hosts need root. Run this as root.');
   const call = async (...words: string[]): Promise<string> => {
     try {

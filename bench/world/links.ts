@@ -1,4 +1,4 @@
-/** Links between the ranks of a benchmark: as in the engine, without the signaling server. */
+/** Links between the ranks of a benchmark, as in the engine but without the signaling server. */
 import { GenerationLinks } from '../../src/engine/membership/generationLinks.ts';
 import { LinkPool } from '../../src/engine/membership/linkPool.ts';
 import type { PeerConnector, TabConnector } from '../../src/engine/membership/linkAttempt.ts';
@@ -14,32 +14,41 @@ export const LINK_GENERATION = 2;
 
 export interface RankLinks {
   readonly links: GenerationLinks;
-  /** A link over the connection to a rank, besides the process group's; always the same one. */
+  /**
+   * A link over the connection to a rank, besides the process group's link; always the same one.
+   */
   readonly spareLinkTo: (peer: number) => Link;
   /** Handles a signal of another rank. */
-  hear(from: number, attempt: number, signal: LinkSignal): void;
+  receiveSignal(from: number, attempt: number, signal: LinkSignal): void;
 }
 
-/** @param tell sends a signal to another rank. */
+/** @param sendSignal sends a signal to another rank. */
 export function linksOfRank(
   { rank, worldSize, transport }: RankSetup,
   connectPeer: PeerConnector,
   connectTab: TabConnector,
-  tell: (to: number, attempt: number, signal: LinkSignal) => void,
+  sendSignal: (to: number, attempt: number, signal: LinkSignal) => void,
 ): RankLinks {
   // Ordered like ranks, since the lower id initiates.
   const members = Array.from({ length: worldSize }, (_, i) => `rank-${String(i).padStart(3, '0')}`);
   const pool = new LinkPool(() => {});
   const spares = new Map<number, Link>();
   const links = new GenerationLinks({
-    ...{ room: 'bench', generation: GENERATION, rank, connectPeer, clock: systemClock },
+    room: 'bench',
+    generation: GENERATION,
+    rank,
+    connectPeer,
+    clock: systemClock,
     connectTab: transport === 'auto' ? connectTab : null,
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
-    ...{ iceServers: [], pool, relayed: [], relayOnly: false },
+    iceServers: [],
+    pool,
+    relayed: [],
+    relayOnly: false,
     server: () => ({
       isOpen: true,
       send: (message) => {
-        if (message.type === 'signal') tell(members.indexOf(message.to), message.attempt, message.signal);
+        if (message.type === 'signal') sendSignal(members.indexOf(message.to), message.attempt, message.signal);
       },
     }),
   });
@@ -50,6 +59,6 @@ export function linksOfRank(
       spares.set(peer, link);
       return link;
     },
-    hear: (from, attempt, signal) => links.signal({ from: members[from]!, attempt, signal }),
+    receiveSignal: (from, attempt, signal) => links.signal({ from: members[from]!, attempt, signal }),
   };
 }

@@ -16,7 +16,7 @@ import type { TabSignal } from './signals.ts';
 interface RankPage {
   /** Resolves when the rank is linked to its neighbours. */
   start(setup: RankSetup): Promise<void>;
-  hear(from: number, signal: TabSignal): Promise<void>;
+  receiveSignal(from: number, signal: TabSignal): Promise<void>;
   /** One at a time. */
   run(name: string, args: unknown): Promise<unknown>;
 }
@@ -25,13 +25,13 @@ declare global {
   interface Window {
     rankPage: RankPage;
     /** Defined by bench/world/world.ts, as in every page under a launcher. */
-    peergradToLauncher: (told: { to: number; signal: TabSignal }) => Promise<void>;
+    peergradToLauncher: (message: { to: number; signal: TabSignal }) => Promise<void>;
   }
 }
 
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
-const tell = (to: number, signal: TabSignal): void => void window.peergradToLauncher({ to, signal });
+const sendSignal = (to: number, signal: TabSignal): void => void window.peergradToLauncher({ to, signal });
 const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
   post({ type: 'relay', reply }, transfer),
 );
@@ -47,7 +47,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromRank>) => {
     case 'relay':
       return peers.receive(data.request);
     case 'signal':
-      return tell(data.to, data.signal);
+      return sendSignal(data.to, data.signal);
     case 'started':
       return asked.resolve(undefined);
     case 'ran':
@@ -68,13 +68,13 @@ function ask(message: ToRank): Promise<unknown> {
 window.rankPage = {
   async start(given) {
     setup = given;
-    channels = new BareChannels(given.rank, tell);
-    links = new PageLinks(given.rank, tell);
+    channels = new BareChannels(given.rank, sendSignal);
+    links = new PageLinks(given.rank, sendSignal);
     await ask({ type: 'start', ...given });
   },
-  async hear(from, signal) {
-    if (signal.for === 'page') await channels.hear(from, signal);
-    else if (signal.for === 'page-link') links.hear(from, signal);
+  async receiveSignal(from, signal) {
+    if (signal.for === 'page') await channels.receiveSignal(from, signal);
+    else if (signal.for === 'page-link') links.receiveSignal(from, signal);
     else post({ type: 'signal', from, signal });
   },
   run(name, args) {

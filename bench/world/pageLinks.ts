@@ -5,12 +5,12 @@ import type { PageLinkSignal } from './signals.ts';
 
 export class PageLinks {
   readonly #rank: number;
-  readonly #tell: (to: number, signal: PageLinkSignal) => void;
+  readonly #sendSignal: (to: number, signal: PageLinkSignal) => void;
   readonly #attempts = new Map<number, PeerAttempt>();
 
-  constructor(rank: number, tell: (to: number, signal: PageLinkSignal) => void) {
+  constructor(rank: number, sendSignal: (to: number, signal: PageLinkSignal) => void) {
     this.#rank = rank;
-    this.#tell = tell;
+    this.#sendSignal = sendSignal;
   }
 
   /** The link to `peer`, opened once; the lower rank offers. */
@@ -18,14 +18,14 @@ export class PageLinks {
     return this.#attemptTo(peer).link;
   }
 
-  hear(peer: number, { signal }: PageLinkSignal): void {
+  receiveSignal(peer: number, { signal }: PageLinkSignal): void {
     this.#attemptTo(peer).signal(signal);
   }
 
   #attemptTo(peer: number): PeerAttempt {
     const existing = this.#attempts.get(peer);
     if (existing) return existing;
-    const onsignal = (signal: PageLinkSignal['signal']): void => this.#tell(peer, { for: 'page-link', signal });
+    const onsignal = (signal: PageLinkSignal['signal']): void => this.#sendSignal(peer, { for: 'page-link', signal });
     const attempt = connectPeer({ initiator: this.#rank < peer, iceServers: [], onsignal });
     this.#attempts.set(peer, attempt);
     return attempt;

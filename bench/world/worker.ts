@@ -41,7 +41,7 @@ globalThis.addEventListener('message', ({ data }: MessageEvent<ToRank>) => {
       run(data.name, data.args).catch(fail);
       return;
     case 'signal':
-      return own.hear(data.from, data.signal.attempt, data.signal.signal);
+      return own.receiveSignal(data.from, data.signal.attempt, data.signal.signal);
     case 'relay':
       return relay.receive(data.reply);
     default:

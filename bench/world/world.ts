@@ -58,7 +58,9 @@ export class World {
   static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
-      ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
+      root: ROOT,
+      configFile: path.join(ROOT, 'vite.config.ts'),
+      logLevel: 'error',
       server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
       // Listed from the start: a package found later would be bundled, and all pages reloaded,
       // while they run.
@@ -91,10 +93,12 @@ export class World {
   }
 
   async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
-    const onevent = (page: Page, told: unknown): void => {
-      const { to, signal } = told as { to: number; signal: TabSignal };
+    const onevent = (page: Page, message: unknown): void => {
+      const { to, signal } = message as { to: number; signal: TabSignal };
       // A closed tab needs no signals.
-      void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
+      void this.#call(to, `rankPage.receiveSignal(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(
+        () => {},
+      );
     };
     const anyCertificate = hosts !== null;
     const openProfileOf = async (executable?: string) => {

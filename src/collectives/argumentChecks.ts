@@ -108,7 +108,7 @@ export function checkParts(
   if (odd < 0) return;
   const part = parts[odd]!;
   throw new UsageError(
-    `parts[${odd}] is ${part.length} ${dtypeOf(part, options.dtype).name}, where every rank receives ${length} ${dtype.name}.`,
+    `parts[${odd}] is ${part.length} ${dtypeOf(part, options.dtype).name}, but every rank receives ${length} ${dtype.name}.`,
   );
 }
 
@@ -137,8 +137,7 @@ export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllRed
 }
 
 /**
- * Displacements of the parts of one op's tensor. @throws UsageError where there are too many
- * elements.
+ * Displacements of the parts of one op's tensor. @throws UsageError if there are too many elements.
  */
 export function checkedDisplacements(sizes: readonly number[]): Displacements {
   const displacements = displacementsOf(sizes);

@@ -32,7 +32,7 @@ export function split<T extends TypedArray>(flat: T, displacements: Displacement
  *
  * @param check checks the call for one type; the function that it returns issues it, once all
  *   types are checked.
- * @throws UsageError where `tensors` is empty.
+ * @throws UsageError if `tensors` is empty.
  */
 export function coalesce<T extends readonly TypedArray[], Options extends OpOptions>(
   tensors: T,

@@ -32,7 +32,7 @@ export interface Codec {
   bytesOf(elements: number): number;
   /** Elements in a payload; NaN or a fraction if no payload has that size. */
   elementsOf(bytes: number): number;
-  /** @param residual receives `values` minus their decoded values; 0 where that is not finite. */
+  /** @param residual receives `values` minus their decoded values; 0 if that is not finite. */
   encode(values: Float32Array, frame: ArrayBuffer, residual: Float32Array | null): void;
   decode(frame: ArrayBuffer, into: Float32Array): void;
   /** Adds the decoded values. */
@@ -47,9 +47,7 @@ const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 const DROPPED_HALF_BITS = 13;
 const FLOAT_EXPONENT_BIAS = 127;
 const FLOAT_MANTISSA_BITS = 23;
-/**
- * A segment's largest value is scaled to [2^14, 2^15), so that rounding cannot make it infinite.
- */
+/** A segment's largest value is scaled to [2^14, 2^15), so rounding cannot make it infinite. */
 const LARGEST_HALF_EXPONENT = 14;
 
 /**
@@ -124,8 +122,8 @@ function toResidual(values: Float32Array, decoded: Float32Array): void {
 /**
  * Elements that share a scale in int8. Larger blocks need fewer bytes and round small values next
  * to large ones more coarsely: for gradients of the mlp on MNIST, blocks of 32, 128, 512 and a
- * whole segment lose 0.6, 0.75, 0.9 and 1.3 % (root mean square) and send 3.56, 3.88, 3.97 and 4.0
- * times fewer bytes.
+ * whole segment have errors of 0.6, 0.75, 0.9 and 1.3 % (root mean square) and send 3.56, 3.88,
+ * 3.97 and 4.0 times fewer bytes.
  */
 export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
@@ -153,7 +151,7 @@ const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
  * A quarter of the bytes: 8-bit integers, and for each block of {@link INT8_BLOCK} a float32 scale,
  * a 127th of its largest magnitude, rounded up; all scales come first. The residual is at most half
  * a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 becomes NaN as a whole, so
- * that none is hidden.
+ * that such values stay visible.
  */
 const int8: Codec = {
   code: DtypeCode.FLOAT32_AS_INT8,

@@ -53,10 +53,10 @@ export function dtypeOf(tensor: TypedArray, option?: 'float16'): Dtype {
   const found = BY_ARRAY.get((tensor as unknown) instanceof Object ? tensor.constructor : null);
   if (found && (found === FLOAT16) === (option === 'float16')) return found;
   const kind = Object.prototype.toString.call(tensor).slice(8, -1);
-  if (option !== undefined) throw new UsageError(`float16 values come as a Uint16Array of their bits, not as ${kind}.`);
+  if (option !== undefined) throw new UsageError(`float16 values must be a Uint16Array of their bits, not ${kind}.`);
   throw new UsageError(
     found
-      ? "A Uint16Array is taken as float16 bits: say so with dtype: 'float16', or convert it to an Int32Array."
+      ? "A Uint16Array can only hold float16 bits: pass dtype: 'float16', or convert it to an Int32Array."
       : `Collectives take typed arrays (Float32Array, Int32Array, BigInt64Array, ...), not ${kind}: convert it first.`,
   );
 }

@@ -26,7 +26,7 @@ import { InFlightOp, type Issue } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import { PointToPoint } from './pointToPoint.ts';
 import { SequenceNumbers } from './sequenceNumbers.ts';
-import { UnexpectedFrames } from './unexpectedFrames.ts';
+import { UnexpectedMessageQueue } from './unexpectedMessageQueue.ts';
 import { Work } from './work.ts';
 
 /**
@@ -58,7 +58,7 @@ export class Executor {
   readonly #barrier: MonitoredBarrier;
   readonly #diagnostics: HangDiagnostics;
   readonly #inFlightOps = new Map<number, InFlightOp>();
-  readonly #unexpected: UnexpectedFrames;
+  readonly #unexpected: UnexpectedMessageQueue;
   readonly #seqs = new SequenceNumbers();
   #launched = 0;
   #bytesSent = 0;
@@ -81,7 +81,7 @@ export class Executor {
       onend: (error) => this.fail(error, { notify: false }),
     };
     this.id = mesh.register(listener, ranks);
-    this.#unexpected = new UnexpectedFrames(mesh.unexpectedCollectives, ranks);
+    this.#unexpected = new UnexpectedMessageQueue(mesh.unexpectedCollectives, ranks);
     this.messages = new PointToPoint({
       group: this.id,
       rank: this.rank,

@@ -10,9 +10,9 @@ interface World {
 }
 
 /**
- * Resolves once all ranks of the world have named the same members of a new group.
+ * Resolves once all ranks of the world have passed the same members of a new group.
  *
- * @throws (rejects) MismatchError where they differ, which ends the world.
+ * @throws (rejects) MismatchError if they differ, which ends the world.
  */
 export async function agreeOnMembers(
   world: World,

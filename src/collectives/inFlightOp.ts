@@ -67,7 +67,7 @@ export class InFlightOp {
   readonly #cancelDeadline: () => void;
   #isThrough = false;
 
-  /** @throws UsageError where the reduction makes no sense for the dtype. */
+  /** @throws UsageError if the dtype does not support the reduction. */
   constructor(issue: Issue<unknown>, seq: number, env: Environment) {
     const { descriptor, dtype, plan, source, target, codec = null, residual = null, timeoutMs } = issue;
     const { call, group, rank, ranks, generation, segmentElements, recorder, clock } = env;
@@ -118,7 +118,7 @@ export class InFlightOp {
     this.#cancelDeadline = clock.after(timeoutMs, () => env.onexpire());
   }
 
-  /** Whether this rank is through with the op and all ranks are known to have called it. */
+  /** Whether all data of the op is sent and received, and all ranks are known to have called it. */
   get isSettled(): boolean {
     return this.#isThrough && this.#agreement.isReached;
   }
@@ -137,7 +137,7 @@ export class InFlightOp {
     return isSameOp(header, this.data.descriptor) && this.data.expects(header, from);
   }
 
-  /** @throws ProtocolError where a DATA frame is out of place. */
+  /** @throws ProtocolError if a DATA frame does not belong to the op's plan. */
   receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (header.kind === FrameKind.CALL) this.#agreement.receive(header.step, from);
     else if (header.kind === FrameKind.READY) this.windows.open(from);
@@ -146,12 +146,13 @@ export class InFlightOp {
 
   /** Announces that this rank has called the op, and the ranks known to have called it. */
   announceCalls(): void {
-    // All-to-all: only once the sizes that all others send are known to be those this rank expects.
+    // In an all-to-all this waits until all other ranks are known to send the sizes that this rank
+    // expects.
     if (!this.data.isAgreed) return;
     for (const { to, step } of this.#agreement.takeCalls()) this.#announce(FrameKind.CALL, to, step);
   }
 
-  /** Resolves the work. @throws where its result cannot be created. */
+  /** Resolves the work. @throws if its result cannot be created. */
   complete(): void {
     this.#finish();
     this.#end('completed');
@@ -188,8 +189,8 @@ export class InFlightOp {
 }
 
 /**
- * Whether an op combines whole tensors of several ranks one after the other. Later ones must not
- * pile up in the meantime.
+ * Whether an op combines whole tensors of several ranks one after the other. Tensors of later ranks
+ * must not accumulate while they wait.
  */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;

@@ -1,6 +1,6 @@
 /**
- * The links of one generation, as this rank has them: to both ring neighbours from the start, to
- * others once something is sent to them. Process groups share it; each receives its own frames.
+ * The links of this rank in one generation: to both ring neighbours from the start, to other ranks
+ * once something is sent to them. Process groups share the mesh; each receives its own frames.
  * Ranks are global here. Flood messages are forwarded for all groups until the generation ends,
  * even after this rank has left its own groups.
  */
@@ -10,7 +10,11 @@ import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
-import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageLimit } from './unexpectedMessages.ts';
+import {
+  MAX_UNEXPECTED_COLLECTIVES,
+  MAX_UNEXPECTED_MESSAGES,
+  UnexpectedMessageLimit,
+} from './unexpectedMessageLimit.ts';
 import { leftOf, rightOf } from './plans/ringPlan.ts';
 
 interface MeshOptions {
@@ -59,12 +63,12 @@ export class Mesh {
   /** Frames for ranks whose link is being opened. */
   readonly #waiting = new Map<number, { frame: ArrayBuffer; sent: () => void }[]>();
   readonly #groups = new Map<number, MeshListener>();
-  /** Global ranks of all groups that were made, by number. */
+  /** Global ranks of all groups created so far, by number. */
   readonly #members: (readonly number[])[] = [];
   readonly #relay: FloodRelay;
   #isListening = false;
 
-  /** @throws UsageError where the rank does not exist, or a ring neighbour has no link. */
+  /** @throws UsageError if the rank does not exist, or a ring neighbour has no link. */
   constructor({ rank, worldSize, generation, links, connect, newMessageId = counter() }: MeshOptions) {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
@@ -109,12 +113,12 @@ export class Mesh {
    * Registers the listener of a new group. Groups are numbered in order of their creation, which is
    * the same on all ranks.
    *
-   * @throws UsageError where all numbers are in use: a wrong number would end the world.
+   * @throws UsageError if all numbers are in use: a wrong number would end the world.
    */
   register(listener: MeshListener, members: readonly number[]): number {
     if (this.#members.length > MAX_GROUP) {
       throw new UsageError(
-        `A generation has at most ${MAX_GROUP + 1} process groups, destroyed ones included: use groups again instead of making new ones.`,
+        `A generation has at most ${MAX_GROUP + 1} process groups, destroyed ones included: reuse groups instead of creating new ones.`,
       );
     }
     const group = this.#members.push(members) - 1;

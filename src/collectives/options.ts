@@ -33,16 +33,17 @@ export interface AllReduceOptions extends ReduceOptions {
   /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
-   * Encoding of float32 values on the ring, the same on every rank; `fp32` by default. Other
-   * algorithms carry tensors that are too small, or worlds that are too large, for encoding to pay;
-   * they do not encode.
+   * Encoding of float32 values on the ring, the same on every rank; `fp32` by default. Small
+   * tensors and large worlds, for which encoding does not pay, use other algorithms, which do not
+   * encode.
    */
   codec?: CodecName;
   /**
-   * As long as the tensor: receives what this rank's rounding removed from the sum, zeros if
-   * nothing was encoded. Added to the next tensor, it is sent later (error feedback). Summed over
-   * all ranks, the residuals are the tensors before less the sum (for AVG, less worldSize
-   * averages). 0 where that is not finite. Undefined if the op fails.
+   * An array of the tensor's length that receives what this rank's rounding removed from the sum;
+   * zeros if nothing was encoded. Add it to the next tensor to send it later (error feedback). The
+   * sum of all ranks' residuals is the sum of their tensors minus the result (for AVG, minus
+   * worldSize times the result). Values that are not finite have residual 0. Undefined if the op
+   * fails.
    */
   residual?: Float32Array | null;
 }

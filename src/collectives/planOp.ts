@@ -35,10 +35,7 @@ interface PlanOpOptions {
   residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;
-  /**
-   * The header of the op's DATA frames. The op takes it over and writes each segment's fields to
-   * it.
-   */
+  /** The header of the op's DATA frames. The op owns it and writes each segment's fields to it. */
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
@@ -71,7 +68,7 @@ interface Progress {
   arrived: number;
   /** When the last element was done. */
   endedAt: number | null;
-  /** Milliseconds spent on combining or copying what has come. */
+  /** Milliseconds spent on combining or copying received data. */
   spentMs: number;
 }
 
@@ -101,7 +98,7 @@ export class PlanOp {
   /** The segment just combined: if it is sent on unchanged, its frame is reused. */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
-  /** @throws UsageError where the dtype does not support the reduction. */
+  /** @throws UsageError if the dtype does not support the reduction. */
   constructor(options: PlanOpOptions) {
     this.#options = options;
     this.descriptor = options.descriptor;
@@ -111,8 +108,16 @@ export class PlanOp {
     this.#moves = plan
       .filter((move) => this.#carriesLengths || lengthOf(move) > 0)
       .map((move) => ({
-        ...{ move, before: [], after: [], writers: [], followers: [] },
-        ...{ done: 0, early: [], arrived: 0, endedAt: null, spentMs: 0 },
+        move,
+        before: [],
+        after: [],
+        writers: [],
+        followers: [],
+        done: 0,
+        early: [],
+        arrived: 0,
+        endedAt: null,
+        spentMs: 0,
       }));
     this.#remaining = this.#moves.length;
     const needs = dependencies(
@@ -308,8 +313,7 @@ export class PlanOp {
     }
     const frame = createFrame(header, this.#bytesOf(end - start));
     if (codec) {
-      // Final values were decoded once: encoding them again loses nothing and results in the same
-      // bytes.
+      // Final values were decoded once: encoding them again is exact and results in the same bytes.
       codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#residualIn(start, end));
     } else {
       copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);

@@ -24,12 +24,12 @@ import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
+import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 import { Work } from './work.ts';
 
 /**
  * Bytes that a message may send ahead. Together with MAX_AHEAD it bounds the unexpected messages of
- * a receiver (`unexpectedMessages.ts`).
+ * a receiver (`unexpectedMessageLimit.ts`).
  */
 const EAGER_BYTES = 64 * 1024;
 /** Messages to one rank that send data ahead; further ones only send their header. */
@@ -86,7 +86,7 @@ interface Posted {
 interface Incoming {
   readonly from: number;
   readonly header: FrameHeader;
-  /** Segments that came before there was a receive. */
+  /** Segments that arrived before the receive was posted. */
   readonly frames: { offset: number; frame: ArrayBuffer }[];
   posted: Posted | null;
   received: number;
@@ -95,9 +95,9 @@ interface Incoming {
 export class PointToPoint {
   readonly #env: PointToPointEnvironment;
   readonly #senders = new Map<number, Sender>();
-  /** In the order they came. */
+  /** Messages in order of arrival. */
   readonly #incoming = new Map<string, Incoming>();
-  /** In the order they were posted. */
+  /** Receives in the order in which they were posted. */
   readonly #posted = new Set<Posted>();
 
   constructor(env: PointToPointEnvironment) {
@@ -170,7 +170,7 @@ export class PointToPoint {
     if (posted) this.#match(posted, incoming);
   }
 
-  /** Rejects all that is under way. */
+  /** Rejects all messages in flight. */
   fail(error: Error): void {
     for (const sender of this.#senders.values()) {
       for (const outgoing of sender.outgoing.values()) {
@@ -180,7 +180,7 @@ export class PointToPoint {
         outgoing.work.fail(error);
       }
     }
-    for (const incoming of this.#incoming.values()) if (!incoming.posted) this.#unpark(incoming);
+    for (const incoming of this.#incoming.values()) if (!incoming.posted) this.#releaseFrames(incoming);
     for (const posted of [...this.#posted, ...[...this.#incoming.values()].flatMap((one) => one.posted ?? [])]) {
       this.#end(posted, 'failed');
       posted.work.fail(error);
@@ -218,7 +218,7 @@ export class PointToPoint {
       record.bytesSent += bytes;
       work.sent(bytes);
     };
-    // A tensor whose buffer is transferred has no length any more.
+    // A tensor loses its length when its buffer is transferred.
     const { count } = record;
     const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
     record.state = 'started';
@@ -246,7 +246,7 @@ export class PointToPoint {
     } catch (error) {
       return crash(record.call, error);
     }
-    // With the group, `fail` has ended the message.
+    // `fail` has ended the message with the group.
     if (failure()) return;
     sender.outgoing.delete(id);
     this.#end(outgoing, 'completed');
@@ -264,14 +264,14 @@ export class PointToPoint {
     const { dtype, tag, record } = posted;
     this.#posted.delete(posted);
     incoming.posted = posted;
-    this.#unpark(incoming);
+    this.#releaseFrames(incoming);
     record.seq = header.seq;
     record.state = 'started';
     record.startedAt = clock.now();
     if (header.count !== record.count || header.dtype !== dtype.code) {
       return fail(
         new MismatchError(
-          `Rank ${ranks[from]} sent ${header.count} ${dtypeName(header.dtype)} with tag ${tag}, where rank ${ranks[rank]} receives ${record.count} ${dtype.name}.`,
+          `Rank ${ranks[from]} sent ${header.count} ${dtypeName(header.dtype)} with tag ${tag}, but rank ${ranks[rank]} receives ${record.count} ${dtype.name}.`,
           context(),
         ),
       );
@@ -281,12 +281,12 @@ export class PointToPoint {
     this.#absorb(incoming);
   }
 
-  #unpark({ frames, from }: Incoming): void {
+  #releaseFrames({ frames, from }: Incoming): void {
     const { unexpectedLimit, ranks } = this.#env;
     for (const { frame } of frames) unexpectedLimit.remove(frame, ranks[from]!);
   }
 
-  /** Copies what has come of a message whose receive is posted. */
+  /** Copies the received data of a message whose receive is posted. */
   #absorb(incoming: Incoming): void {
     const { posted, frames, header, from } = incoming;
     if (!posted) return;

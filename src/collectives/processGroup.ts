@@ -135,13 +135,16 @@ export class ProcessGroup {
   /**
    * Combines `tensor` over all ranks in place. Afterwards every rank holds the same bits.
    *
-   * @throws UsageError where the op or the codec does not support the dtype.
+   * @throws UsageError if the op or the codec does not support the dtype.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
     return this.#issue(allReduceOp(this.#caller, tensor, options));
   }
 
-  /** Combines `tensor` over all ranks into `dst`'s, in place. The others' become undefined. */
+  /**
+   * Combines `tensor` over all ranks into `dst`'s tensor. The tensors of other ranks become
+   * undefined.
+   */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
     return this.#issue(reduceOp(this.#caller, tensor, dst, options));
   }
@@ -167,7 +170,7 @@ export class ProcessGroup {
   /**
    * Copies `parts[r]` of rank `src` into rank r's `tensor`. Only `src` passes parts.
    *
-   * @throws UsageError where `src` does not pass one part per rank, of its tensor's length, or
+   * @throws UsageError if `src` does not pass one part per rank, of its tensor's length, or
    *   another rank passes any.
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
@@ -314,11 +317,11 @@ export class ProcessGroup {
    * @param options `timeoutMs` is the deadline of the creation and of the group's ops; by default
    *   this group's.
    * @throws (rejects) UsageError for ranks that are missing, unknown or named twice, and beyond
-   *   65 536 groups of one generation; MismatchError where ranks named different members.
+   *   65 536 groups of one generation; MismatchError if ranks named different members.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
-      throw new UsageError('Make groups from the world group: all its ranks must take part.');
+      throw new UsageError('Create groups from the world group: all its ranks must take part.');
     }
     checkMembers(ranks, this.worldSize);
     if (this.failure) throw this.failure;
@@ -338,7 +341,7 @@ export class ProcessGroup {
    * Divides the world into groups of `size` consecutive ranks (torch: new_subgroups).
    *
    * @returns this rank's group, and all groups.
-   * @throws (rejects) UsageError where `size` does not divide the world size.
+   * @throws (rejects) UsageError if `size` does not divide the world size.
    */
   async newSubgroups(size: number): Promise<[mine: ProcessGroup, all: ProcessGroup[]]> {
     if (!Number.isInteger(size) || size < 1 || this.worldSize % size !== 0) {
@@ -364,7 +367,9 @@ export class ProcessGroup {
   /** Ends the group on this rank. The links stay open: their owner closes them. */
   destroy(): void {
     this.#executor.fail(
-      new UsageError(`Rank ${this.#mesh.rank} has left this process group: make a new one.`, { rank: this.#mesh.rank }),
+      new UsageError(`Rank ${this.#mesh.rank} has left this process group: create a new one.`, {
+        rank: this.#mesh.rank,
+      }),
       { notify: false },
     );
   }

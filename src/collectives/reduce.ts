@@ -93,10 +93,10 @@ function additionOf(op: ReduceOp): ReduceOp {
 
 const BITWISE: readonly ReduceOp[] = [ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR];
 
-/** @throws UsageError where `op` is NONE, or the dtype does not support it. */
+/** @throws UsageError if `op` is NONE, or the dtype does not support it. */
 export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Reducer {
   if (BITWISE.includes(op) && !isInteger) {
-    throw new UsageError(`Bitwise reductions need integers: ${name} has none.`);
+    throw new UsageError(`Bitwise reductions need an integer dtype, not ${name}.`);
   }
   if ((op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM) && isInteger) {
     throw new UsageError(`AVG and PREMUL_SUM would round ${name} values: sum them and divide yourself.`);
@@ -110,7 +110,7 @@ export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Redu
 }
 
 function known<Kernel>(kernel: Kernel | undefined): Kernel {
-  if (kernel === undefined) throw new UsageError('That is no reduce op: take one of ReduceOp.');
+  if (kernel === undefined) throw new UsageError('Unknown reduce op: use one of ReduceOp.');
   return kernel;
 }
 

@@ -1,4 +1,4 @@
-/** A collective in flight, as torch.distributed's `Work`. */
+/** The handle of a collective in flight, as torch.distributed's `Work`. */
 import type { HopEvent } from '../protocol/stepTrace.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';

@@ -1,5 +1,5 @@
 /**
- * Adam, and AdamW, which takes weight decay out of the gradient.
+ * Adam and AdamW. AdamW applies weight decay to the parameters, not to the gradient.
  *
  * Sources: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html and
  * .../torch.optim.AdamW.html (the algorithm boxes, without amsgrad and maximize).

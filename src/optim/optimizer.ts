@@ -92,14 +92,14 @@ export function checkSize(size: number): void {
 export function checkRange(name: string, value: number, low: number, high: number): void {
   if (!(value >= low && value < high)) {
     const allowed = high === Infinity ? `a finite number from ${low} on` : `a number from ${low} to below ${high}`;
-    throw new UsageError(`${name} is ${value}; give ${allowed}.`);
+    throw new UsageError(`${name} is ${value}; pass ${allowed}.`);
   }
 }
 
 /** @throws UsageError unless `value` is finite and above 0. */
 export function checkLearningRate(value: number): void {
   if (!(value > 0 && value < Infinity)) {
-    throw new UsageError(`learningRate is ${value}; give a finite number above 0.`);
+    throw new UsageError(`learningRate is ${value}; pass a finite number above 0.`);
   }
 }
 
@@ -116,8 +116,8 @@ export function checkApply(
 ): readonly Range[] {
   if (params.length !== size || gradient.length !== size) {
     throw new UsageError(
-      `This optimizer was made for ${size} parameters and got ${params.length} parameters and a gradient of ` +
-        `${gradient.length}: pass the flat arrays of the model it was made for.`,
+      `This optimizer was created for ${size} parameters, but received ${params.length} parameters and a gradient of ` +
+        `${gradient.length}: pass the flat arrays of the model it was created for.`,
     );
   }
   const beyond = ranges.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));

@@ -13,14 +13,12 @@ const EXPLOSION = 4;
 const SMOOTHED = 0.1;
 /** Share of the steps in which rates rise tenfold. */
 const DECADE = 1 / 8;
-/**
- * Shares of the steps in which the average settles, and whose rates have no effect: one decade, and
- * two.
- */
+/** Share of the steps at the start in which the average settles. */
 const SETTLING = DECADE;
+/** Share of the steps at the start whose rates are too low to have an effect. */
 const IDLE = 2 * DECADE;
 /** Decades over which a line is fitted. */
-const STRETCHES = [1, 1.5, 2, 3];
+const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
  * A fall counts if it is this multiple of the fall that noise causes, and a minimum share of the
  * loss. With losses of pure noise, 97 of 100 tests find no such fall; with a factor of 5, tests
@@ -54,10 +52,10 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 }
 
 /**
- * The rate at which the loss falls steepest before its minimum: the middle of the range of one
- * decade whose least-squares line falls most, or of a longer range if noise hides the fall. A line
- * separates noise from a fall better than differences of neighbours, and keeps half a decade away
- * from the explosion.
+ * Finds the rate at which the loss falls steepest before its minimum: the middle of the decade
+ * whose least-squares line falls most, or of a longer range if noise hides the fall. A line
+ * separates noise from a fall better than differences of neighbours, and its middle is half a
+ * decade away from the explosion.
  *
  * @param losses of its steps, all finite.
  * @param steps planned steps of the test.
@@ -70,7 +68,7 @@ export function findRate(losses: readonly number[], steps: number): RateTest {
   const tried = smoothed.slice(idle);
   // The smoothed loss lags: its minimum is where the loss itself already rises.
   const falling = losses.slice(0, idle + tried.indexOf(Math.min(...tried)) + 1);
-  const reaches = STRETCHES.map((decades) => Math.max(1, Math.round((decades * DECADE * steps) / 2)));
+  const reaches = FITTED_DECADES.map((decades) => Math.max(1, Math.round((decades * DECADE * steps) / 2)));
   if (tried.length === 0 || falling.length <= 2 * reaches[0]!) return { ...found, suggested: null, reason: 'short' };
   const noise = noiseOf(falling);
   for (const reach of reaches) {

@@ -77,9 +77,9 @@ export class Sgd implements Optimizer {
 
 /**
  * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`,
- * or as `nesterov` (or with the option of that name) `gradient + momentum * velocity` in place of
- * the velocity: Sutskever et al., "On the importance of initialization and momentum in deep
- * learning" (ICML 2013), in torch's form; the outer optimizer of DiLoCo. One slot: the velocity.
+ * `nesterov` (or the option of that name) uses `gradient + momentum * velocity` in place of the
+ * velocity: Sutskever et al., "On the importance of initialization and momentum in deep learning"
+ * (ICML 2013), in torch's form; the outer optimizer of DiLoCo. One slot: the velocity.
  */
 export class Momentum implements Optimizer {
   readonly name: 'momentum' | 'nesterov';

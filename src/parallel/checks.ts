@@ -1,7 +1,7 @@
 /** Checks of numbers from callers. */
 import { UsageError } from '../util/errors.ts';
 
-/** @throws UsageError where `rank` is not one of 0 .. worldSize-1. */
+/** @throws UsageError if `rank` is not one of 0 .. worldSize-1. */
 export function checkRank(rank: number, worldSize: number): void {
   checkCount('The number of ranks', worldSize, 1);
   if (!Number.isSafeInteger(rank) || rank < 0 || rank >= worldSize) {
@@ -12,7 +12,7 @@ export function checkRank(rank: number, worldSize: number): void {
   }
 }
 
-/** @throws UsageError where `value` is not a whole number from `min` on. */
+/** @throws UsageError if `value` is not a whole number from `min` on. */
 export function checkCount(name: string, value: number, min: number): void {
   if (!Number.isSafeInteger(value) || value < min) {
     throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);

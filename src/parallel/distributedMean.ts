@@ -16,7 +16,7 @@ export class DistributedMean {
    * Adds `value` with `weight`, such as a batch's mean loss with its number of samples. A value
    * with weight 0 is ignored, even NaN, the mean of an empty batch.
    *
-   * @throws UsageError where the weight is negative or not finite.
+   * @throws UsageError if the weight is negative or not finite.
    */
   add(value: number, weight = 1): void {
     if (!(weight >= 0 && weight < Infinity)) {

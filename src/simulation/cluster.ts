@@ -42,7 +42,7 @@ const LATENCY_MS = 0.8;
 const COMBINE_MS_PER_BYTE = 1 / 2_000_000;
 const FLOAT_BYTES = 4;
 
-/** About one machine in sixteen is an old one, and one link uses a relay. */
+/** One machine is old and takes twice as long; one link uses a relay. */
 export function clusterOf(n: number, seed: number): Cluster {
   const rng = createRng(mixSeed(seed, n));
   const old = rng.below(n);

@@ -47,8 +47,8 @@ export interface Lanes extends Lists {
 }
 
 /**
- * @throws Error where a send has no receive of the same step and length, or a receive no send:
- *   the plan is wrong.
+ * @throws Error if a send has no receive of the same step and length, or a receive no send: the
+ *   plan is wrong.
  */
 export function scheduleOf(planner: Planner, n: number): Schedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
@@ -98,9 +98,13 @@ export function scheduleOf(planner: Planner, n: number): Schedule {
   lanes.first.push(lanes.items.length);
   const moves = { ...valuesOf(fields), lane: lane.values };
   return {
-    ...{ n, firstMove: firstMove.values, ...moves },
+    n,
+    firstMove: firstMove.values,
+    ...moves,
     partner: partners(n, moves, valuesOf(lanes), receives),
-    ...{ before: valuesOf(before), after: reversed(valuesOf(before)), lanes: valuesOf(lanes) },
+    before: valuesOf(before),
+    after: reversed(valuesOf(before)),
+    lanes: valuesOf(lanes),
   };
 }
 
@@ -126,7 +130,7 @@ function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, n
       const fits = receive !== undefined && step[receive] === step[send] && received.length === sends.length;
       if (!fits || end[receive]! - start[receive]! !== end[send]! - start[send]!) {
         throw new Error(
-          `Rank ${from} sends rank ${lanes.to[lane]} in step ${step[send]} what that one does not receive.`,
+          `Rank ${from} sends to rank ${lanes.to[lane]} in step ${step[send]}, which does not receive it.`,
         );
       }
       partner[send] = receive;
@@ -134,7 +138,7 @@ function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, n
   }
   const [alone] = receives.keys();
   if (alone !== undefined) {
-    throw new Error(`Rank ${alone % n} waits for what rank ${Math.floor(alone / n)} does not send.`);
+    throw new Error(`Rank ${alone % n} receives from rank ${Math.floor(alone / n)}, which does not send it.`);
   }
   return partner;
 }

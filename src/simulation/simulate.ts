@@ -67,7 +67,7 @@ interface Simulated {
 const Event = { START: 0, ARRIVE: 1, DELIVER: 2, TAKEN: 3 } as const;
 const EVENT_BITS = 2;
 
-/** @throws Error where ranks wait for each other: the plan is wrong. */
+/** @throws Error if ranks wait for each other: the plan is wrong. */
 export function simulate(schedule: Schedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;
   const { n, firstMove, kind, rank, start, end, lane, partner, before, after, lanes } = schedule;
@@ -113,10 +113,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   };
 
   /**
-   * Time at which `bytes` have arrived whose last byte is here now: they arrived while they left
-   * the other end.
+   * Time at which `bytes` have passed a line that their last byte reaches now: the earlier bytes
+   * passed it before (cut-through).
    */
-  const comeIn = (line: number, bytes: number): number => {
+  const passCutThrough = (line: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = lines[line]!;
     return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]! + bytes * msPerByte + msPerFrame));
   };
@@ -203,7 +203,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
         const receive = partner[subject]!;
         const elements = nextSegment(receive, coming);
         coming[receive]! += elements;
-        const at = second === null ? now : comeIn(second, frameBytes(elements));
+        const at = second === null ? now : passCutThrough(second, frameBytes(elements));
         if (at > now) queue.push(at, eventOf(Event.DELIVER, subject));
         else deliver(subject);
         break;
@@ -222,7 +222,9 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const endedAt = new Float64Array(n);
   for (let move = 0; move < moves; move++) endedAt[rank[move]!] = Math.max(endedAt[rank[move]!]!, moveEnds[move]!);
   return {
-    ...{ ms: Math.max(0, ...endedAt), endedAt, events },
+    ms: Math.max(0, ...endedAt),
+    endedAt,
+    events,
     endOf(one, wanted, step) {
       for (let move = firstMove[one]!; move < firstMove[one + 1]!; move++) {
         if (schedule.step[move] === step && (kind[move] === SEND) === (wanted === 'send')) return moveEnds[move]!;

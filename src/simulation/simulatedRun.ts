@@ -38,7 +38,8 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
     member: `simulated-${rank}`,
     name: NAMES[rank % NAMES.length]! + (rank < NAMES.length ? '' : ` ${Math.floor(rank / NAMES.length) + 1}`),
     device: { backend: 'webgpu', adapter: 'simulated' },
-    ...{ browser: rank, rank: null },
+    browser: rank,
+    rank: null,
   }));
   const stepsPerPass = Math.ceil(TRAIN_SAMPLES / (BATCH * n));
   const sent = members.map(() => 0);
@@ -49,26 +50,37 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
   return {
     beginning: [
       {
-        ...{
-          type: 'room',
-          phase: 'RUNNING',
-          hosts: [],
-          members,
-          spectators: [],
-          job,
-          startAt: null,
-          nodes: { min: 1, max: 64 },
-        },
-        ...{ isLocked: false, isPausedByHost: false, waitingFor: 0 },
+        type: 'room',
+        phase: 'RUNNING',
+        hosts: [],
+        members,
+        spectators: [],
+        job,
+        startAt: null,
+        nodes: { min: 1, max: 64 },
+        isLocked: false,
+        isPausedByHost: false,
+        waitingFor: 0,
       },
       {
-        ...{ type: 'generation', generation: 1, run: 1, rank: SEEN_BY, worldSize: n, localRank: 0, localWorldSize: 1 },
-        ...{ members, job },
+        type: 'generation',
+        generation: 1,
+        run: 1,
+        rank: SEEN_BY,
+        worldSize: n,
+        localRank: 0,
+        localWorldSize: 1,
+        members,
+        job,
       },
       {
-        ...{ type: 'model', parameters: GRADIENT_BYTES / 4, gradientBytes: GRADIENT_BYTES },
-        ...{ bucketBytes: [GRADIENT_BYTES], totalSteps: 5 * stepsPerPass },
-        ...{ trainSamples: TRAIN_SAMPLES, testSamples: 10_000 },
+        type: 'model',
+        parameters: GRADIENT_BYTES / 4,
+        gradientBytes: GRADIENT_BYTES,
+        bucketBytes: [GRADIENT_BYTES],
+        totalSteps: 5 * stepsPerPass,
+        trainSamples: TRAIN_SAMPLES,
+        testSamples: 10_000,
       },
       // The left neighbour's link to it, and its own to the right: with two ranks they are the
       // same.
@@ -92,29 +104,43 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
         { type: 'segments', lane: lanes[SEEN_BY]! },
         {
-          ...{ type: 'step', step, epoch: Math.floor(step / stepsPerPass) },
-          ...{ offset: (step % stepsPerPass) * BATCH * n, loss: lossAt(step, n, seed), samples: BATCH * n },
-          ...{ ms: own.ms, at },
+          type: 'step',
+          step,
+          epoch: Math.floor(step / stepsPerPass),
+          offset: (step % stepsPerPass) * BATCH * n,
+          loss: lossAt(step, n, seed),
+          samples: BATCH * n,
+          ms: own.ms,
+          at,
         },
       ];
       step += 1;
       if (step % job.hashEvery === 0 || step === 2) {
         const last = step - 1;
         const statistics: RankStatistics[] = steps.map(({ ms }, rank) => ({
-          ...{ rank, computeMs: ms.compute, communicateMs: ms.communicate, stepMs: ms.total },
-          ...{ gradientBytesSent: sent[rank]!, gradientBytesReceived: sent[rank]!, otherBytesSent: 0, memoryBytes: 0 },
+          rank,
+          computeMs: ms.compute,
+          communicateMs: ms.communicate,
+          stepMs: ms.total,
+          gradientBytesSent: sent[rank]!,
+          gradientBytesReceived: sent[rank]!,
+          otherBytesSent: 0,
+          memoryBytes: 0,
         }));
         const telemetry: RankTelemetry[] = steps.map(({ ms }, rank) => {
           const { latencyMs, rate } = cluster.machines[rank]!;
           const bytes = { bytesSent: sent[rank]!, bytesReceived: sent[rank]! / 100 };
           return {
-            ...{ rank, isHidden: false, waitMs: exposedWait(lanes[rank]!, ms) },
+            rank,
+            isHidden: false,
+            waitMs: exposedWait(lanes[rank]!, ms),
             right: {
               ...wayOf(cluster, rank),
               ...bytes,
               transitMs: latencyMs + GRADIENT_BYTES / n / rate,
             },
-            ...{ clock: { offsetMs: 0, errorMs: 0 }, lanes: reported[rank]! },
+            clock: { offsetMs: 0, errorMs: 0 },
+            lanes: reported[rank]!,
           };
         });
         events.push(

@@ -1,5 +1,5 @@
 /**
- * For tests, the project's and its users': a world of ranks in one process.
+ * A world of ranks in one process, for tests of this project and of its users.
  *
  * @module testing
  */
@@ -16,7 +16,7 @@ export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentEl
 
 export interface World {
   meshes: Mesh[];
-  /** Every rank's, by the rank at the other end. */
+  /** Links of every rank, by the rank at the other end. */
   links: ReadonlyMap<number, Link>[];
   /** Closes all links. */
   close: () => void;
@@ -36,7 +36,10 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
   const meshes: Mesh[] = links.map(
     (own, rank) =>
       new Mesh({
-        ...{ rank, worldSize: n, generation, links: own },
+        rank,
+        worldSize: n,
+        generation,
+        links: own,
         newMessageId: () => rng.below(2 ** 32),
         connect: (peer) => {
           join(rank, peer);
@@ -53,7 +56,7 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
  * Runs `n` ranks in one process over memory links: `main` is called once per rank with its process
  * group, and the results come back in rank order.
  *
- * @throws what the first rank to throw has thrown; the others' collectives are then aborted.
+ * @throws (rejects) the first error that a rank throws; it aborts the collectives of the others.
  */
 export async function runWorld<T>(
   n: number,
@@ -63,7 +66,7 @@ export async function runWorld<T>(
   return runRanks(createMeshes(n), main, options);
 }
 
-/** {@link runWorld} on meshes that are made already; closes them. */
+/** {@link runWorld} on existing meshes; closes them. */
 export async function runRanks<T>(
   { meshes, close }: Pick<World, 'meshes' | 'close'>,
   main: (group: ProcessGroup) => Promise<T>,

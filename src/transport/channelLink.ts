@@ -22,7 +22,7 @@ const CHANNEL_LOW_BYTES = 256 * 1024;
  * How long a link waits for late frames after its connection has closed: frames reach this thread
  * by another path than the close event, which may be faster.
  */
-const LAST_WORDS_MS = 50;
+const LATE_FRAMES_MS = 50;
 
 /** The connection of a channel. It may live on another thread. */
 export interface Connection {
@@ -48,7 +48,7 @@ class ChannelLink extends BaseLink {
     channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
     channel.onerror = ({ error }) => this.closed(error);
     channel.onclose = () => this.closed(null);
-    connection.onclose = (error) => systemClock.after(LAST_WORDS_MS, () => this.closed(error));
+    connection.onclose = (error) => systemClock.after(LATE_FRAMES_MS, () => this.closed(error));
   }
 
   protected transmit(frame: ArrayBuffer): void {

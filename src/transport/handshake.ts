@@ -30,7 +30,7 @@ export async function handshake(
   let greeted = false;
   let acknowledged = false;
   const cancelDeadline = clock.after(timeoutMs, () => {
-    const missing = greeted ? 'its acknowledgement' : 'its greeting';
+    const missing = greeted ? 'HELLO-ACK' : 'HELLO';
     done.reject(
       new TimeoutError(`Rank ${expected.rank} did not send ${missing} within ${timeoutMs} ms of connecting.`, {
         generation: self.generation,
@@ -49,7 +49,7 @@ export async function handshake(
       greeted = true;
       link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO_ACK, self.generation), {})).catch(done.reject);
     } else if (kind === FrameKind.HELLO_ACK) acknowledged = true;
-    else throw new ProtocolError(`Rank ${expected.rank} sent data before its greeting.`);
+    else throw new ProtocolError(`Rank ${expected.rank} sent data before HELLO.`);
     if (!greeted || !acknowledged) return;
     // Reset immediately, so that later frames are queued for the next handler.
     link.onframe = null;

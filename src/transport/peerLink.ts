@@ -62,8 +62,8 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
   });
   const peer = new PeerConstructor({
     initiator,
-    // simple-peer's way to be given an implementation of WebRTC: it is to manage this connection,
-    // and makes one.
+    // simple-peer accepts an implementation of WebRTC. This one returns the existing connection
+    // when simple-peer creates one.
     wrtc: {
       RTCPeerConnection: new Proxy(RTCPeerConnection, { construct: () => native }),
       RTCSessionDescription,

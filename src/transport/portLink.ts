@@ -88,7 +88,7 @@ export class PortLink extends BaseLink {
 }
 
 /**
- * A link over one end of a MessageChannel. The other end must be a link, too, or a {@link
+ * A link over one end of a MessageChannel. The other end must also be a link, or a {@link
  * bridgeLink}.
  */
 export function createPortLink(port: MessagePort): Link {

@@ -18,7 +18,7 @@ import { PortLink } from './portLink.ts';
  * How long an end waits for late frames after the other end is gone: the lock is granted by another
  * path than frames, which may be faster.
  */
-const LAST_WORDS_MS = 50;
+const LATE_FRAMES_MS = 50;
 
 export interface TabConnectOptions {
   /** Exactly one side is the initiator. */
@@ -29,15 +29,15 @@ export interface TabConnectOptions {
 
 class TabLink extends PortLink {
   readonly #watch = new AbortController();
-  readonly #letGo: () => void;
+  readonly #releaseLock: () => void;
 
-  /** @param letGo releases this end's lock. */
-  constructor(port: MessagePort, letGo: () => void, othersLock: string) {
+  /** @param releaseLock releases this end's lock. */
+  constructor(port: MessagePort, releaseLock: () => void, othersLock: string) {
     super(port);
-    this.#letGo = letGo;
+    this.#releaseLock = releaseLock;
     const { signal } = this.#watch;
     const gone = (): void => {
-      systemClock.after(LAST_WORDS_MS, () => this.closed(new PeerGoneError('The other tab is gone.')));
+      systemClock.after(LATE_FRAMES_MS, () => this.closed(new PeerGoneError('The other tab is gone.')));
     };
     // Rejects when it is aborted or this tab ends.
     navigator.locks.request(othersLock, { signal }, gone).catch(() => {});
@@ -46,7 +46,7 @@ class TabLink extends PortLink {
   protected override release(): void {
     super.release();
     this.#watch.abort();
-    this.#letGo();
+    this.#releaseLock();
   }
 }
 
@@ -63,14 +63,14 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
   let isAborted = false;
   const open = async (): Promise<Link> => {
     // Acquired before the other end has a port, because it then requests this lock.
-    const letGo = await hold(own);
+    const releaseLock = await acquireLock(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
       request = ask(key);
-      opened = new TabLink(await request.port, letGo, others);
+      opened = new TabLink(await request.port, releaseLock, others);
       return opened;
     } catch (error) {
-      letGo();
+      releaseLock();
       throw error;
     }
   };
@@ -90,7 +90,7 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
  *
  * @throws (rejects) PeerGoneError in an insecure context, which has no locks.
  */
-async function hold(name: string): Promise<() => void> {
+async function acquireLock(name: string): Promise<() => void> {
   if (!globalThis.isSecureContext) {
     throw new PeerGoneError(
       'Tabs cannot be connected on an insecure page, which cannot detect that another tab is gone: use https.',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce.ts';
 import { summaryOf } from '../../bench/link.ts';
 
-test('a row has medians of all ranks, the busiest rank, and the wrong elements of all', () => {
+test('a row has the median over ranks, the bytes of the busiest rank, and all wrong elements', () => {
   const ours = [
     { ms: [10, 12], wrong: 1, bytesSent: 1500 },
     { ms: [8, 20], wrong: 2, bytesSent: 1532 },
@@ -20,7 +20,7 @@ test('each rank must send 2(n-1)/n of the tensor', () => {
   expect(theoryBytes(4, 1000)).toBe(1500);
 });
 
-test('a schedule fits its budget, and has three rounds of one op at least', () => {
+test('a schedule fits its budget, with at least three rounds of one op', () => {
   expect(scheduleOf(5_000, 1)).toEqual({ ops: 1, rounds: 3 });
   const { ops, rounds } = scheduleOf(800, 30_000);
   expect(ops * rounds * 800).toBeLessThanOrEqual(30_000);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { largestDifference, movingAverage } from '../../bench/curves.ts';
 import { readFile } from 'node:fs/promises';
-import { DOC } from '../../bench/all.ts';
-import { partsOf } from '../../bench/all.ts';
-import { runBench } from '../../bench/cli.ts';
-import { replaceSection, table } from '../../bench/table.ts';
+import { DOC } from '../../bench/command/all.ts';
+import { partsOf } from '../../bench/command/all.ts';
+import { runBench } from '../../bench/command/cli.ts';
+import { replaceSection, table } from '../../bench/report/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';
@@ -12,19 +12,26 @@ import { STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';
 const K = 1000;
 
 const result = (strategy: StrategyName, sent: number[], received: number[]): RunResult => ({
-  ...{ worldSize: sent.length, strategy, codec: 'fp32', backend: 'cpu', adapter: '', transport: 'memory' },
-  ...{ steps: 10, epochs: 1 },
-  ...{
-    loss: 1,
-    accuracy: 0.5,
-    valLoss: null,
-    stateHash: [],
-    otherBytesSentPerRank: [],
-    memoryBytesPerRank: [],
-    gradientBytes: K,
-    losses: [],
-  },
-  ...{ bytesSentPerRank: sent, bytesReceivedPerRank: received, restarts: 0, ms: 100 },
+  worldSize: sent.length,
+  strategy,
+  codec: 'fp32',
+  backend: 'cpu',
+  adapter: '',
+  transport: 'memory',
+  steps: 10,
+  epochs: 1,
+  loss: 1,
+  accuracy: 0.5,
+  valLoss: null,
+  stateHash: [],
+  otherBytesSentPerRank: [],
+  memoryBytesPerRank: [],
+  gradientBytes: K,
+  losses: [],
+  bytesSentPerRank: sent,
+  bytesReceivedPerRank: received,
+  restarts: 0,
+  ms: 100,
   stepMs: { median: 8, p95: 9, compute: 5, communicate: 2, exposed: 1 },
 });
 
@@ -40,7 +47,7 @@ describe('theory', () => {
     expect(theoryOf(strategy, 4, K, strategy === 'local-sgd' || strategy === 'diloco' ? 5 : 1)).toBe(bytes);
   });
 
-  test("compares a server's bytes in and out, and of a ring what the busiest rank sends", () => {
+  test("compares a server's bytes in both directions, and the bytes that the busiest rank of a ring sends", () => {
     const server = rowOf(result('parameter-server', [10_000, 10_000], [10_000, 10_000]), 5);
     expect(server).toMatchObject({ n: 2, K, syncEvery: 1, busiestBytesPerStep: 2000, theory: 2000, ratio: 1 });
     const ring = rowOf(result('ddp', [9_900, 10_500], [10_000, 10_000]), 5);
@@ -49,7 +56,7 @@ describe('theory', () => {
     expect(local).toMatchObject({ syncEvery: 5, busiestBytesPerStep: 200, theory: 200, ratio: 1, stepMs: 8 });
   });
 
-  test('is contradicted by ring and parameter-server above or below 1 %, and by nothing else', () => {
+  test('reports only ddp and parameter-server with a difference above 1 %', () => {
     const row = rowOf(result('ddp', [10_000, 10_000], [10_000, 10_000]), 1);
     const rows = STRATEGY_NAMES.flatMap((strategy) =>
       [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),
@@ -65,20 +72,20 @@ describe('theory', () => {
 });
 
 describe('curves', () => {
-  test('differ by the largest relative difference of a step', () => {
+  test('largestDifference is the largest relative difference of a step', () => {
     expect(largestDifference([2, 1.1, 0.5], [2, 1, 0.5])).toBeCloseTo(0.1);
     expect(largestDifference([1], [1])).toBe(0);
     expect(largestDifference([1, 2], [1])).toBe(Infinity);
     expect(largestDifference([Number.NaN], [1])).toBeNaN();
   });
 
-  test('are smoothed by the mean of the last steps', () => {
+  test('movingAverage is the mean of the last steps', () => {
     expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
   });
 });
 
 describe('tables', () => {
-  test('are Markdown, with numbers flush right', () => {
+  test('formats Markdown with numbers aligned right', () => {
     expect(
       table(
         ['strategy', 'n'],
@@ -90,7 +97,7 @@ describe('tables', () => {
     ).toBe(['| strategy  |   n |', '| --------- | --: |', '| ring      |   2 |', '| local-sgd |  16 |'].join('\n'));
   });
 
-  test('take the place of those before', () => {
+  test('replaceSection replaces the previous content', () => {
     const page = 'a\n<!-- t -->\nold\n<!-- /t -->\nb\n';
     const next = replaceSection(page, 't', 'new');
     expect(next).toBe('a\n<!-- t -->\nnew\n<!-- /t -->\nb\n');
@@ -107,7 +114,7 @@ test.each([
   ['strategies --strategies ddp,star', /ddp, parameter-server, async/],
   ['curves', /--data/],
   ['curves --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
-])('bad arguments exit with 2: %s', async (line, sentence) => {
+])('exits with 2 for bad arguments: %s', async (line, sentence) => {
   const out: string[] = [];
   const err: string[] = [];
   const { signal } = new AbortController();
@@ -117,15 +124,15 @@ test.each([
   expect(err.join('\n')).toMatch(sentence);
 });
 
-test('the page has a place for every part that `all` measures, in that order', async () => {
+test('the page has markers for every part that `all` measures, in its order', async () => {
   const page = await readFile(DOC, 'utf8');
   const names = ['machine', ...partsOf({ data: '/data', hosts: '/hosts' }).map(({ name }) => name), 'durations'];
   for (const name of names) expect(replaceSection(page, name, 'new')).toContain(`<!-- ${name} -->\nnew\n`);
   expect([...page.matchAll(/^<!-- (\w+) -->$/gm)].map(([, name]) => name)).toEqual(names);
 });
 
-// The first option that a command does not know is the one it names.
-test.each(partsOf({ data: '/data', hosts: '/hosts' }))('$name knows every option that `all` gives it', async (part) => {
+// A command reports its first unknown option.
+test.each(partsOf({ data: '/data', hosts: '/hosts' }))('$name accepts every option that `all` passes', async (part) => {
   const err: string[] = [];
   const io = {
     out: () => {},

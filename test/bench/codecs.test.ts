@@ -1,4 +1,4 @@
-/** The pure part of `bench codecs`: what is told of its trials, and what falls short. */
+/** The pure part of `bench codecs`: rows of the table, and missed targets. */
 import { expect, test } from 'vitest';
 import { codecTables, section } from '../../bench/codecs.ts';
 import type { TrialResult } from '../../bench/codecs/trial.ts';
@@ -6,14 +6,14 @@ import { rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 
 const trial = (accuracy: number, bytes: number): TrialResult => ({ accuracy, loss: 1, steps: 10, bytes, stepMs: 5 });
 
-/** All as good as they must be, by a little. */
+/** Results that just reach every target. */
 const good = VARIANTS.map(({ points, fewer }, i) => {
   const accuracy = points === null ? 0.95 : 0.95 - points / 100 + 1e-6;
   const bytes = (i === 0 ? 1000 : 999) / fewer;
   return [trial(accuracy - 0.01, bytes), trial(accuracy + 0.01, bytes)];
 });
 
-test('rows are means over the seeds, beside fp32', () => {
+test('rows are means over the seeds, compared with fp32', () => {
   const rows = rowsOf(good);
   expect(rows.map(({ name }) => name)).toEqual(VARIANTS.map(({ name }) => name));
   const int8 = rows[2]!;
@@ -24,20 +24,26 @@ test('rows are means over the seeds, beside fp32', () => {
   expect(shortfalls(rows)).toEqual([]);
 });
 
-test('a codec that is less accurate, or sends more, is named with both figures', () => {
+test('reports a codec that is less accurate or sends more, with both figures', () => {
   const trials = good.map((own) => [...own]);
   trials[1] = [trial(0.94, 500)];
   trials[4] = [trial(0.95, 100), trial(NaN, 100)];
-  const said = shortfalls(rowsOf(trials));
-  expect(said[0]).toBe('fp16 is 1.00 points less accurate than fp32, which is more than 0.3');
-  expect(said.filter((one) => one.startsWith('PowerSGD'))).toHaveLength(2);
-  expect(said).toContain('PowerSGD sends 10.0 times fewer bytes, not 30');
+  const sentences = shortfalls(rowsOf(trials));
+  expect(sentences[0]).toBe('fp16 is 1.00 points less accurate than fp32, which is more than 0.3');
+  expect(sentences.filter((one) => one.startsWith('PowerSGD'))).toHaveLength(2);
+  expect(sentences).toContain('PowerSGD sends 10.0 times fewer bytes, not 30');
 });
 
-test('the section has all tables', () => {
+test('the section contains all tables', () => {
   const timed = [{ codec: 'fp32', ms: 1700, faster: 1, bytesSent: 6_295_000, error: 0 }];
   const result = {
-    ...{ tabs: 4, bytes: 4 * 2 ** 20, local: timed, rate: '20mbit', capped: timed, seeds: 2, isMnist: true },
+    tabs: 4,
+    bytes: 4 * 2 ** 20,
+    local: timed,
+    rate: '20mbit',
+    capped: timed,
+    seeds: 2,
+    isMnist: true,
     trained: rowsOf(good),
   };
   const text = section(result);

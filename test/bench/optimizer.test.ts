@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { runBench } from '../../bench/cli.ts';
+import { runBench } from '../../bench/command/cli.ts';
 import type { OptimizerResult } from '../../bench/optimizer.ts';
 
-test('every optimizer, the average and the hash are timed for every size', async () => {
+test('times every optimizer, the average and the hash for every size', async () => {
   const lines: string[] = [];
   const io = {
     out: (line: string) => void lines.push(line),

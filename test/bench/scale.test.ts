@@ -1,26 +1,31 @@
 import { describe, expect, test } from 'vitest';
 import { crossValidate, fitCosts, predict, worstError } from '../../bench/scale/fit.ts';
-import { crossovers, quickestOf, simulateGrowth } from '../../bench/scale/growth.ts';
+import { crossovers, fastestOf, simulateGrowth } from '../../bench/scale/growth.ts';
 import { section } from '../../bench/scale.ts';
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
 
 const COSTS: Costs = {
-  ...{ hopMs: 2, hopMsPerByte: 2e-4, msPerByte: 0, combineMsPerByte: 3e-6 },
-  ...{ sharedMsPerFrame: 0.6, sharedMsPerByte: 3e-5, crowdMsPerByte: 3e-6 },
+  hopMs: 2,
+  hopMsPerByte: 2e-4,
+  msPerByte: 0,
+  combineMsPerByte: 3e-6,
+  sharedMsPerFrame: 0.6,
+  sharedMsPerByte: 3e-5,
+  crowdMsPerByte: 3e-6,
 };
 const SAMPLES = [2, 3, 4, 6, 8].flatMap((n) =>
   [1, 4, 16, 64, 256, 1024].map((kib) => ({ n, bytes: 1024 * kib, ms: predict(n, 1024 * kib, COSTS) })),
 );
 
 describe('the fit', () => {
-  test('finds the constants that times were made from', () => {
+  test('finds the constants from which the times were computed', () => {
     const fitted = fitCosts(SAMPLES, COSTS.combineMsPerByte);
     for (const name of Object.keys(COSTS) as (keyof Costs)[]) {
       expect(fitted[name], name).toBeCloseTo(COSTS[name], 9);
     }
   });
 
-  test('has no constant below zero, and weighs errors by what they are a part of', () => {
+  test('finds no negative constants, and uses relative errors', () => {
     const noisy = SAMPLES.map((sample, i) => ({ ...sample, ms: sample.ms * (i % 2 === 0 ? 1.1 : 0.9) }));
     const fitted = fitCosts(noisy, COSTS.combineMsPerByte);
     expect(Math.min(...Object.values(fitted))).toBeGreaterThanOrEqual(0);
@@ -38,11 +43,11 @@ describe('the fit', () => {
   });
 });
 
-test('growth is simulated on every network, and said where the ring stops paying', () => {
+test('simulates growth on every network, and reports where the ring becomes slower', () => {
   const growth = simulateGrowth(COSTS, [4, 24], () => {});
   expect(growth).toHaveLength(2 * 3 * 3);
   const row = growth.find(({ network, n, bytes }) => network === 'LAN' && n === 24 && bytes === 400_000)!;
-  expect(quickestOf(row).ringRatio).toBeCloseTo(row.ms.ring! / quickestOf(row).ms, 9);
+  expect(fastestOf(row).ringRatio).toBeCloseTo(row.ms.ring! / fastestOf(row).ms, 9);
   const found = crossovers(growth);
   expect(found).toHaveLength(9);
   expect(found[0]).toMatchObject({ network: 'LAN', bytes: 400_000, ringPaysTo: 4 });

@@ -1,8 +1,6 @@
-/**
- * The benchmark of the signaling server, with few clients: that it runs, and says what it measured.
- */
+/** The benchmark of the signaling server, with few clients: it runs and reports its results. */
 import { expect, test } from 'vitest';
-import { runBench } from '../../bench/cli.ts';
+import { runBench } from '../../bench/command/cli.ts';
 
 async function bench(line: string): Promise<{ code: number; out: string[]; err: string }> {
   const [out, err]: [string[], string[]] = [[], []];
@@ -11,7 +9,7 @@ async function bench(line: string): Promise<{ code: number; out: string[]; err: 
   return { code: await runBench(line.split(' '), io), out, err: err.join('\n') };
 }
 
-test('clients stay connected, signals pass, and a crowd gets in', async () => {
+test('connects clients, relays signals, and admits many clients at once', async () => {
   const { code, out, err } = await bench('signaling --clients 70 --storm 65 --json');
   expect(code, err).toBe(0);
   const result = JSON.parse(out.at(-1)!) as Record<string, unknown>;
@@ -23,7 +21,7 @@ test('clients stay connected, signals pass, and a crowd gets in', async () => {
 });
 
 test.each(['signaling --clients 0', 'signaling --clients many', 'signaling --storm 20001'])(
-  'bad arguments exit with 2: %s',
+  'exits with 2 for bad arguments: %s',
   async (line) => {
     const { code, out, err } = await bench(line);
     expect(code).toBe(2);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { section } from '../../bench/step.ts';
-import { aloneOf, cutsOf, leastExposed } from '../../bench/step.ts';
+import { aloneOf, resultsByCap, leastExposed } from '../../bench/step.ts';
 
 const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = []) => ({
   ms: { total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
@@ -8,7 +8,9 @@ const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = [
 });
 
 const TAKEN = {
-  ...{ backend: 'webgpu', adapter: 'a GPU', parameters: 1000 },
+  backend: 'webgpu',
+  adapter: 'a GPU',
+  parameters: 1000,
   kinds: [
     {
       steps: [step(40, 10, 8, [9, 40]), step(20, 10, 2, [10, 16]), step(20, 12, 3, [11, 12])],
@@ -18,10 +20,10 @@ const TAKEN = {
   ],
 };
 
-test('steps are told by their medians, ours beside plain ones, and how much of communication is exposed', () => {
+test('reports medians of own and plain steps, and the exposed share of communication', () => {
   expect(aloneOf('mlp', 32, TAKEN)).toMatchObject({ plainMs: 20, ratio: 1.1, parameters: 1000, ms: { compute: 11 } });
-  const cuts = cutsOf([1024, null], TAKEN, 8.024);
-  expect(cuts).toMatchObject([
+  const byCap = resultsByCap([1024, null], TAKEN, 8.024);
+  expect(byCap).toMatchObject([
     {
       capBytes: 1024,
       exposedShare: 0.3,
@@ -31,7 +33,7 @@ test('steps are told by their medians, ours beside plain ones, and how much of c
     { capBytes: null, exposedShare: 1, leastShare: 1, bucketBytes: [4012], buckets: [{ readyMs: 12, doneMs: 13 }] },
   ]);
   const line = { rateMbit: 4, ms: 8.024 };
-  const together = { tabs: 2, line, model: 'deep', parameters: 1000, batch: 128, cuts } as const;
+  const together = { tabs: 2, line, model: 'deep', parameters: 1000, batch: 128, byCap } as const;
   const text = section({ adapter: 'a GPU', alone: [aloneOf('mlp', 32, TAKEN)], together });
   expect(text).toContain('| mlp   |       1000 |     20.0 |            22.0 | 1.100 |');
   expect(text).toContain('lines of 4 Mbit/s');
@@ -39,10 +41,10 @@ test('steps are told by their medians, ours beside plain ones, and how much of c
   expect(text).toContain('| whole      |       1 |');
 });
 
-test('a line that is busy from the first bucket on leaves what it has not carried when the last one is ready', () => {
+test('on a busy line the bytes not sent when the last bucket is ready are exposed', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 12)).toBe(6 / 12);
 });
 
-test('a line that is quicker than compute leaves the last bucket only, and one that waits counts as communicating', () => {
+test('on a fast line only the last bucket is exposed, and waiting counts as communication', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 4)).toBe(1 / 7);
 });

@@ -9,8 +9,13 @@ import type { OpDescriptor } from '../../src/collectives/diagnostics/descriptor.
 import { Algorithm, DtypeCode, OpCode, ReduceOp } from '../../src/protocol/frame.ts';
 
 const broadcast: OpDescriptor = {
-  ...{ op: OpCode.BROADCAST, reduceOp: ReduceOp.NONE, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING },
-  ...{ root: 0, tag: 0, count: 10 },
+  op: OpCode.BROADCAST,
+  reduceOp: ReduceOp.NONE,
+  dtype: DtypeCode.FLOAT32,
+  algorithm: Algorithm.RING,
+  root: 0,
+  tag: 0,
+  count: 10,
 };
 
 interface Call {

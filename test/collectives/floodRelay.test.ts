@@ -48,7 +48,8 @@ const ABORT = { type: 'abort', name: 'TimeoutError', message: 'over' };
 
 /** A message of 10 kB without effect. */
 const report = (id: number): Forged => ({
-  ...{ origin: 0, id },
+  origin: 0,
+  id,
   body: { type: 'report', seq: 1000, report: { call: 'x'.repeat(10_000), state: null, last: null } },
 });
 

@@ -25,7 +25,9 @@ beforeEach(() => {
   concluded = [];
   mine = reportOf('mine');
   diagnostics = new HangDiagnostics({
-    ...{ self: 2, ranks: [5, 2, 0], clock },
+    self: 2,
+    ranks: [5, 2, 0],
+    clock,
     reportOn: () => mine,
     send: (message) => sent.push(message),
   });

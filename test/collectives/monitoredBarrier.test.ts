@@ -9,7 +9,9 @@ function barrierOf(rank: number) {
   const clock = new ManualClock();
   let failure: Error | null = null;
   const barrier: MonitoredBarrier = new MonitoredBarrier({
-    ...{ rank, ranks: [4, 5, 6, 7], clock },
+    rank,
+    ranks: [4, 5, 6, 7],
+    clock,
     send: () => {},
     fail(error) {
       failure = error;

@@ -315,7 +315,7 @@ describe('failures', () => {
     for (const [tensor, message] of [
       [[1, 2], /not Array: convert it first/],
       [new Uint8ClampedArray(1), /not Uint8ClampedArray: convert it first/],
-      [new Uint16Array(1), /taken as float16 bits: say so/],
+      [new Uint16Array(1), /can only hold float16 bits: pass dtype/],
       [null, /not Null: convert it first/],
     ] as const) {
       const odd = tensor as unknown as Float32Array;
@@ -323,7 +323,7 @@ describe('failures', () => {
       expect(() => group.broadcast(odd, 0)).toThrow(message);
       expect(() => group.allGather(odd)).toThrow(message);
     }
-    expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/as a Uint16Array/);
+    expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/must be a Uint16Array/);
   });
 
   test('refuses more elements than a frame can count, and makes no room for them', async () => {

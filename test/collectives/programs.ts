@@ -182,7 +182,11 @@ export function programOf(seed: number): Program {
   const ops = drawn.length > 0 ? drawn : OP_NAMES;
   const subgroups = Array.from({ length: rng.below(3) }, () => subgroupOf(worldSize, rng));
   return {
-    ...{ seed, worldSize, subgroups, isDelayed: rng.below(4) > 0, segmentElements: SEGMENTS[rng.below(4)]! },
+    seed,
+    worldSize,
+    subgroups,
+    isDelayed: rng.below(4) > 0,
+    segmentElements: SEGMENTS[rng.below(4)]!,
     calls: Array.from({ length: 5 + rng.below(40) }, (_, number) => ({
       number,
       op: ops[rng.below(ops.length)]!,
@@ -246,7 +250,10 @@ export function troubleOf({ seed, worldSize, calls }: Program): Trouble {
   const rng = createRng(mixSeed(seed, 1));
   return {
     kind: TROUBLES[seed % TROUBLES.length]!,
-    ...{ rank: rng.below(worldSize), at: rng.below(calls.length), turns: rng.below(20), draw: rng.below(1000) },
+    rank: rng.below(worldSize),
+    at: rng.below(calls.length),
+    turns: rng.below(20),
+    draw: rng.below(1000),
   };
 }
 
@@ -323,7 +330,11 @@ async function issue(call: Call, group: ProcessGroup, self: number): Promise<voi
     return tensor;
   };
   await OPS[call.op]!({
-    ...{ call, group, self, of, root: group.ranks[call.draw % group.worldSize]! },
+    call,
+    group,
+    self,
+    of,
+    root: group.ranks[call.draw % group.worldSize]!,
     sum(length = call.length) {
       const sum = new Float32Array(length);
       for (const tensor of group.ranks.map((rank) => of(rank, length))) {

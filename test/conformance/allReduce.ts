@@ -106,11 +106,16 @@ function integersOf(seed: number, rank: number, count: number): number[] {
 
 export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 1, title: 'allReduce sums the ranks', worlds: range(1, 15), inTabs: true },
+    number: 1,
+    title: 'allReduce sums the ranks',
+    worlds: range(1, 15),
+    inTabs: true,
     run: (group, n) => sumsRanks(group, n, [0, 4, 100, 1000, 10_000]),
   },
   {
-    ...{ number: 2, title: 'allReduce puts every element in its place, in segments of 128 bytes', inTabs: true },
+    number: 2,
+    title: 'allReduce puts every element in its place, in segments of 128 bytes',
+    inTabs: true,
     worlds: [1, 2, 4, 7],
     options: { segmentElements: 32 },
     run: async (group, n) => {
@@ -129,12 +134,17 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 3, title: 'allReduce sums the ranks by log-step algorithms too', worlds: GLOO_WORLDS },
+    number: 3,
+    title: 'allReduce sums the ranks by log-step algorithms too',
+    worlds: GLOO_WORLDS,
     // The last two are for halving-doubling and the ring in worlds of more than 8.
     run: (group, n) => sumsRanks(group, n, [0, 1, 64, 1000, ...(n > 8 ? [11_250, 70_000] : [])]),
   },
   {
-    ...{ number: 5, title: 'allReduce of half floats', worlds: [4], inTabs: true },
+    number: 5,
+    title: 'allReduce of half floats',
+    worlds: [4],
+    inTabs: true,
     run: async (group) => {
       const half = DTYPES.find(({ name }) => name === 'float16')!;
       const result = await group.allReduce(half.of(filled(1024, group.rank)), half.options);
@@ -142,7 +152,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 6, title: 'allReduce of fewer elements than ranks', worlds: [3, 4], inTabs: true },
+    number: 6,
+    title: 'allReduce of fewer elements than ranks',
+    worlds: [3, 4],
+    inTabs: true,
     run: async (group, n) => {
       for (const count of n === 3 ? [2, 3] : [2]) {
         const tensor = filled(count, 1);
@@ -152,7 +165,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 7, title: 'allReduce of a count that does not divide', worlds: [3], inTabs: true },
+    number: 7,
+    title: 'allReduce of a count that does not divide',
+    worlds: [3],
+    inTabs: true,
     run: async (group, n) => {
       const inputs = range(n).map((rank) => {
         const rng = createRng(42 + rank);
@@ -163,7 +179,9 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 8, title: 'allReduce of large tensors of every dtype', worlds: [2] },
+    number: 8,
+    title: 'allReduce of large tensors of every dtype',
+    worlds: [2],
     run: async (group) => {
       const count = 203_530;
       for (const dtype of DTYPES.filter(({ name }) => name !== 'float16')) {
@@ -182,7 +200,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 9, title: 'allReduce of constants as int8, also of zeros', worlds: [2], inTabs: true },
+    number: 9,
+    title: 'allReduce of constants as int8, also of zeros',
+    worlds: [2],
+    inTabs: true,
     run: async (group) => {
       for (const [a, b, tolerance] of [
         // A 127th of these is a scale without rounding, as it is of their sum.
@@ -200,7 +221,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 10, title: 'allReduce with AVG, MIN, MAX', worlds: [2], inTabs: true },
+    number: 10,
+    title: 'allReduce with AVG, MIN, MAX',
+    worlds: [2],
+    inTabs: true,
     run: async (group) => {
       const [a, b] = [3, 8];
       for (const [op, expected] of [
@@ -214,7 +238,9 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 11, title: 'two allReduces at once, with different buckets and with the same', inTabs: true },
+    number: 11,
+    title: 'two allReduces at once, with different buckets and with the same',
+    inTabs: true,
     worlds: [2],
     run: async (group) => {
       for (const [one, two] of [
@@ -227,12 +253,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 13,
-      title: 'simple reductions by allReduce, reduce and reduceScatter',
-      worlds: range(1, 9),
-      inTabs: true,
-    },
+    number: 13,
+    title: 'simple reductions by allReduce, reduce and reduceScatter',
+    worlds: range(1, 9),
+    inTabs: true,
     run: async (group, n) => {
       const { rank } = group;
       for (const { op, dtype, mine, all } of simpleReductions(rank, n)) {
@@ -248,7 +272,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 17, title: 'one rank in turn holds another value than all others', worlds: range(2, 8), inTabs: true },
+    number: 17,
+    title: 'one rank in turn holds another value than all others',
+    worlds: range(2, 8),
+    inTabs: true,
     run: async (group, n) => {
       for (const { op, master, worker, expected } of MASTER_AND_WORKERS) {
         for (let src = 0; src < n; src++) {
@@ -264,7 +291,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 21, title: 'allReduce of random integers is near the sum', worlds: range(1, 14), inTabs: true },
+    number: 21,
+    title: 'allReduce of random integers is near the sum',
+    worlds: range(1, 14),
+    inTabs: true,
     run: async (group, n) => {
       const tolerance = n <= 3 ? 0 : n < 10 ? 1e-4 : 5e-4;
       for (const dimensions of [1, 2, 3]) {
@@ -284,12 +314,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 22,
-      title: 'many allReduces in flight, not done at once, all right',
-      worlds: [2, 3, 4, 8],
-      inTabs: true,
-    },
+    number: 22,
+    title: 'many allReduces in flight, not done at once, all right',
+    worlds: [2, 3, 4, 8],
+    inTabs: true,
     run: async (group, n) => {
       // More than may be in flight: the last ones wait on this rank.
       const works = range(200).map((i) => group.allReduce(filled((i * 977) % 800, i + group.rank)));
@@ -321,7 +349,9 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 102, title: 'every rank ends with the same bits, whatever the values', inTabs: true },
+    number: 102,
+    title: 'every rank ends with the same bits, whatever the values',
+    inTabs: true,
     worlds: [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32],
     run: async (group, n) => {
       const [small, middle, large] = BYTES_OF_ALGORITHMS;
@@ -347,7 +377,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 103, title: 'integers wrap around as their width says', worlds: [2, 3, 8], inTabs: true },
+    number: 103,
+    title: 'integers wrap around as their width says',
+    worlds: [2, 3, 8],
+    inTabs: true,
     run: async (group, n) => {
       for (const dtype of DTYPES.filter(({ bits }) => bits > 0)) {
         const largest = (1n << BigInt(dtype.bits - (dtype.isSigned ? 1 : 0))) - 1n;
@@ -364,7 +397,10 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 104, title: 'MIN and MAX pass NaN on, and order -0 below 0', worlds: [2, 3, 5], inTabs: true },
+    number: 104,
+    title: 'MIN and MAX pass NaN on, and order -0 below 0',
+    worlds: [2, 3, 5],
+    inTabs: true,
     run: async (group, n) => {
       for (const dtype of DTYPES.filter(({ bits }) => bits === 0)) {
         for (let special = 0; special < n; special++) {

@@ -9,7 +9,10 @@ const factorial = (k: number): number => range(1, k).reduce((a, b) => a * b, 1);
 
 export const COALESCED_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 14, title: 'allReduceCoalesced: simple reductions of two tensors', worlds: range(1, 8), inTabs: true },
+    number: 14,
+    title: 'allReduceCoalesced: simple reductions of two tensors',
+    worlds: range(1, 8),
+    inTabs: true,
     run: async (group, n) => {
       const { rank: r } = group;
       for (const [op, inputs, expected] of [
@@ -25,7 +28,10 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 46, title: 'broadcastCoalesced of tensors of many dtypes', worlds: [2, 3, 4], inTabs: true },
+    number: 46,
+    title: 'broadcastCoalesced of tensors of many dtypes',
+    worlds: [2, 3, 4],
+    inTabs: true,
     // torch's case has a buffer of 256 bytes.
     options: { segmentElements: 64 },
     run: async (group, n) => {
@@ -42,12 +48,10 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 120,
-      title: 'coalesced collectives keep order, shapes and dtypes, also of empty tensors',
-      worlds: [1, 2, 3, 9],
-      inTabs: true,
-    },
+    number: 120,
+    title: 'coalesced collectives keep order, shapes and dtypes, also of empty tensors',
+    worlds: [1, 2, 3, 9],
+    inTabs: true,
     run: async (group, n) => {
       const { rank } = group;
       const halves = DTYPES.find(({ name }) => name === 'float16')!;
@@ -72,7 +76,10 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 121, title: 'coalesced collectives are in flight together with others', worlds: [2, 3], inTabs: true },
+    number: 121,
+    title: 'coalesced collectives are in flight together with others',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const total = sumOfRanks(n);
       const [before, lists, coalesced, object, after] = await Promise.all([

@@ -58,7 +58,9 @@ function twoHeads(seed: number): tf.LayersModel {
 /** Kernels of 1 MiB each, which make a bucket each. */
 function convolutional(seed: number): tf.LayersModel {
   const layer = (k: number) => ({
-    ...{ filters: 512, kernelSize: 1, useBias: false },
+    filters: 512,
+    kernelSize: 1,
+    useBias: false,
     kernelInitializer: tf.initializers.glorotUniform({ seed: seed + k }),
   });
   return tf.sequential({
@@ -94,7 +96,10 @@ const SETTINGS: readonly Setting[] = [
   { title: 'a layer of 1000 x 1000', model: linear(1000), shape: [1000], ...LARGE },
   { title: 'unused parameters', model: twoHeads, shape: [3], options: { findUnusedParameters: true }, ...GRID },
   {
-    ...{ title: 'the PowerSGD hook', model: linear(20), shape: [20], ...GRID },
+    title: 'the PowerSGD hook',
+    model: linear(20),
+    shape: [20],
+    ...GRID,
     hook: () => createPowerSgdHook({ startPowerSgdIter: 2 }),
   },
   { title: 'noSync, every 2nd iteration reduced', model: normalized, shape: [3], every: 2, ...GRID },
@@ -205,7 +210,10 @@ const sumOfCubes = (outputs: tf.Tensor): tf.Scalar => outputs.mul(outputs).mul(o
 
 export const DDP_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 38, title: 'DDP averages the gradients of a Linear(1, 1)', worlds: [1, 2, 3, 4, 5], inTabs: true },
+    number: 38,
+    title: 'DDP averages the gradients of a Linear(1, 1)',
+    worlds: [1, 2, 3, 4, 5],
+    inTabs: true,
     run: async (group, n) => {
       for (const average of ['ranks', 'samples'] as const) {
         const [weight, bias] = line(1);
@@ -218,12 +226,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 40,
-      title: 'a static graph that changes, models that differ: an error on every rank',
-      worlds: [2, 3, 4],
-      inTabs: true,
-    },
+    number: 40,
+    title: 'a static graph that changes, models that differ: an error on every rank',
+    worlds: [2, 3, 4],
+    inTabs: true,
     needsWorld: true,
     run: async (world, n) => {
       for (const odd of range(n)) {
@@ -260,12 +266,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 42,
-      title: 'join divides by the initial or the effective world size',
-      worlds: [2, 3, 4],
-      inTabs: true,
-    },
+    number: 42,
+    title: 'join divides by the initial or the effective world size',
+    worlds: [2, 3, 4],
+    inTabs: true,
     run: async (group, n) => {
       const after = Math.fround((50 * (n - 1)) / n);
       for (const hook of [null, allReduceHook]) {
@@ -284,7 +288,9 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   ...SETTINGS.map((setting): ConformanceCase => ({
-    ...{ number: 43, title: `join with ${setting.title}`, worlds: [3] },
+    number: 43,
+    title: `join with ${setting.title}`,
+    worlds: [3],
     run: (group) => joins(group, setting),
   })),
   // The whole grid of those that have one combination above. Each part ends before the runner's
@@ -294,12 +300,15 @@ export const DDP_CASES: readonly ConformanceCase[] = [
       GRID.baselines.map((baseline): ConformanceCase => {
         const title = `join with ${setting.title}, ${early} early, from ${baseline} iterations on`;
         const part = { ...setting, ...GRID, earlies: [early], baselines: [baseline] };
-        return { ...{ number: 43, title, worlds: [3], isLong: true }, run: (group) => joins(group, part) };
+        return { number: 43, title, worlds: [3], isLong: true, run: (group) => joins(group, part) };
       }),
     ),
   ),
   {
-    ...{ number: 43, title: 'join of more ranks, of which some have nothing at all', worlds: [2, 4, 5], inTabs: true },
+    number: 43,
+    title: 'join of more ranks, of which some have nothing at all',
+    worlds: [2, 4, 5],
+    inTabs: true,
     run: async (group, n) => {
       for (const iterations of [
         range(n),
@@ -314,7 +323,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 43, title: 'join that throws: everyone stops after the fewest iterations', worlds: [3], inTabs: true },
+    number: 43,
+    title: 'join that throws: everyone stops after the fewest iterations',
+    worlds: [3],
+    inTabs: true,
     run: async (group) => {
       for (const [early, baseline, extra] of [
         [1, 0, 2],
@@ -334,12 +346,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 45,
-      title: 'PeriodicModelAverager averages once a period, after the warm-up',
-      worlds: [1, 2, 3, 4, 7],
-      inTabs: true,
-    },
+    number: 45,
+    title: 'PeriodicModelAverager averages once a period, after the warm-up',
+    worlds: [1, 2, 3, 4, 7],
+    inTabs: true,
     run: async (group, n) => {
       const period = 4;
       for (const warmupSteps of range(12, 15)) {
@@ -358,7 +368,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 50, title: 'DDP weights gradients by samples: 8 and 18 of 26', worlds: [2], inTabs: true },
+    number: 50,
+    title: 'DDP weights gradients by samples: 8 and 18 of 26',
+    worlds: [2],
+    inTabs: true,
     run: async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -368,12 +381,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 180,
-      title: 'DDP gives all ranks the parameters and buffers of rank 0, and keeps them equal',
-      worlds: [1, 2, 3, 4],
-      inTabs: true,
-    },
+    number: 180,
+    title: 'DDP gives all ranks the parameters and buffers of rank 0, and keeps them equal',
+    worlds: [1, 2, 3, 4],
+    inTabs: true,
     run: async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, SMALL_BUCKETS);
@@ -390,7 +401,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 181, title: 'parameters that some ranks or none of them use', worlds: [2, 3], inTabs: true },
+    number: 181,
+    title: 'parameters that some ranks or none of them use',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const variables = [1, 2, 3].map((value) => tf.variable(tf.scalar(value)));
       const ddp = await DistributedDataParallel.create(variables, group, {
@@ -414,12 +428,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 182,
-      title: 'noSync adds gradients up, and the next reduction sends their sum',
-      worlds: [1, 2, 3, 4],
-      inTabs: true,
-    },
+    number: 182,
+    title: 'noSync adds gradients up, and the next reduction sends their sum',
+    worlds: [1, 2, 3, 4],
+    inTabs: true,
     run: async (group, n) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group, { average: 'ranks' });
@@ -436,12 +448,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 183,
-      title: 'a comm hook owns the averaging, and is registered once',
-      worlds: [1, 2, 3],
-      inTabs: true,
-    },
+    number: 183,
+    title: 'a comm hook owns the averaging, and is registered once',
+    worlds: [1, 2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { ...SMALL_BUCKETS, average: 'ranks' });
@@ -460,12 +470,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 184,
-      title: 'SyncBatchNormalization takes the statistics of all ranks’ samples, also of none',
-      worlds: [2, 3, 4],
-      inTabs: true,
-    },
+    number: 184,
+    title: 'SyncBatchNormalization takes the statistics of all ranks’ samples, also of none',
+    worlds: [2, 3, 4],
+    inTabs: true,
     run: async (group, n) => {
       // The last rank has no samples.
       const counts = range(n).map((rank) => (rank === n - 1 ? 0 : 2 + rank));

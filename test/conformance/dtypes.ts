@@ -26,18 +26,30 @@ function integer(bits: number, isSigned: boolean, of: DtypeSample['of']): DtypeS
 }
 
 export const FLOAT32: DtypeSample = {
-  ...{ name: 'float32', bits: 0, isSigned: true, bytes: 4, options: {} },
+  name: 'float32',
+  bits: 0,
+  isSigned: true,
+  bytes: 4,
+  options: {},
   of: (values) => Float32Array.from(numbers(values)),
 };
 
 export const DTYPES: readonly DtypeSample[] = [
   FLOAT32,
   {
-    ...{ name: 'float64', bits: 0, isSigned: true, bytes: 8, options: {} },
+    name: 'float64',
+    bits: 0,
+    isSigned: true,
+    bytes: 8,
+    options: {},
     of: (values) => Float64Array.from(numbers(values)),
   },
   {
-    ...{ name: 'float16', bits: 0, isSigned: true, bytes: 2, options: { dtype: 'float16' } },
+    name: 'float16',
+    bits: 0,
+    isSigned: true,
+    bytes: 2,
+    options: { dtype: 'float16' },
     of: (values) => toHalf(Float32Array.from(numbers(values))),
   },
   integer(8, true, (values) => Int8Array.from(numbers(values))),

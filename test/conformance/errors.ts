@@ -51,9 +51,9 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
   const mixed = [one(1), Int32Array.of(1)] as unknown as Float32Array[];
   const ofInts = range(n).map(() => Int32Array.of(1)) as unknown as Float32Array[];
   const badOps: [ReduceOptions, string][] = [
-    [{ op: ReduceOp.NONE }, 'no reduce op'],
-    [{ op: 77 as ReduceOp }, 'no reduce op'],
-    [{ op: ReduceOp.BAND }, 'Bitwise reductions need integers'],
+    [{ op: ReduceOp.NONE }, 'Unknown reduce op'],
+    [{ op: 77 as ReduceOp }, 'Unknown reduce op'],
+    [{ op: ReduceOp.BAND }, 'Bitwise reductions need an integer dtype'],
     [{ op: ReduceOp.PREMUL_SUM }, 'PREMUL_SUM needs a factor'],
     [{ factor: 2 }, 'PREMUL_SUM needs a factor'],
   ];
@@ -77,7 +77,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
     [
       'allReduceCoalesced with 16-bit words',
       (group) => group.allReduceCoalesced([one(1), new Uint16Array(1)]),
-      'taken as float16 bits',
+      'can only hold float16 bits',
     ],
     [
       'allReduceCoalesced with AVG of integers',
@@ -90,9 +90,9 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       'not Array',
     ],
     ['allReduce with AVG of integers', (group) => group.allReduce(ints, { op: ReduceOp.AVG }), 'would round int32'],
-    ['scatter with a larger part', (group) => group.scatter(one(0), rank, uneven(2)), 'where every rank receives'],
-    ['scatter with an empty part', (group) => group.scatter(one(0), rank, uneven(0)), 'where every rank receives'],
-    ['scatter of another dtype', (group) => group.scatter(one(0), rank, ofInts), 'where every rank receives'],
+    ['scatter with a larger part', (group) => group.scatter(one(0), rank, uneven(2)), 'but every rank receives'],
+    ['scatter with an empty part', (group) => group.scatter(one(0), rank, uneven(0)), 'but every rank receives'],
+    ['scatter of another dtype', (group) => group.scatter(one(0), rank, ofInts), 'but every rank receives'],
     ['allGather with too few sizes', (group) => group.allGather(one(1), { sizes: range(n - 1) }), 'whole numbers'],
     ['allGather with another own size', (group) => group.allGather(one(1), { sizes: range(n).map(() => 2) }), 'sizes['],
     [
@@ -122,7 +122,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       (group) => group.allGather(new Uint8ClampedArray(1) as unknown as Uint8Array),
       'not Uint8Clamped',
     ],
-    ['halves that are none', (group) => group.allReduce(ints, { dtype: 'float16' }), 'come as a Uint16Array'],
+    ['halves that are none', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be a Uint16Array'],
     ['a bucket that has no number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
   ];
   return calls;
@@ -303,7 +303,10 @@ const HANG_MS = 5000;
 
 export const ERROR_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 18, title: 'a call that no group can make is an error at once', worlds: [1, 2, 3, 4], inTabs: true },
+    number: 18,
+    title: 'a call that no group can make is an error at once',
+    worlds: [1, 2, 3, 4],
+    inTabs: true,
     run: async (group, n) => {
       for (const [name, call, message] of wrongCalls(group)) await expectRefusal(name, () => call(group), message);
       expectEqual(await group.allReduce(one(1)), one(n), 'the group goes on');
@@ -318,7 +321,9 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   ...Object.entries(VARIANTS).map(([collective, variants]): ConformanceCase => ({
     number: 20,
     title: `ranks that differ: ${collective}`,
-    ...{ worlds: [2, 3, 4, 5], inTabs: true, needsWorld: true },
+    worlds: [2, 3, 4, 5],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       for (const [what, call] of variants) {
         for (const odd of range(n)) {
@@ -334,13 +339,11 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
     },
   })),
   {
-    ...{
-      number: 20,
-      title: 'every rank differs from every other',
-      worlds: [2, 3, 4, 5],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 20,
+    title: 'every rank differs from every other',
+    worlds: [2, 3, 4, 5],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const calls: [string, (group: ProcessGroup) => PromiseLike<unknown>][] = [
         ...[1, 2, 3].map((dimensions): [string, (group: ProcessGroup) => PromiseLike<unknown>] => [
@@ -359,7 +362,8 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   {
     number: 20,
     title: 'ranks that differ in larger worlds, where they choose other algorithms too',
-    ...{ worlds: [9, 16, 17], needsWorld: true },
+    worlds: [9, 16, 17],
+    needsWorld: true,
     run: async (world, n) => {
       const counts = [
         [10, 12_000],
@@ -386,12 +390,10 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 160,
-      title: 'after a failure every call is refused with its reason, at once',
-      worlds: [1, 2, 3],
-      inTabs: true,
-    },
+    number: 160,
+    title: 'after a failure every call is refused with its reason, at once',
+    worlds: [1, 2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const reason = 'the program has given up';
       if (group.rank === 0) group.abort(new MismatchError(reason));
@@ -412,12 +414,10 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 161,
-      title: 'abort ends ops and messages in flight on every rank',
-      worlds: [2, 3, 4, 5, 7],
-      inTabs: true,
-    },
+    number: 161,
+    title: 'abort ends ops and messages in flight on every rank',
+    worlds: [2, 3, 4, 5, 7],
+    inTabs: true,
     run: async (group, n) => {
       const right = (group.rank + 1) % n;
       const works: PromiseLike<unknown>[] = [

@@ -35,7 +35,10 @@ async function sentBy(group: ProcessGroup, op: () => PromiseLike<unknown>): Prom
 
 export const GATHERING_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 19, title: 'empty tensors go through every collective', worlds: [1, 2, 3, 5], inTabs: true },
+    number: 19,
+    title: 'empty tensors go through every collective',
+    worlds: [1, 2, 3, 5],
+    inTabs: true,
     run: async (group, n) => {
       for (let root = 0; root < n; root++) {
         expectEqual(await group.broadcast(empty(), root), empty(), `broadcast from ${root}`);
@@ -53,7 +56,9 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 23, title: 'reduceScatter with parts as large as they come until nothing is left', inTabs: true },
+    number: 23,
+    title: 'reduceScatter with parts as large as they come until nothing is left',
+    inTabs: true,
     worlds: GLOO_WORLDS,
     run: async (group, n) => {
       for (const count of [4, 100, 1000, 10_000]) {
@@ -72,7 +77,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 25, title: 'allGather gives every part to every rank', worlds: [1, 2, 4, 7], inTabs: true },
+    number: 25,
+    title: 'allGather gives every part to every rank',
+    worlds: [1, 2, 4, 7],
+    inTabs: true,
     run: async (group, n) => {
       for (const count of [0, 4, 100, 1000, 10_000]) {
         const parts = await group.allGather(floats(count, (k) => group.rank + k * n));
@@ -85,7 +93,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 29, title: 'broadcast from every root in turn', worlds: [...NEW_WORLDS, 9, 16], inTabs: true },
+    number: 29,
+    title: 'broadcast from every root in turn',
+    worlds: [...NEW_WORLDS, 9, 16],
+    inTabs: true,
     run: async (group, n) => {
       for (let root = 0; root < n; root++) {
         for (const count of countsOf(n)) {
@@ -104,7 +115,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 29, title: 'scatter from every root in turn', worlds: [...NEW_WORLDS, 9], inTabs: true },
+    number: 29,
+    title: 'scatter from every root in turn',
+    worlds: [...NEW_WORLDS, 9],
+    inTabs: true,
     run: async (group, n) => {
       for (let root = 0; root < n; root++) {
         for (const count of countsOf(n)) {
@@ -122,7 +136,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 29, title: 'gather to every root in turn', worlds: [...NEW_WORLDS, 9], inTabs: true },
+    number: 29,
+    title: 'gather to every root in turn',
+    worlds: [...NEW_WORLDS, 9],
+    inTabs: true,
     run: async (group, n) => {
       for (let root = 0; root < n; root++) {
         for (const count of countsOf(n)) {
@@ -136,7 +153,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 29, title: 'reduce to every root in turn', worlds: [...NEW_WORLDS, 9, 16], inTabs: true },
+    number: 29,
+    title: 'reduce to every root in turn',
+    worlds: [...NEW_WORLDS, 9, 16],
+    inTabs: true,
     run: async (group, n) => {
       for (let root = 0; root < n; root++) {
         for (const count of countsOf(n)) {
@@ -152,12 +172,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 110,
-      title: 'allGather and gather of uneven parts, and of every dtype',
-      worlds: [1, 2, 3, 4, 7, 9, 17],
-      inTabs: true,
-    },
+    number: 110,
+    title: 'allGather and gather of uneven parts, and of every dtype',
+    worlds: [1, 2, 3, 4, 7, 9, 17],
+    inTabs: true,
     run: async (group, n) => {
       for (const factor of [1, 1000]) {
         const sizes = unevenSizes(n).map((size) => size * factor);
@@ -174,12 +192,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 111,
-      title: 'reduceScatter of uneven parts leaves its input as it was',
-      worlds: [1, 2, 3, 4, 7, 9],
-      inTabs: true,
-    },
+    number: 111,
+    title: 'reduceScatter of uneven parts leaves its input as it was',
+    worlds: [1, 2, 3, 4, 7, 9],
+    inTabs: true,
     run: async (group, n) => {
       for (const factor of [1, 3000]) {
         const sizes = unevenSizes(n).map((size) => size * factor);
@@ -198,7 +214,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 112, title: 'allToAll of equal parts is a transposition', worlds: [1, 2, 3, 4, 7, 9], inTabs: true },
+    number: 112,
+    title: 'allToAll of equal parts is a transposition',
+    worlds: [1, 2, 3, 4, 7, 9],
+    inTabs: true,
     run: async (group, n) => {
       for (const count of [0, 1, 3, 20_000]) {
         const tensor = floats(n * count, (i) => group.rank * n + Math.floor(i / count));
@@ -212,7 +231,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 113, title: 'allToAll with splits, also of nothing', worlds: [1, 2, 3, 4, 5, 7], inTabs: true },
+    number: 113,
+    title: 'allToAll with splits, also of nothing',
+    worlds: [1, 2, 3, 4, 5, 7],
+    inTabs: true,
     run: async (group, n) => {
       const tables: Record<string, (from: number, to: number) => number> = {
         'different everywhere': (from, to) => (from * 3 + to * 2) % 7,
@@ -247,12 +269,10 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 114,
-      title: 'a tensor that is a view of a larger one: nothing is written beside it',
-      worlds: [1, 2, 3, 9],
-      inTabs: true,
-    },
+    number: 114,
+    title: 'a tensor that is a view of a larger one: nothing is written beside it',
+    worlds: [1, 2, 3, 9],
+    inTabs: true,
     run: async (group, n) => {
       for (const dtype of DTYPES) {
         const large = dtype.of(Array.from({ length: 3 * n }, () => 1));

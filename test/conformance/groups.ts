@@ -88,7 +88,9 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   {
     number: 122,
     title: 'src, dst and peers are global ranks in a subgroup',
-    ...{ worlds: [3, 4, 5, 7], inTabs: true, needsWorld: true },
+    worlds: [3, 4, 5, 7],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const members = oddGroup(n);
       const group = await world.newGroup(members);
@@ -97,13 +99,11 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 123,
-      title: 'calls of ranks that are no members are no-ops',
-      worlds: [3, 4, 5],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 123,
+    title: 'calls of ranks that are no members are no-ops',
+    worlds: [3, 4, 5],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const members = oddGroup(n);
       const group = await world.newGroup(members);
@@ -116,13 +116,11 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 124,
-      title: 'subgroups and the world in flight at once',
-      worlds: [2, 4, 6, 8],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 124,
+    title: 'subgroups and the world in flight at once',
+    worlds: [2, 4, 6, 8],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const [halves] = await world.newSubgroups(n / 2);
       const [pair] = await world.newSubgroups(2);
@@ -148,13 +146,11 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 125,
-      title: 'a subgroup that fails leaves the world and other subgroups alone',
-      worlds: [4],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 125,
+    title: 'a subgroup that fails leaves the world and other subgroups alone',
+    worlds: [4],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const first = await world.newGroup([0, 1]);
       const second = await world.newGroup([2, 3]);
@@ -171,13 +167,11 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 126,
-      title: 'newGroup and newSubgroups refuse what makes no group',
-      worlds: [3, 4],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 126,
+    title: 'newGroup and newSubgroups refuse what makes no group',
+    worlds: [3, 4],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       for (const [ranks, message] of [
         [[], 'at least one rank'],
@@ -208,7 +202,11 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 128, title: "a subgroup's timeout is its own", worlds: [3, 4], inTabs: true, needsWorld: true },
+    number: 128,
+    title: "a subgroup's timeout is its own",
+    worlds: [3, 4],
+    inTabs: true,
+    needsWorld: true,
     run: async (world) => {
       const group = await world.newGroup([0, 1], { timeoutMs: 1000 });
       expectEqual([group.timeoutMs, world.timeoutMs], [1000, 60_000], 'timeouts of group and world');

@@ -12,8 +12,13 @@ import { range } from './values.ts';
 /** A rank after `steps` steps, all taken in the first member list. */
 function after(steps: number): PeerState {
   return {
-    ...{ isFresh: false, step: steps, appliedIn: 1, previousAppliedIn: steps > 0 ? 1 : 0 },
-    ...{ verdicts: [], digest: `state ${steps}`, keepsGradient: steps > 0 },
+    isFresh: false,
+    step: steps,
+    appliedIn: 1,
+    previousAppliedIn: steps > 0 ? 1 : 0,
+    verdicts: [],
+    digest: `state ${steps}`,
+    keepsGradient: steps > 0,
   };
 }
 

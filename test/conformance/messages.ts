@@ -11,12 +11,10 @@ const LARGE = 1_200_000;
 
 export const MESSAGE_CASES: readonly ConformanceCase[] = [
   {
-    ...{
-      number: 140,
-      title: 'send and recv between all pairs, neighbours or not',
-      worlds: [2, 3, 4, 5, 7],
-      inTabs: true,
-    },
+    number: 140,
+    title: 'send and recv between all pairs, neighbours or not',
+    worlds: [2, 3, 4, 5, 7],
+    inTabs: true,
     run: async (group, n) => {
       const { rank } = group;
       for (let from = 0; from < n; from++) {
@@ -40,12 +38,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 141,
-      title: 'a receive takes messages of its own tag, in the order they were sent',
-      worlds: [2, 3],
-      inTabs: true,
-    },
+    number: 141,
+    title: 'a receive takes messages of its own tag, in the order they were sent',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const right = (group.rank + 1) % n;
       const left = (group.rank + n - 1) % n;
@@ -74,7 +70,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 142, title: 'a receive from any rank says whose message it took', worlds: [2, 3, 4, 7], inTabs: true },
+    number: 142,
+    title: 'a receive from any rank says whose message it took',
+    worlds: [2, 3, 4, 7],
+    inTabs: true,
     run: async (group, n) => {
       if (group.rank > 0) {
         for (const round of range(3)) await group.send(Float32Array.of(group.rank, round), 0, { tag: 5 });
@@ -92,12 +91,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 143,
-      title: 'messages above 1 MiB, of every dtype, both directions at once',
-      worlds: [2, 3],
-      inTabs: true,
-    },
+    number: 143,
+    title: 'messages above 1 MiB, of every dtype, both directions at once',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const peer = (group.rank + 1) % n;
       const left = (group.rank + n - 1) % n;
@@ -111,7 +108,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 144, title: 'many small messages, received in another order than sent', worlds: [2, 3], inTabs: true },
+    number: 144,
+    title: 'many small messages, received in another order than sent',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group, n) => {
       const right = (group.rank + 1) % n;
       const left = (group.rank + n - 1) % n;
@@ -126,7 +126,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 145, title: 'a send ends only once its receiver wants it', worlds: [2], inTabs: true },
+    number: 145,
+    title: 'a send ends only once its receiver wants it',
+    worlds: [2],
+    inTabs: true,
     run: async (group) => {
       for (const count of [0, 4, 16_000, LARGE / 4]) {
         if (group.rank === 0) {
@@ -143,7 +146,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 146, title: 'batchIsendIrecv: a halo exchange', worlds: [2, 3, 4, 5], inTabs: true },
+    number: 146,
+    title: 'batchIsendIrecv: a halo exchange',
+    worlds: [2, 3, 4, 5],
+    inTabs: true,
     run: async (group, n) => {
       const { rank } = group;
       const right = (rank + 1) % n;
@@ -160,12 +166,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 147,
-      title: 'messages and collectives do not get in each other’s way',
-      worlds: [2, 3, 5],
-      inTabs: true,
-    },
+    number: 147,
+    title: 'messages and collectives do not get in each other’s way',
+    worlds: [2, 3, 5],
+    inTabs: true,
     run: async (group, n) => {
       const right = (group.rank + 1) % n;
       for (const round of range(20)) {
@@ -183,12 +187,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 148,
-      title: 'a message of another length or dtype than its receive is an error on every rank',
-      worlds: [2, 3, 4],
-      inTabs: true,
-    },
+    number: 148,
+    title: 'a message of another length or dtype than its receive is an error on every rank',
+    worlds: [2, 3, 4],
+    inTabs: true,
     run: async (group) => {
       const call =
         group.rank === 0
@@ -196,17 +198,15 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
           : group.rank === 1
             ? group.irecv(new Int32Array(6), 0, { tag: 3 })
             : group.barrier();
-      const message = 'Rank 0 sent 5 float32 with tag 3, where rank 1 receives 6 int32';
+      const message = 'Rank 0 sent 5 float32 with tag 3, but rank 1 receives 6 int32';
       await expectRejection(call, MismatchError, message, 'message and receive');
     },
   },
   {
-    ...{
-      number: 149,
-      title: 'a message without a receive, or the reverse, times out and says so',
-      worlds: [2, 3],
-      inTabs: true,
-    },
+    number: 149,
+    title: 'a message without a receive, or the reverse, times out and says so',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group) => {
       if (group.rank === 1) {
         const call = group.recv(new Float32Array(1), 0, { tag: 9, timeoutMs: 40 });
@@ -218,7 +218,10 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 150, title: 'messages refuse peers and tags that do not exist', worlds: [1, 2], inTabs: true },
+    number: 150,
+    title: 'messages refuse peers and tags that do not exist',
+    worlds: [1, 2],
+    inTabs: true,
     run: async (group, n) => {
       const tensor = new Float32Array(1);
       for (const peer of [group.rank, -1, n, 0.5]) {

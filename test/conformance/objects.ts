@@ -53,12 +53,10 @@ const UNSENDABLE: readonly unknown[] = [
 
 export const OBJECT_CASES: readonly ConformanceCase[] = [
   {
-    ...{
-      number: 130,
-      title: 'objects of every kind by every object collective',
-      worlds: [1, 2, 3, 5, 9],
-      inTabs: true,
-    },
+    number: 130,
+    title: 'objects of every kind by every object collective',
+    worlds: [1, 2, 3, 5, 9],
+    inTabs: true,
     run: async (group, n) => {
       const { rank } = group;
       const kinds = valuesOf(0).length;
@@ -76,7 +74,10 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 131, title: 'values that refer to themselves and each other', worlds: [1, 2, 3], inTabs: true },
+    number: 131,
+    title: 'values that refer to themselves and each other',
+    worlds: [1, 2, 3],
+    inTabs: true,
     run: async (group) => {
       const shared = { x: 1 };
       const [received] = await group.allGatherObject({ cyclic, twice: [shared, shared] });
@@ -86,7 +87,10 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 132, title: 'what is no data is refused before anything is sent', worlds: [1, 2, 3], inTabs: true },
+    number: 132,
+    title: 'what is no data is refused before anything is sent',
+    worlds: [1, 2, 3],
+    inTabs: true,
     run: async (group, n) => {
       for (const value of UNSENDABLE) {
         await expectRejection(group.allGatherObject(value), UsageError, 'cannot be sent', 'allGatherObject');
@@ -101,12 +105,10 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 133,
-      title: 'many object collectives in flight, with tensors between them',
-      worlds: [2, 3, 5],
-      inTabs: true,
-    },
+    number: 133,
+    title: 'many object collectives in flight, with tensors between them',
+    worlds: [2, 3, 5],
+    inTabs: true,
     run: async (group, n) => {
       const works = range(40).flatMap((i): PromiseLike<unknown>[] => [
         group.allGatherObject('x'.repeat(i * 50) + group.rank),

@@ -38,7 +38,8 @@ function normal(count: number): Float32Array {
 
 export const PARALLEL_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 37, title: 'bucket assignment by size' },
+    number: 37,
+    title: 'bucket assignment by size',
     check: () => {
       for (const [name, items, limits, expected] of BUCKETS) {
         expectEqual(assignBuckets(items, limits), expected, `${name}, limits ${limits.join(', ')}`);
@@ -46,7 +47,8 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 44, title: 'DistributedSampler deals as torch does' },
+    number: 44,
+    title: 'DistributedSampler deals as torch does',
     check: () => {
       expectEqual(
         sharesOf(10, 4),
@@ -90,7 +92,8 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 60, title: 'a pass goes on from its last commit, with more or fewer ranks: each sample once' },
+    number: 60,
+    title: 'a pass goes on from its last commit, with more or fewer ranks: each sample once',
     check: () => {
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;
@@ -122,12 +125,10 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 50,
-      title: 'averages weighted by PREMUL_SUM, with ranks that do not count',
-      worlds: [4],
-      inTabs: true,
-    },
+    number: 50,
+    title: 'averages weighted by PREMUL_SUM, with ranks that do not count',
+    worlds: [4],
+    inTabs: true,
     run: async (group, n) => {
       const count = 1000;
       for (const isCounted of [() => true, (rank: number) => rank !== 2, (rank: number) => rank === 1]) {
@@ -154,20 +155,15 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 53,
-      title: 'halves: small errors, finite zeros',
-      check: () => {
-        const values = normal(128 * 128 * 64);
-        const decoded = fromHalf(toHalf(values));
-        let squares = 0;
-        values.forEach((value, i) => (squares += (value - decoded[i]!) ** 2));
-        expectThat(
-          squares / values.length < 5e-8,
-          `mean squared error ${squares / values.length}, expected below 5e-8`,
-        );
-        expectEqual(fromHalf(toHalf(new Float32Array(1000))), new Float32Array(1000), 'zeros');
-      },
+    number: 53,
+    title: 'halves: small errors, finite zeros',
+    check: () => {
+      const values = normal(128 * 128 * 64);
+      const decoded = fromHalf(toHalf(values));
+      let squares = 0;
+      values.forEach((value, i) => (squares += (value - decoded[i]!) ** 2));
+      expectThat(squares / values.length < 5e-8, `mean squared error ${squares / values.length}, expected below 5e-8`);
+      expectEqual(fromHalf(toHalf(new Float32Array(1000))), new Float32Array(1000), 'zeros');
     },
   },
   {
@@ -190,7 +186,9 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     },
   },
   ...[1024, 65_536, 65_537, 1e9].map((chunk): ConformanceCase => ({
-    ...{ number: 53, title: `messages in frames of at most ${chunk} elements`, worlds: [2] },
+    number: 53,
+    title: `messages in frames of at most ${chunk} elements`,
+    worlds: [2],
     options: { segmentElements: chunk },
     run: async (group) => {
       // What every browser's data channel takes, whatever was asked for.

@@ -133,7 +133,8 @@ async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => 
 
 export const TAB_CASES: readonly TabCase[] = [
   {
-    ...{ number: 12, title: 'who asks to join while a world runs is refused, until it has ended' },
+    number: 12,
+    title: 'who asks to join while a world runs is refused, until it has ended',
     run: async (tabs) => {
       const [first, second, third] = (await tabs.open(3)) as [Page, Page, Page];
       const { room, rank } = await tabs.host(first, 2);
@@ -156,14 +157,16 @@ export const TAB_CASES: readonly TabCase[] = [
     },
   },
   {
-    ...{ number: 33, title: 'a tab that is closed: every other one hears of it' },
+    number: 33,
+    title: 'a tab that is closed: every other one hears of it',
     run: async (tabs) => {
       const { errors } = await endLoops(tabs, 10_000, (page) => page.close());
       for (const { name, message } of errors) expectEqual(name, 'PeerGoneError', `error of a closed tab (${message})`);
     },
   },
   {
-    ...{ number: 34, title: 'a tab that freezes: every other one times out' },
+    number: 34,
+    title: 'a tab that freezes: every other one times out',
     run: async (tabs) => {
       const { errors, elapsed } = await endLoops(tabs, FREEZE_TIMEOUT_MS, (page) =>
         page
@@ -180,7 +183,8 @@ export const TAB_CASES: readonly TabCase[] = [
     },
   },
   {
-    ...{ number: 36, title: 'a world of four that one does not join' },
+    number: 36,
+    title: 'a world of four that one does not join',
     run: async (tabs) => {
       const pages = await tabs.open(3);
       const message = await tabs.join(pages, 4, 3000).then(

@@ -119,7 +119,10 @@ async function endsLoops(what: keyof typeof TROUBLE, kinds: Parameters<typeof en
 
 export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   {
-    ...{ number: 30, title: 'barrier lets nobody pass before the last has come', worlds: [1, 2, 4, 7], inTabs: true },
+    number: 30,
+    title: 'barrier lets nobody pass before the last has come',
+    worlds: [1, 2, 4, 7],
+    inTabs: true,
     run: async (group, n) => {
       for (let last = 0; last < n; last++) {
         if (group.rank === last) await sleep(10);
@@ -133,13 +136,11 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 32,
-      title: 'every collective times out where the other rank does not call it',
-      worlds: [2, 4],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 32,
+    title: 'every collective times out where the other rank does not call it',
+    worlds: [2, 4],
+    inTabs: true,
+    needsWorld: true,
     run: async (world) => {
       for (const [name, call] of Object.entries(COLLECTIVES)) {
         const group = await world.newGroup([0, 1]);
@@ -150,22 +151,30 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 32, title: 'newGroup times out where the other rank does not call it', worlds: [2] },
+    number: 32,
+    title: 'newGroup times out where the other rank does not call it',
+    worlds: [2],
     run: async (world) => {
       if (world.rank === 1) return;
       await expectRejection(world.newGroup([0, 1], { timeoutMs: 10 }), TimeoutError, 'Timed out', 'newGroup');
     },
   },
   {
-    ...{ number: 33, title: 'a rank that is killed: every other one hears of it' },
+    number: 33,
+    title: 'a rank that is killed: every other one hears of it',
     check: () => endsLoops('kill', [PeerGoneError]),
   },
   {
-    ...{ number: 34, title: 'a rank that freezes: every other one times out' },
+    number: 34,
+    title: 'a rank that freezes: every other one times out',
     check: () => endsLoops('freeze', [TimeoutError]),
   },
   {
-    ...{ number: 35, title: 'monitoredBarrier names who is missing', worlds: [4], inTabs: true, needsWorld: true },
+    number: 35,
+    title: 'monitoredBarrier names who is missing',
+    worlds: [4],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       const timeoutMs = 2000;
       const named = range(1, n - 1).join(', ');
@@ -199,12 +208,10 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 164,
-      title: 'a rank that comes late to large ops of every kind in flight at once',
-      worlds: [2, 3, 9],
-      inTabs: true,
-    },
+    number: 164,
+    title: 'a rank that comes late to large ops of every kind in flight at once',
+    worlds: [2, 3, 9],
+    inTabs: true,
     run: async (group, n) => {
       // More than may be sent ahead.
       const count = n * Math.ceil(66_000 / n);
@@ -247,12 +254,10 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 165,
-      title: 'more ops than may be in flight, issued at different times',
-      worlds: [2, 3],
-      inTabs: true,
-    },
+    number: 165,
+    title: 'more ops than may be in flight, issued at different times',
+    worlds: [2, 3],
+    inTabs: true,
     run: async (group, n) => {
       // Objects take a second op each, once sizes are known: it must not wait behind later ones
       // that wait for other ranks.
@@ -269,13 +274,11 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{
-      number: 162,
-      title: 'timeouts: 60 s by default, of the group, of one op, of one wait',
-      worlds: [2, 4],
-      inTabs: true,
-      needsWorld: true,
-    },
+    number: 162,
+    title: 'timeouts: 60 s by default, of the group, of one op, of one wait',
+    worlds: [2, 4],
+    inTabs: true,
+    needsWorld: true,
     run: async (world, n) => {
       expectEqual([DEFAULT_OP_TIMEOUT_MS, world.timeoutMs], [60_000, 60_000], 'default');
       const trials: [string, string, (group: ProcessGroup) => PromiseLike<unknown>][] = [
@@ -302,7 +305,9 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     },
   },
   {
-    ...{ number: 163, title: 'a rank that does not come is named, and who has called what', worlds: [2, 3, 4, 5] },
+    number: 163,
+    title: 'a rank that does not come is named, and who has called what',
+    worlds: [2, 3, 4, 5],
     run: async (group, n) => {
       if (group.rank === n - 1) return sleep(300);
       await group.allReduce(one(1), { timeoutMs: 100 }).then(

@@ -8,7 +8,7 @@ import { createRng } from '../../src/util/rng.ts';
 const NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
 /**
- * What PyTorch 2.13 (CPU, float64) leaves of [1, -2, 0.5, 0] after six steps with the gradients of
+ * Result of PyTorch 2.13 (CPU, float64) for [1, -2, 0.5, 0] after six steps with the gradients of
  * `goldenGradient`.
  */
 const TORCH: readonly [OptimizerName, OptimizerOptions, number[]][] = [
@@ -49,7 +49,7 @@ function goldenGradient(step: number): Float32Array {
 }
 
 describe('PyTorch', () => {
-  test.each(TORCH)('%s %o gives its values', (name, options, expected) => {
+  test.each(TORCH)('has the same values as %s %o', (name, options, expected) => {
     const params = Float32Array.of(1, -2, 0.5, 0);
     const optimizer = createOptimizer(name, options, 4);
     for (let step = 0; step < 6; step++) optimizer.apply(params, goldenGradient(step));
@@ -64,7 +64,7 @@ describe('PyTorch', () => {
     expect(params[2]).toBeCloseTo(0.9, 4);
   });
 
-  test("Nesterov's momentum by hand, with the settings of DiLoCo's outer steps", () => {
+  test("Nesterov's momentum equals a manual calculation with the settings of DiLoCo's outer steps", () => {
     const params = Float32Array.of(0);
     const optimizer = createOptimizer('nesterov', { learningRate: 0.7, momentum: 0.9 }, 1);
     optimizer.apply(params, Float32Array.of(1));
@@ -75,7 +75,7 @@ describe('PyTorch', () => {
     expect(params[0]).toBeCloseTo(-1.232, 6);
   });
 
-  test('adam follows the algorithm box, in float64, for 200 steps', () => {
+  test('adam equals the algorithm box in float64 for 200 steps', () => {
     const size = 20;
     const rng = createRng(3);
     const [rate, beta1, beta2, epsilon] = [0.003, 0.9, 0.999, 1e-8];
@@ -116,7 +116,7 @@ describe('the same bits everywhere', () => {
     expect(hashState(run(name, 100).parts)).toBe(BITS[name]);
   });
 
-  test.each(NAMES)('%s goes on exactly from a saved state', (name) => {
+  test.each(NAMES)('%s continues exactly from a saved state', (name) => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 12 }), (at) => {
         const whole = run(name, 12);
@@ -153,16 +153,16 @@ describe('the same bits everywhere', () => {
 describe.each(NAMES)('%s', (name) => {
   const make = (size: number) => createOptimizer(name, { learningRate: 0.1 }, size);
 
-  test('refuses arrays of another length and changes nothing', () => {
+  test('rejects arrays of another length and changes nothing', () => {
     const optimizer = make(3);
     const before = structuredClone(optimizer.state());
     const params = new Float32Array(4);
     expect(() => optimizer.apply(params, new Float32Array(3))).toThrow(UsageError);
-    expect(() => optimizer.apply(new Float32Array(3), new Float32Array(2))).toThrow('made for 3 parameters');
+    expect(() => optimizer.apply(new Float32Array(3), new Float32Array(2))).toThrow('created for 3 parameters');
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('refuses the state of another size or optimizer and changes nothing', () => {
+  test('rejects the state of another size or optimizer and changes nothing', () => {
     const optimizer = make(3);
     const before = structuredClone(optimizer.state());
     for (const other of NAMES) {
@@ -173,7 +173,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('updates ranges as it would the whole, and nothing else', () => {
+  test('updates ranges as it updates the whole array, and nothing else', () => {
     const [params, parts] = [Float32Array.of(1, 2, 3, 4, 5), Float32Array.of(1, 2, 3, 4, 5)];
     const [whole, ranged] = [make(5), make(5)];
     const ranges = [
@@ -196,7 +196,7 @@ describe.each(NAMES)('%s', (name) => {
   });
 
   test.each([[{ start: 0, end: 4 }], [{ start: -1, end: 2 }], [{ start: 2, end: 1 }]])(
-    'refuses the range %o of 3 and changes nothing',
+    'rejects the range %o of 3 and changes nothing',
     (range) => {
       const optimizer = make(3);
       const params = Float32Array.of(1, 1, 1);
@@ -213,7 +213,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(gradient).toEqual(Float32Array.of(1, -2));
   });
 
-  test('NaN and infinity stay where they are', () => {
+  test('NaN and infinity affect only their own parameter', () => {
     const params = Float32Array.of(1, 1, 1, Infinity);
     const optimizer = make(4);
     optimizer.apply(params, Float32Array.of(NaN, Infinity, 0.5, 0.5));
@@ -224,7 +224,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(params[3]).toBe(Infinity);
   });
 
-  test('a changed learning rate counts from the next step on and is part of the state', () => {
+  test('a changed learning rate takes effect with the next step and is part of the state', () => {
     const optimizer = make(1);
     optimizer.learningRate = 0.5;
     expect(optimizer.learningRate).toBe(0.5);
@@ -236,12 +236,12 @@ describe.each(NAMES)('%s', (name) => {
     expect(() => (optimizer.learningRate = NaN)).toThrow(UsageError);
   });
 
-  test('an empty model is fine', () => {
+  test('accepts an empty model', () => {
     expect(() => make(0).apply(new Float32Array(0), new Float32Array(0))).not.toThrow();
   });
 
   test.each([{ learningRate: 0 }, { learningRate: Infinity }, { learningRate: 1, weightDecay: -1 }])(
-    'refuses %o',
+    'rejects %o',
     (options) => {
       expect(() => createOptimizer(name, options, 1)).toThrow(UsageError);
     },
@@ -257,11 +257,11 @@ test.each([
   ['adam', { beta1: 1 }],
   ['adamw', { beta2: -0.1 }],
   ['adam', { epsilon: NaN }],
-] as const)('%s refuses %o', (name, options) => {
+] as const)('%s rejects %o', (name, options) => {
   expect(() => createOptimizer(name, { learningRate: 1, ...options }, 1)).toThrow(UsageError);
 });
 
-test('refuses an unknown name and a size that is no count', () => {
+test('rejects an unknown name and a size that is not a count', () => {
   expect(() => createOptimizer('lion' as OptimizerName, { learningRate: 1 }, 1)).toThrow('use sgd, momentum, nesterov');
   expect(() => createOptimizer('sgd', { learningRate: 1 }, 1.5)).toThrow(UsageError);
 });

@@ -6,8 +6,8 @@ import { createRng } from '../../src/util/rng.ts';
 const STEPS = 100;
 
 /**
- * The losses of a test: falls from `high` to `low` in an S whose middle is at the rate `at`, and
- * from ten times that on explodes.
+ * The losses of a test: they fall from `high` to `low` in an S-curve with its middle at the rate
+ * `at`, and explode from ten times that rate on.
  */
 function curve({ high = 2.3, low = 0.3, at = 0.01, noise = 0, steps = STEPS }): number[] {
   const rng = createRng(5);
@@ -36,28 +36,28 @@ describe('a range test', () => {
     }
   });
 
-  test.each([20, 50, 400])('finds the same in %d steps', (steps) => {
+  test.each([20, 50, 400])('has the same result in %d steps', (steps) => {
     const { suggested } = findRate(untilExplosion(curve({ noise: 0.1, steps }), steps), steps);
     expect(Math.abs(Math.log10(suggested! / 0.01))).toBeLessThan(0.45);
   });
 
-  test('suggests two digits, which people can type', () => {
+  test('rounds the suggestion to two digits', () => {
     const { suggested } = findRate(untilExplosion(curve({ at: 0.0123 })), STEPS);
     expect(suggested).toBe(Number(suggested!.toPrecision(2)));
   });
 
-  test('is not over before the loss is four times its lowest, smoothed', () => {
+  test('ends only when the smoothed loss is four times its minimum', () => {
     const falling = Array.from({ length: 60 }, (_, i) => 2 - i / 50);
     expect(hasExploded([...falling, 2.5], STEPS)).toBe(false);
     expect(hasExploded([...falling, 40], STEPS)).toBe(true);
     expect(hasExploded([], STEPS)).toBe(false);
   });
 
-  test('is over with a loss that is no number', () => {
+  test('ends with a loss that is NaN', () => {
     for (const none of [NaN, Infinity]) expect(hasExploded([2, 2, none], STEPS)).toBe(true);
   });
 
-  test('takes losses below zero, and one low loss at first for what it is', () => {
+  test('accepts negative losses and a single low loss at the start', () => {
     expect(
       hasExploded(
         Array.from({ length: 60 }, (_, i) => -i / 10),
@@ -67,7 +67,7 @@ describe('a range test', () => {
     expect(hasExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
   });
 
-  test('suggests nothing where the loss never falls clearly, be it noisy, and says so', () => {
+  test('suggests nothing, with the reason, if the loss never falls clearly, also if it is noisy', () => {
     const rng = createRng(3);
     const noisy = Array.from({ length: STEPS }, () => 2.3 + rng.next());
     const rising = untilExplosion(curve({ low: 2.3 }));
@@ -76,7 +76,7 @@ describe('a range test', () => {
     }
   });
 
-  test('suggests nothing where it has ended too soon, and says so', () => {
+  test('suggests nothing, with the reason, if the test ended too early', () => {
     for (const losses of [[2.3], [2.3, 2.2, 2.1, 40], Array.from({ length: 20 }, (_, i) => 3 - i / 10)]) {
       expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'short' });
     }

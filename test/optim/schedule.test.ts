@@ -3,13 +3,13 @@ import { rateAt } from '../../src/optim/schedule.ts';
 
 const cosine = { learningRate: 1, schedule: 'cosine', warmupSteps: 0 } as const;
 
-test('a constant rate is the rate, to the bit', () => {
+test('a constant schedule has exactly the rate', () => {
   for (const step of [0, 1, 999]) {
     expect(rateAt({ learningRate: 0.002, schedule: 'constant', warmupSteps: 0 }, step, step / 1000)).toBe(0.002);
   }
 });
 
-test('a cosine falls to a tenth, as Math.cos has it', () => {
+test('a cosine schedule falls to a tenth, as computed with Math.cos', () => {
   for (let done = 0; done <= 1; done += 1 / 64) {
     expect(rateAt(cosine, 0, done)).toBeCloseTo(0.1 + 0.45 * (1 + Math.cos(Math.PI * done)), 12);
   }
@@ -17,12 +17,12 @@ test('a cosine falls to a tenth, as Math.cos has it', () => {
   expect(rateAt(cosine, 0, 1)).toBeCloseTo(0.1, 12);
 });
 
-test('the rate rises in equal parts, and the last of them is whole', () => {
+test('the warm-up rises in equal steps up to the whole rate', () => {
   const rates = [0, 1, 2, 3, 4].map((step) => rateAt({ ...cosine, schedule: 'constant', warmupSteps: 4 }, step, 0));
   expect(rates).toEqual([0.25, 0.5, 0.75, 1, 1]);
 });
 
-test('a range test rises from 1e-7 to 10 by the same factor in every step, whatever the rate', () => {
+test('a range test rises from 1e-7 to 10 by the same factor in every step, for any rate', () => {
   const plan = { learningRate: 0.3, schedule: 'range-test', warmupSteps: 10 } as const;
   for (let step = 0; step <= 80; step++) {
     expect(rateAt(plan, step, step / 80) / 10 ** (step / 10 - 7)).toBeCloseTo(1, 12);

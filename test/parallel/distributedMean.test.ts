@@ -4,7 +4,7 @@ import { runWorld } from '../../src/testing/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 describe('DistributedMean', () => {
-  test.each([1, 2, 3, 5])('weighs every value of %i ranks alike, however many a rank has', async (n) => {
+  test.each([1, 2, 3, 5])('weights every value of %i ranks equally, however many a rank has', async (n) => {
     const results = await runWorld(n, (group) => {
       const mean = new DistributedMean();
       // Rank r adds r values of r: the mean of 1, 2, 2, 3, 3, 3, ...
@@ -18,7 +18,7 @@ describe('DistributedMean', () => {
     expect(results).toEqual(ranks.map(() => sum / count));
   });
 
-  test('takes weights, and leaves out what has none', async () => {
+  test('uses weights, and ignores values with weight 0', async () => {
     const results = await runWorld(2, (group) => {
       const mean = new DistributedMean();
       if (group.rank === 0) mean.add(10, 3);
@@ -29,7 +29,7 @@ describe('DistributedMean', () => {
     expect(results).toEqual([8, 8]);
   });
 
-  test('of nothing is NaN on every rank, and so is that of a NaN', async () => {
+  test('is NaN on every rank without values, and for a NaN', async () => {
     expect(await runWorld(3, (group) => new DistributedMean().reduce(group))).toEqual([NaN, NaN, NaN]);
     const results = await runWorld(2, (group) => {
       const mean = new DistributedMean();
@@ -39,7 +39,7 @@ describe('DistributedMean', () => {
     expect(results).toEqual([NaN, NaN]);
   });
 
-  test('keeps what was added until it is reset', async () => {
+  test('keeps values until it is reset', async () => {
     await runWorld(2, async (group) => {
       const mean = new DistributedMean();
       mean.add(1);
@@ -53,7 +53,7 @@ describe('DistributedMean', () => {
     });
   });
 
-  test.each([-1, NaN, Infinity])('refuses weight %s', (weight) => {
+  test.each([-1, NaN, Infinity])('rejects weight %s', (weight) => {
     expect(() => new DistributedMean().add(1, weight)).toThrow(UsageError);
   });
 });

@@ -1,7 +1,7 @@
-/** Small models and what the DDP tests look at in them. */
+/** Small models, and functions that DDP tests need. */
 import * as tf from '@tensorflow/tfjs';
 
-/** Dense, relu, dense; other weights for another seed. */
+/** Dense, relu, dense; the seed determines the weights. */
 export function mlp(seed: number, { units = 5, inputs = 3, outputs = 2 } = {}): tf.Sequential {
   return tf.sequential({
     layers: [
@@ -34,7 +34,7 @@ export function weightsOf(model: tf.LayersModel): number[] {
   return model.getWeights().flatMap((weight) => Array.from(weight.dataSync()));
 }
 
-/** Samples of `rank` for step `step`: float32 [count, width], the same whenever asked for. */
+/** Samples of `rank` for step `step`: float32 [count, width], the same in each call. */
 export function samplesOf(rank: number, step: number, count: number, width = 3): tf.Tensor2D {
   return tf.randomNormal([count, width], 0, 1, 'float32', 1000 * step + rank + 1);
 }
@@ -48,14 +48,14 @@ export function line(weight: number, bias = 0): [tf.Variable, tf.Variable] {
   return [tf.variable(tf.tensor1d([weight])), tf.variable(tf.tensor1d([bias]))];
 }
 
-/** What `promise` is rejected with. */
+/** The error that `promise` rejects with. */
 export async function rejection(promise: Promise<unknown>): Promise<Error> {
   try {
     await promise;
   } catch (error) {
     return error as Error;
   }
-  throw new Error('It was to be rejected.');
+  throw new Error('Expected a rejection.');
 }
 
 /** Largest difference of two lists, relative to the largest number in them. */

@@ -4,7 +4,7 @@ import { runWorld } from '../../src/testing/index.ts';
 import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** What a rank's call came to. */
+/** Result or error of a rank's call. */
 async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
   try {
     return await call;
@@ -14,7 +14,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
 }
 
 describe('rankZeroOnly', () => {
-  test('runs on rank 0 alone and makes nobody wait', async () => {
+  test('runs only on rank 0, and no rank waits', async () => {
     const ran: number[] = [];
     const results = await runWorld(3, (group) =>
       rankZeroOnly(group, async () => {
@@ -27,7 +27,7 @@ describe('rankZeroOnly', () => {
     expect(results).toEqual(['written', undefined, undefined]);
   });
 
-  test('fails on rank 0 alone, also where it throws at once', async () => {
+  test('fails only on rank 0, also if it throws at once', async () => {
     const outcomes = await runWorld(2, (group) =>
       outcomeOf(
         rankZeroOnly(group, () => {
@@ -40,7 +40,7 @@ describe('rankZeroOnly', () => {
 });
 
 describe('rankZeroFirst', () => {
-  test.each([1, 2, 4])('runs on rank 0 of %i to its end before any other begins', async (n) => {
+  test.each([1, 2, 4])('finishes on rank 0 of %i before it begins on another rank', async (n) => {
     const log: string[] = [];
     const results = await runWorld(n, (group) =>
       rankZeroFirst(group, async () => {
@@ -56,7 +56,7 @@ describe('rankZeroFirst', () => {
   });
 
   test.each(['the disk is full: 残り 0 バイト', '', 'long '.repeat(1000)])(
-    'fails on all ranks where it fails on rank 0, and the group lives on (%#)',
+    'fails on all ranks if it fails on rank 0, and the group stays usable (%#)',
     async (message) => {
       const ran: number[] = [];
       const failure = new RangeError(message);
@@ -79,7 +79,7 @@ describe('rankZeroFirst', () => {
     },
   );
 
-  test('in a subgroup, its first rank is rank 0', async () => {
+  test('uses the first rank of a subgroup as rank 0', async () => {
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);
       if (!group.ranks.includes(world.rank)) return null;
@@ -94,14 +94,14 @@ describe('rankZeroFirst', () => {
     for (const result of results) if (result !== null) expect(result).toContain('the disk is full');
   });
 
-  test('that fails on another rank fails there alone', async () => {
+  test('fails only on the rank where it fails, if that is not rank 0', async () => {
     const outcomes = await runWorld(3, (group) =>
       outcomeOf(rankZeroFirst(group, () => (group.rank === 1 ? Promise.reject(new Error('mine')) : 'fine'))),
     );
     expect(outcomes).toEqual(['fine', new Error('mine'), 'fine']);
   });
 
-  test('waits for rank 0 as long as it is told to', async () => {
+  test('waits for rank 0 as long as its timeoutMs', async () => {
     const clock = new ManualClock();
     const outcomes = await runWorld(
       2,
@@ -121,7 +121,7 @@ describe('rankZeroFirst', () => {
     expect(outcomes[1]).toBeInstanceOf(TimeoutError);
   });
 
-  test('on rank 0 says what failed first, where nobody can be told', async () => {
+  test('reports the first error on rank 0 if the other ranks cannot be reached', async () => {
     const outcomes = await runWorld(2, async (group) => {
       if (group.rank === 1) return group.abort(new Error('rank 1 has left'));
       return outcomeOf(rankZeroFirst(group, () => Promise.reject(new Error('no network'))));

@@ -4,7 +4,7 @@
  */
 import { afterEach, expect, test } from 'vitest';
 import { Child } from '../../bench/signaling/child.ts';
-import type { ServerOrder, ServerSays } from '../../bench/signaling/serverProcess.ts';
+import type { ServerOptions, ServerReply } from '../../bench/signaling/serverProcess.ts';
 import { enter, TestMember } from './helpers.ts';
 
 let child: Child | null = null;
@@ -12,9 +12,9 @@ afterEach(() => child?.stop());
 
 test('a whole run at the level trace says nothing that is secret', async () => {
   const ice = { stun: [], turn: ['turn:relay.example:3478'], turnSecret: 'north', relayOnly: false };
-  const order: ServerOrder = { rooms: 1, startAt: 2, logLevel: 'trace', ice };
+  const order: ServerOptions = { rooms: 1, startAt: 2, logLevel: 'trace', ice };
   child = new Child('./serverProcess.ts', JSON.stringify(order));
-  const server = await child.next<ServerSays>();
+  const server = await child.next<ServerReply>();
   const [code] = server.rooms;
   const both = [new TestMember(server), new TestMember(server)] as const;
   const [ada, bo] = both;

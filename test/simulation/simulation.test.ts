@@ -8,7 +8,7 @@ import { createRng } from '../../src/util/rng.ts';
 
 const HEADER = FRAME_HEADER_BYTES;
 
-/** A line up and one down for each rank; a byte takes `msPerByte` on either. */
+/** An uplink and a downlink for each rank; a byte takes `msPerByte` on either. */
 function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 0 }): Network {
   return {
     lines: Array.from({ length: 2 * n }, () => ({ msPerByte, msPerFrame: 0 })),
@@ -24,7 +24,7 @@ function run(plan: AllReduce, n: number, count: number, network: Network, option
   return simulate(schedule, { network, elementBytes: 4, ...options });
 }
 
-test('events come in the order of their times, those of one time in the order they were put in', () => {
+test('events are ordered by time, those of the same time by insertion', () => {
   const rng = createRng(1);
   const queue = new EventQueue();
   const put = Array.from({ length: 5000 }, (_, event) => ({ event, time: rng.below(100) }));
@@ -42,27 +42,24 @@ test('events come in the order of their times, those of one time in the order th
 });
 
 describe('a simulated all-reduce', () => {
-  test.each([2, 3, 5, 8, 12])(
-    'round a ring of %i takes 2(n-1) times latency and chunk, where chunks are frames',
-    (n) => {
-      const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
-      const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
-      expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
-      expect(new Set(endedAt).size).toBe(1);
-    },
-  );
+  test.each([2, 3, 5, 8, 12])('on a ring of %i takes 2(n-1) times latency and chunk, if chunks are frames', (n) => {
+    const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
+    const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
+    expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
+    expect(new Set(endedAt).size).toBe(1);
+  });
 
-  test('sends the next segment while one is on its way: long chunks hide latency', () => {
+  test('sends the next segment while one is in flight, so long chunks hide latency', () => {
     const n = 4;
     const count = 4 * 16_000;
     const network = switched(n, { msPerByte: 0.001, latencyMs: 10 });
     const { ms } = run(plans.ringAllReduce, n, count, network, { segmentBytes: 4000 });
     const chunkMs = 16 * 4.032;
-    // The line is never idle but before the first and after the last segment.
+    // The line is idle only before the first and after the last segment.
     expect(ms).toBeCloseTo(2 * (n - 1) * chunkMs + 10, 6);
   });
 
-  test('takes log2(n) steps by doubling, and as many bytes as the ring by halving and doubling', () => {
+  test('takes log2(n) steps by doubling, and the bytes of the ring by halving and doubling', () => {
     const latency = switched(16, { latencyMs: 1 });
     expect(run(plans.recursiveDoubling, 16, 10, latency).ms).toBe(4);
     expect(run(plans.halvingDoubling, 16, 1600, latency).ms).toBe(8);
@@ -70,12 +67,12 @@ describe('a simulated all-reduce', () => {
     expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
   });
 
-  test('adds up on the receiver, one segment at a time', () => {
+  test('combines on the receiver, one segment at a time', () => {
     const network = switched(2, { latencyMs: 1, combineMsPerByte: 0.01 });
     expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
   });
 
-  test('waits for a rank that begins late, and no longer', () => {
+  test('is delayed by a late rank only as long as that rank is late', () => {
     const network = switched(4, { latencyMs: 1 });
     const { ms } = run(plans.ringAllReduce, 4, 400, network, { startAt: [0, 50, 0, 0] });
     expect(ms).toBe(56);
@@ -92,7 +89,7 @@ describe('a simulated all-reduce', () => {
     expect(run(plans.ringAllReduce, n, 400, network).ms).toBeCloseTo(frames * (0.5 + (400 + HEADER) * 0.001), 9);
   });
 
-  test('holds up frames of two senders on the way in to one rank', () => {
+  test('queues frames of two senders on the downlink of one rank', () => {
     const n = 3;
     const network = switched(n, { msPerByte: 0.001 });
     const schedule = scheduleOf((rank) => plans.directReduce(rank, n, 0, 1000), n);
@@ -100,7 +97,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
 
-  test('lasts as long with coarser segments, as long as a chunk has some', () => {
+  test('takes as long with larger segments, if a chunk has several', () => {
     for (const [name, plan] of Object.entries(ALL_REDUCES)) {
       const network = switched(8, { msPerByte: 0.001, latencyMs: 2 });
       const fine = run(plan, 8, 2_000_000, network);
@@ -110,14 +107,14 @@ describe('a simulated all-reduce', () => {
     }
   });
 
-  test('is the same every time, and of one rank nothing', () => {
+  test('is deterministic, and takes no time with one rank', () => {
     const network = switched(6, { msPerByte: 0.0013, latencyMs: 0.7, combineMsPerByte: 1e-5 });
     const [one, two] = [1, 2].map(() => run(plans.halvingDoubling, 6, 50_000, network));
     expect(one!.endedAt).toEqual(two!.endedAt);
     expect(run(plans.ringAllReduce, 1, 10, network).ms).toBe(0);
   });
 
-  test('tells when each send had left and each receive was done', () => {
+  test('reports when each send left and each receive was done', () => {
     const network = switched(2, { msPerByte: 0.01, latencyMs: 5 });
     const result = run(plans.ringAllReduce, 2, 50, network);
     const frame = (100 + HEADER) * 0.01;
@@ -135,19 +132,24 @@ const ALL_REDUCES: Record<string, AllReduce> = {
 };
 
 const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.Move => ({
-  ...{ kind, peer, step, start: 0, end, how: 'copy' },
+  kind,
+  peer,
+  step,
+  start: 0,
+  end,
+  how: 'copy',
 });
 
 test.each([
-  ['nobody receives', [transfer('send', 1, 0, 4)], [], /does not receive/],
-  ['comes in another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
-  ['is longer', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
-  ['nobody sends', [], [transfer('receive', 0, 0, 3)], /Rank 1 waits for what rank 0 does not send/],
-] as const)('plans are refused where what is sent and received differs: %s', (_, mine, theirs, message) => {
+  ['no receive', [transfer('send', 1, 0, 4)], [], /does not receive/],
+  ['another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
+  ['a longer send', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
+  ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, which does not send it/],
+] as const)('rejects plans whose sends and receives differ: %s', (_, mine, theirs, message) => {
   expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });
 
-test('plans are refused where ranks wait for each other', () => {
+test('rejects plans in which ranks wait for each other', () => {
   const schedule = scheduleOf(
     (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
     2,

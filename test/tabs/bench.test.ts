@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { runBench } from '../../bench/cli.ts';
-import { drawPanels } from '../../bench/plot.ts';
+import { runBench } from '../../bench/command/cli.ts';
+import { drawPanels } from '../../bench/report/plot.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 

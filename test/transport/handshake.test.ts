@@ -10,7 +10,7 @@ const bob: Hello = { room: 'K7F3QX', generation: 2, member: 'bob-id-1', rank: 1 
 const options = { timeoutMs: 500, clock: systemClock };
 
 describe('handshake', () => {
-  test('introduces both ends, and leaves what comes behind it for the next handler', async () => {
+  test('identifies both ends, and queues later frames for the next handler', async () => {
     const [a, b] = createMemoryLinkPair();
     const first = handshake(a, alice, bob, options).then(() => a.send(new ArrayBuffer(99)));
     await handshake(b, bob, alice, options);
@@ -24,7 +24,7 @@ describe('handshake', () => {
     ['generation', { ...bob, generation: 1 }],
     ['rank', { ...bob, rank: 2 }],
     ['member', { ...bob, member: 'mallory1' }],
-  ])('refuses a peer of another %s and closes the link', async (_field, actual) => {
+  ])('rejects a peer of another %s and closes the link', async (_field, actual) => {
     const [a, b] = createMemoryLinkPair();
     const theirs = handshake(b, actual, alice, options).catch((error: unknown) => error);
     await expect(handshake(a, alice, bob, options)).rejects.toThrow(/for rank 1 reached another peer/);
@@ -32,7 +32,7 @@ describe('handshake', () => {
     expect(await theirs).toBeInstanceOf(PeerGoneError);
   });
 
-  test('refuses data before the greeting, and frames that are none', async () => {
+  test('rejects data before HELLO, and invalid frames', async () => {
     for (const frame of [createFrame(emptyHeader(FrameKind.DATA, 2), 4), new ArrayBuffer(3)]) {
       const [a, b] = createMemoryLinkPair();
       await b.send(frame);
@@ -40,18 +40,18 @@ describe('handshake', () => {
     }
   });
 
-  test('says what did not come in time', async () => {
+  test('names the message that did not arrive in time', async () => {
     const [silent] = createMemoryLinkPair();
     const quick = { ...options, timeoutMs: 10 };
-    await expect(handshake(silent, alice, bob, quick)).rejects.toThrow('Rank 1 did not send its greeting within 10 ms');
+    await expect(handshake(silent, alice, bob, quick)).rejects.toThrow('Rank 1 did not send HELLO within 10 ms');
     const [half, other] = createMemoryLinkPair();
     await other.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, 2), bob));
     const error: unknown = await handshake(half, alice, bob, quick).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(TimeoutError);
-    expect(String(error)).toContain('its acknowledgement');
+    expect(String(error)).toContain('did not send HELLO-ACK');
   });
 
-  test('fails when the link closes first', async () => {
+  test('fails if the link closes first', async () => {
     const [a, b] = createMemoryLinkPair();
     const opening = handshake(a, alice, bob, options);
     b.close();

@@ -1,7 +1,7 @@
 /**
- * The contract of `Link` as code, run against every implementation. A case is two programs, one for
- * each end, so that it runs in one process as well as in two tabs; each throws if its end does not
- * keep the contract.
+ * The contract of `Link` as code, run with every implementation. A case is two programs, one for
+ * each end, so it can run in one process or in two tabs. A program throws if its end violates the
+ * contract.
  */
 import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
@@ -10,8 +10,8 @@ import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
 /**
  * One end of a case.
  *
- * @param header what each frame begins with, on links that read it; frames are then that long at
- *   least.
+ * @param header the first bytes of each frame, on links that read them; frames then have at least
+ *   that length.
  */
 type Program = (link: Link, header?: Uint8Array) => Promise<void>;
 
@@ -19,7 +19,7 @@ interface LinkCase {
   name: string;
   alice: Program;
   bob: Program;
-  /** That one end sees the other close, as it does not of a shared link's view. */
+  /** Set if one end must see the other close, which views of a shared link do not. */
   isCloseSeen?: true;
 }
 
@@ -35,7 +35,7 @@ function zeros(bytes: number, header = NO_HEADER): ArrayBuffer {
   return frame.buffer;
 }
 
-/** A frame whose bytes tell its number and place. */
+/** A frame whose bytes depend on its number and their position. */
 function patterned(number: number, bytes: number, header = NO_HEADER): ArrayBuffer {
   const frame = zeros(bytes, header);
   const view = new Uint8Array(frame);
@@ -72,7 +72,7 @@ function closed(link: Link): Promise<Error | null> {
   });
 }
 
-/** A small frame each way: the other end has dealt with all before. */
+/** Sends a small frame each way; then the other end has received all earlier frames. */
 async function meet(link: Link, header?: Uint8Array): Promise<void> {
   const heard = receive(link, 1);
   await link.send(zeros(1, header));
@@ -85,7 +85,7 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
   } catch (error) {
     return error;
   }
-  throw new Error('should have been rejected');
+  throw new Error('expected a rejection');
 }
 
 const SIZES = [1, 2, 3, 31, 32, 33, 1000, 4096, 65_535, MAX_FRAME_BYTES];
@@ -123,7 +123,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'keeps frames that come before there is a handler',
+    name: 'queues frames that arrive before a handler is set',
     alice: async (link, header) => {
       await sendAll(link, SIZES, header);
       await meet(link, header);
@@ -135,7 +135,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'gives frames to the handler that is set when they come',
+    name: 'passes frames to the handler that is set when they arrive',
     alice: async (link, header) => {
       await sendAll(link, [100, 200, 300], header);
       await meet(link, header);
@@ -143,12 +143,12 @@ export const LINK_CASES: LinkCase[] = [
     bob: async (link, header) => {
       const sizes: number[] = [];
       for (let i = 0; i < 3; i++) sizes.push((await receive(link, 1))[0]!.byteLength);
-      check(sizes.join() === '100,200,300', `frames of ${sizes.join()} bytes came`);
+      check(sizes.join() === '100,200,300', `frames of ${sizes.join()} bytes arrived`);
       await meet(link, header);
     },
   },
   {
-    name: 'holds the sender back above its mark and lets it go on below',
+    name: 'blocks the sender above the limit and releases it below',
     alice: async (link, header) => {
       const frames = (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES;
       let unresolved = 0;
@@ -159,7 +159,7 @@ export const LINK_CASES: LinkCase[] = [
         await link.send(zeros(MAX_FRAME_BYTES, header));
         unresolved -= 1;
       });
-      check(most > 1, 'no send was held back');
+      check(most > 1, 'no send was blocked');
       await Promise.all(sends);
       check(unresolved === 0, 'a send did not resolve');
       await meet(link, header);
@@ -186,12 +186,12 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'refuses frames that are empty or too large, and stays open',
+    name: 'rejects frames that are empty or too large, and stays open',
     alice: async (link, header) => {
       for (const bytes of [0, MAX_FRAME_BYTES + 1]) {
         check(
           (await rejection(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
-          `${bytes} bytes were not refused`,
+          `${bytes} bytes were not rejected`,
         );
       }
       await meet(link, header);
@@ -199,7 +199,7 @@ export const LINK_CASES: LinkCase[] = [
     bob: meet,
   },
   {
-    name: 'says how bytes travel',
+    name: 'describes its route',
     alice: async (link, header) => {
       const { route } = await link.describe();
       check(['direct', 'relayed', 'memory'].includes(route), `the route is ${route}`);
@@ -208,7 +208,7 @@ export const LINK_CASES: LinkCase[] = [
     bob: meet,
   },
   {
-    name: 'closes on both ends, once, and then refuses to send',
+    name: 'closes on both ends, once, and then rejects sends',
     isCloseSeen: true,
     alice: async (link, header) => {
       await meet(link, header);
@@ -231,7 +231,7 @@ export const LINK_CASES: LinkCase[] = [
       });
       check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
       check(times === 1, `onclose was called ${times} times`);
-      // A handler that is set later is called, too.
+      // A handler that is set later is also called.
       await closed(link);
     },
   },
@@ -243,14 +243,17 @@ export const LINK_CASES: LinkCase[] = [
       link.close();
       const outcomes = await Promise.allSettled(sends);
       for (const outcome of outcomes) {
-        check(outcome.status === 'fulfilled' || outcome.reason instanceof PeerGoneError, 'a send failed strangely');
+        check(
+          outcome.status === 'fulfilled' || outcome.reason instanceof PeerGoneError,
+          'a send failed with an unexpected error',
+        );
       }
     },
     bob: async (link) => {
       let received = 0;
       link.onframe = () => (received += 1);
       await closed(link);
-      check(received <= 100, 'more frames came than were sent');
+      check(received <= 100, 'more frames arrived than were sent');
     },
   },
   {
@@ -270,7 +273,7 @@ export const LINK_CASES: LinkCase[] = [
         if (received === 3) link.close();
       };
       await gone;
-      check(received === 3, `${received} frames came, some after the link was closed`);
+      check(received === 3, `${received} frames arrived, some after the link was closed`);
     },
   },
 ];

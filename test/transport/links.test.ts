@@ -9,7 +9,7 @@ function portPair(): [Link, Link] {
   return [createPortLink(port1), createPortLink(port2)];
 }
 
-/** A link as a worker sees it: its own port, bridged on the page to a link that leads elsewhere. */
+/** A link as a worker uses it: a port, bridged on the page to another link. */
 function bridgedPair(): [Link, Link] {
   const [near, far] = createMemoryLinkPair();
   const { port1, port2 } = new MessageChannel();
@@ -33,7 +33,7 @@ describe.each([
   });
 });
 
-test('a port that carries something unknown closes its link with an error', async () => {
+test('a link closes with an error if its port receives an unknown message', async () => {
   const { port1, port2 } = new MessageChannel();
   const link = createPortLink(port1);
   const gone = new Promise<Error | null>((resolve) => (link.onclose = resolve));

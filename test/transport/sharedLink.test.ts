@@ -19,22 +19,22 @@ function sharedPair(): [SharedLink, SharedLink] {
 const dataOf = (generation: number, bytes = 4): ArrayBuffer =>
   createFrame(emptyHeader(FrameKind.DATA, generation), bytes);
 
-/** Until all that was sent over memory links has come. */
+/** Resolves when all frames sent over memory links have arrived. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Payload sizes of what a view has got. */
-function heard(view: Link): number[] {
+/** Payload sizes of the frames that a view receives. */
+function received(view: Link): number[] {
   const sizes: number[] = [];
   view.onframe = (frame) => sizes.push(frame.byteLength - FRAME_HEADER_BYTES);
   return sizes;
 }
 
-/** What a shared link and its views of generations 1 and 2 tell when it closes, in order. */
-function witness(shared: SharedLink): unknown[][] {
-  const told: unknown[][] = [];
-  for (const generation of [1, 2]) shared.view(generation).onclose = (error) => told.push([generation, error]);
-  shared.onclose = (error) => told.push(['owner', error]);
-  return told;
+/** The `onclose` calls of a shared link and its views of generations 1 and 2, in order. */
+function closesOf(shared: SharedLink): unknown[][] {
+  const closes: unknown[][] = [];
+  for (const generation of [1, 2]) shared.view(generation).onclose = (error) => closes.push([generation, error]);
+  shared.onclose = (error) => closes.push(['owner', error]);
+  return closes;
 }
 
 const hello = (generation: number, rank: number): Hello => ({
@@ -44,8 +44,8 @@ const hello = (generation: number, rank: number): Hello => ({
   rank,
 });
 
-/** Greets over a view, as `rank` of two. */
-async function greet(view: Link, generation: number, rank: number): Promise<Link> {
+/** Performs the handshake over a view, as `rank` of two. */
+async function shakeHands(view: Link, generation: number, rank: number): Promise<Link> {
   await handshake(view, hello(generation, rank), hello(generation, 1 - rank), { timeoutMs: 5000, clock: systemClock });
   return view;
 }
@@ -59,16 +59,16 @@ describe('a view of a shared link', () => {
 
   test.each(LINK_CASES.filter(({ isCloseSeen }) => !isCloseSeen))('$name', async ({ alice, bob }) => {
     const [a, b] = sharedPair();
-    // Another generation goes on beside it.
+    // Another generation is used at the same time.
     const [others, view] = [b.view(6), a.view(7)];
-    const elsewhere = heard(others);
+    const elsewhere = received(others);
     await a.view(8).send(dataOf(6, 5));
     await Promise.all([alice(view, header), bob(b.view(7), header)]);
     expect(elsewhere).toEqual([5]);
     a.close();
   });
 
-  test('gets what came of its generation before it was made, in order, and nothing of others', async () => {
+  test('receives earlier frames of its generation in order, and none of other generations', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     for (const [generation, bytes] of [
@@ -79,23 +79,23 @@ describe('a view of a shared link', () => {
     ] as const)
       await from.send(dataOf(generation, bytes));
     await settled();
-    const third = heard(b.view(3));
+    const third = received(b.view(3));
     await from.send(dataOf(3, 5));
     await from.send(dataOf(2, 6));
     await settled();
     expect(third).toEqual([1, 4, 5]);
-    expect(heard(b.view(4))).toEqual([3]);
+    expect(received(b.view(4))).toEqual([3]);
     expect(() => b.view(2)).toThrow(UsageError);
     expect(() => b.view(4)).toThrow('generation 4 cannot follow 4');
   });
 
-  test('closes alone, hears nothing more, and lets no send wait for ever', async () => {
+  test('closes alone, receives nothing more, and settles every send', async () => {
     const [a, b] = sharedPair();
     const [mine, theirs, next] = [a.view(1), b.view(1), a.view(2)];
     const closes: string[] = [];
     mine.onclose = (error) => closes.push(`mine ${String(error)}`);
     theirs.onclose = () => closes.push('theirs');
-    const after = heard(mine);
+    const after = received(mine);
     const sends = Array.from({ length: 40 }, () => mine.send(dataOf(1, 60_000)));
     mine.close();
     await Promise.all(sends);
@@ -105,7 +105,7 @@ describe('a view of a shared link', () => {
     expect([mine.state, theirs.state, next.state, a.state]).toEqual(['closed', 'open', 'open', 'open']);
     expect(closes).toEqual(['mine null']);
     expect(after).toEqual([]);
-    expect(heard(next)).toEqual([9]);
+    expect(received(next)).toEqual([9]);
     await expect(mine.send(dataOf(1))).rejects.toBeInstanceOf(PeerGoneError);
   });
 
@@ -124,19 +124,19 @@ describe('a view of a shared link', () => {
 });
 
 describe('a shared link', () => {
-  test.each(['near', 'far'])('that the %s end closes closes all views on both', async (end) => {
+  test.each(['near', 'far'])('closes all views on both ends when the %s end closes it', async (end) => {
     const [a, b] = sharedPair();
-    const told = [witness(a), witness(b)];
+    const closes = [closesOf(a), closesOf(b)];
     (end === 'near' ? a : b).close();
     await settled();
-    for (const lines of told)
+    for (const lines of closes)
       expect(lines).toEqual([
         ['owner', null],
         [1, null],
         [2, null],
       ]);
     expect([a.state, b.state]).toEqual(['closed', 'closed']);
-    // A handler that is set later is called, too; a view that is created later is closed.
+    // A handler that is set later is also called; a view that is created later is closed.
     let late: unknown = 'nothing';
     a.onclose = (error) => (late = error);
     expect(late).toBeNull();
@@ -144,22 +144,22 @@ describe('a shared link', () => {
     await expect(view.send(dataOf(3))).rejects.toBeInstanceOf(PeerGoneError);
   });
 
-  test('that breaks tells every open view why', async () => {
+  test('passes the error to every open view when it breaks', async () => {
     const [a, b] = createMemoryLinkPair();
-    const told = witness(new SharedLink(a));
+    const closes = closesOf(new SharedLink(a));
     await b.send(new ArrayBuffer(FRAME_HEADER_BYTES - 1));
     await settled();
     const error = expect.any(ProtocolError) as unknown;
-    expect(told).toEqual([
+    expect(closes).toEqual([
       ['owner', error],
       [1, error],
       [2, error],
     ]);
-    expect(String(told[0]![1])).toContain('31 bytes is shorter than its header');
+    expect(String(closes[0]![1])).toContain('31 bytes is shorter than its header');
     expect(b.state).toBe('closed');
   });
 
-  test('gives a late view what came before the close', async () => {
+  test('delivers frames from before the close to a late view', async () => {
     const [a, b] = createMemoryLinkPair();
     const shared = new SharedLink(a);
     await b.send(dataOf(1, 8));
@@ -167,10 +167,10 @@ describe('a shared link', () => {
     await settled();
     const view = shared.view(1);
     expect(view.state).toBe('closed');
-    expect(heard(view)).toEqual([8]);
+    expect(received(view)).toEqual([8]);
   });
 
-  test('breaks when more comes of later generations than it keeps, and forgets what nobody will ask for', async () => {
+  test('breaks if more frames of later generations arrive than it keeps, and drops frames of skipped generations', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     const half = MAX_EARLY_BYTES / 2 - FRAME_HEADER_BYTES;
@@ -193,15 +193,15 @@ describe('a shared link', () => {
 });
 
 describe('from one generation to the next', () => {
-  test('both ends agree, though one is late and data of the old generation still comes', async () => {
+  test('both ends agree if one is late and data of the old generation still arrives', async () => {
     const [a, b] = sharedPair();
-    const [oldA, oldB] = await Promise.all([greet(a.view(1), 1, 0), greet(b.view(1), 1, 1)]);
-    const early = greet(a.view(2), 2, 0);
+    const [oldA, oldB] = await Promise.all([shakeHands(a.view(1), 1, 0), shakeHands(b.view(1), 1, 1)]);
+    const early = shakeHands(a.view(2), 2, 0);
     await oldA.send(dataOf(1));
     await oldB.send(dataOf(1));
     await settled();
     oldA.close();
-    const late = greet(b.view(2), 2, 1);
+    const late = shakeHands(b.view(2), 2, 1);
     // A frame of a generation that is over at the other end.
     await oldB.send(dataOf(1));
     const [newA, newB] = await Promise.all([early, late]);
@@ -211,17 +211,17 @@ describe('from one generation to the next', () => {
     expect(newA.counters.framesReceived).toBe(2);
   });
 
-  test('a peer that is not the expected one is refused on the view alone', async () => {
+  test('rejects an unexpected peer on its view only', async () => {
     const [a, b] = sharedPair();
     const kept = a.view(1);
-    const outcomes = await Promise.allSettled([greet(a.view(2), 2, 0), greet(b.view(2), 2, 0)]);
+    const outcomes = await Promise.allSettled([shakeHands(a.view(2), 2, 0), shakeHands(b.view(2), 2, 0)]);
     for (const outcome of outcomes) {
       expect(String(outcome.status === 'rejected' && outcome.reason)).toContain('reached another peer');
     }
     expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
   });
 
-  test('a long all-reduce of the old generation ends while the new one greets and works', async () => {
+  test('a long all-reduce of the old generation ends while the new one performs its handshake and works', async () => {
     const shared = sharedPair();
     const old = shared.map((link, rank) => groupOver(link.view(1), 1, rank));
     const count = 1_000_000;
@@ -229,14 +229,14 @@ describe('from one generation to the next', () => {
     let isOldDone = false;
     const long = Promise.all(old.map((group, rank) => group.allReduce(tensors[rank]!))).then(() => (isOldDone = true));
     const groups = await Promise.all(
-      shared.map(async (link, rank) => groupOver(await greet(link.view(2), 2, rank), 2, rank)),
+      shared.map(async (link, rank) => groupOver(await shakeHands(link.view(2), 2, rank), 2, rank)),
     );
     const sums = await Promise.all(groups.map(({ rank }, i) => groups[i]!.allReduce(Float32Array.of(rank + 10))));
     expect(isOldDone).toBe(false);
     expect(sums.map(([sum]) => sum)).toEqual([21, 21]);
     await long;
     for (const tensor of tensors) expect(tensor.every((value) => value === 3)).toBe(true);
-    // The old generation goes; the new one does not notice.
+    // The old generation ends without effect on the new one.
     for (const group of old) group.destroy();
     await Promise.all(groups.map((group) => group.barrier()));
     shared[0].close();

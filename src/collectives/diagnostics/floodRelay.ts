@@ -64,12 +64,12 @@ export class FloodRelay {
    * Receives a frame over the link to rank `from` and forwards it.
    *
    * @returns the message, or `null` if it is a duplicate or forged.
-   * @throws where the frame holds no message.
+   * @throws if the frame holds no message.
    */
   receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): FloodMessage | null {
     const message = v.parse(FloodMessage, decodeJsonFrame(frame));
     if (!this.#isGenuine(message, from) || this.#isDuplicate(message, from)) return null;
-    // No rank first receives a message over a longer way: it ends there, whatever ranks remember.
+    // No shortest way has more hops, so the message ends there, whatever ids ranks remember.
     const hops = step + 1;
     if (hops < this.#env.worldSize - 1) this.#forward(message, hops, from);
     return message;

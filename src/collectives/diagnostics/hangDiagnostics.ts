@@ -1,5 +1,5 @@
 /**
- * Hang diagnostics: asks all ranks of a group what they have called as a collective that failed.
+ * Hang diagnostics: asks all ranks of a group which call they made of a collective that failed.
  * Each rank reports once, to all, so that ranks that ask at the same time share the reports.
  */
 import type { Clock } from '../../util/clock.ts';

@@ -18,7 +18,7 @@ export function encodeObject(value: unknown): Uint8Array {
   }
 }
 
-/** @throws ProtocolError where the bytes do not encode a value. */
+/** @throws ProtocolError if the bytes do not encode a value. */
 export function decodeObject(bytes: Uint8Array): unknown {
   try {
     return parse(new TextDecoder().decode(bytes));

@@ -42,7 +42,7 @@ export class ObjectCollectives {
   async broadcast<T>(value: T | undefined, src: number, isSource: boolean, options: TimeoutOption): Promise<T> {
     const mine = isSource ? encodeObject(value) : new Uint8Array();
     const sizeOf = this.#group.broadcast(Float64Array.of(mine.length), src, options);
-    const bytes = await this.#inTwo(sizeOf, ([size]) =>
+    const bytes = await this.#issueBoth(sizeOf, ([size]) =>
       this.#group.broadcast(isSource ? mine : bytesFor(size!), src, options),
     );
     return isSource ? (value as T) : (decodeObject(bytes) as T);
@@ -51,14 +51,16 @@ export class ObjectCollectives {
   async allGather<T>(value: T, options: TimeoutOption): Promise<T[]> {
     const mine = encodeObject(value);
     const sizesOf = this.#group.allGather(Float64Array.of(mine.length), options);
-    const parts = await this.#inTwo(sizesOf, (all) => this.#group.allGather(mine, { ...options, sizes: sizesIn(all) }));
+    const parts = await this.#issueBoth(sizesOf, (all) =>
+      this.#group.allGather(mine, { ...options, sizes: sizesIn(all) }),
+    );
     return this.#decodeAll(parts, value);
   }
 
   async gather<T>(value: T, dst: number, options: TimeoutOption): Promise<T[] | null> {
     const mine = encodeObject(value);
     const sizesOf = this.#group.allGather(Float64Array.of(mine.length), options);
-    const parts = await this.#inTwo(sizesOf, (all) =>
+    const parts = await this.#issueBoth(sizesOf, (all) =>
       this.#group.gather(mine, dst, { ...options, sizes: sizesIn(all) }),
     );
     return parts && this.#decodeAll(parts, value);
@@ -68,7 +70,7 @@ export class ObjectCollectives {
   async scatter<T>(values: readonly T[] | null, src: number, options: TimeoutOption): Promise<T> {
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));
-    const bytes = await this.#inTwo(this.#group.broadcast(length, src, options), ([size]) => {
+    const bytes = await this.#issueBoth(this.#group.broadcast(length, src, options), ([size]) => {
       // Parts of a scatter have one size: shorter ones are padded with blanks, which JSON may end
       // with.
       const parts = encoded?.map((part) => {
@@ -85,7 +87,7 @@ export class ObjectCollectives {
    * Issues the two collectives of an object, sizes and bytes, and reserves the number of the second
    * at once. If a rank fails between the two, the others would wait for it, so the group fails.
    */
-  async #inTwo<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
+  async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();
     try {
       const known = await sizes;
@@ -102,11 +104,11 @@ export class ObjectCollectives {
   }
 }
 
-/** @throws ProtocolError where another rank announces an object that is too large. */
+/** @throws ProtocolError if another rank announces an object that is too large. */
 function checkObjectSize(size: number): void {
   if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
   throw new ProtocolError(
-    `An object of ${size} bytes is more than ranks take (${MAX_OBJECT_BYTES}): send typed arrays.`,
+    `An object of ${size} bytes is larger than ranks accept (${MAX_OBJECT_BYTES}): send typed arrays.`,
   );
 }
 

@@ -35,8 +35,13 @@ export interface Costs {
  * most of a hop; the time per byte of a frame was fitted by `bench scale`.
  */
 export const USUAL_COSTS: Costs = {
-  ...{ hopMs: 3, hopMsPerByte: 6e-5, msPerByte: 1e-4, combineMsPerByte: 1e-6 },
-  ...{ sharedMsPerFrame: 0, sharedMsPerByte: 0, crowdMsPerByte: 0 },
+  hopMs: 3,
+  hopMsPerByte: 6e-5,
+  msPerByte: 1e-4,
+  combineMsPerByte: 1e-6,
+  sharedMsPerFrame: 0,
+  sharedMsPerByte: 0,
+  crowdMsPerByte: 0,
 };
 
 /**

@@ -6,7 +6,7 @@ import type { Plan } from './plans.ts';
 
 /** Dependencies of one move, as indices of earlier moves that touch the same elements. */
 interface Needs {
-  /** Moves that it waits for. Of several that wait for each other, only the last. */
+  /** Moves that it waits for. Of a chain of moves that wait for each other, only the last. */
   readonly before: readonly number[];
   /** For a receive: the moves that wrote these elements last. */
   readonly writers: readonly number[];
@@ -24,8 +24,8 @@ export function dependencies(plan: Plan, inPlace = true): Needs[] {
   const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
   const placeOf = new Map(edges.map((edge, place) => [edge, place]));
   /**
-   * Between two edges nothing is divided: the last move that wrote there, and later moves that read
-   * it.
+   * No move starts or ends between two edges. For each such range: the last move that wrote it, and
+   * later moves that read it.
    */
   const written = edges.map(() => -1);
   const read = edges.map((): number[] => []);

@@ -47,10 +47,20 @@ export function evenDisplacements(count: number, n: number): Displacements {
 type Range = Pick<Move, 'start' | 'end'>;
 
 const send = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
-  ...{ kind: 'send', peer, step, start, end, how },
+  kind: 'send',
+  peer,
+  step,
+  start,
+  end,
+  how,
 });
 const receive = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
-  ...{ kind: 'receive', peer, step, start, end, how },
+  kind: 'receive',
+  peer,
+  step,
+  start,
+  end,
+  how,
 });
 const part = (displacements: Displacements, first: number, last = first): Range => ({
   start: displacements[first]!,
@@ -89,11 +99,7 @@ function subRingSteps(
 
 /** Ring steps `from` .. `to`-1 over all ranks. */
 function ringSteps(rank: number, n: number, displacements: Displacements, from: number, to: number): Move[] {
-  return subRingSteps(
-    { ...{ index: rank, n, displacements, firstStep: from, isLast: true }, rankOf: (r) => r },
-    from,
-    to,
-  );
+  return subRingSteps({ index: rank, n, displacements, firstStep: from, isLast: true, rankOf: (r) => r }, from, to);
 }
 
 /** All 2(n-1) ring steps. */
@@ -136,11 +142,17 @@ export function twoLevelAllReduce(rank: number, n: number, count: number): Plan 
   const [place, group] = [rank % size, Math.floor(rank / size)];
   const displacements = evenDisplacements(count, n);
   const within = {
-    ...{ index: place, n: size, rankOf: (index: number) => group * size + index, isLast: groups === 1 },
+    index: place,
+    n: size,
+    rankOf: (index: number) => group * size + index,
+    isLast: groups === 1,
     displacements: Array.from({ length: size + 1 }, (_, i) => displacements[i * groups]!),
   };
   const across = {
-    ...{ index: group, n: groups, rankOf: (index: number) => index * size + place, isLast: true },
+    index: group,
+    n: groups,
+    rankOf: (index: number) => index * size + place,
+    isLast: true,
     displacements: displacements.slice(place * groups, (place + 1) * groups + 1),
   };
   const acrossFrom = size - 1;

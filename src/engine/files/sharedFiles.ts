@@ -137,7 +137,7 @@ export class SharedFiles implements FileSlices {
     return this.#parts[slice] !== null;
   }
 
-  learn(digests: string): void {
+  setDigests(digests: string): void {
     let at = 0;
     for (const { name, size, hash } of this.manifest) {
       const end = at + sliceCount(size) * DIGEST_LENGTH;

@@ -1,7 +1,7 @@
 /**
  * Distributes files in slices, from the ranks that have them to all. In each round ranks report
  * their slices, compute the same plan (`distributionPlan.ts`) and execute it. Received slices are
- * kept, so that the round after an interruption transfers only the rest.
+ * kept, so the round after an interruption transfers only the rest.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -19,8 +19,8 @@ export interface FileSlices {
   readonly heldBytes: number;
   bytesOf(slice: number): number;
   has(slice: number): boolean;
-  /** @throws where these are the digests of other files. */
-  learn(digests: string): void;
+  /** @throws if these are the digests of other files. */
+  setDigests(digests: string): void;
   /**
    * Stores a received slice.
    *
@@ -59,7 +59,7 @@ const WATCHED = Infinity;
  *
  * @returns the slices that no rank has, the same on all ranks; empty if every rank has all
  *   slices.
- * @throws (rejects) PeergradError where a slice is damaged again and again, TimeoutError without
+ * @throws (rejects) PeergradError if a slice is damaged again and again, TimeoutError without
  *   progress, errors of collectives. Received slices stay in `slices`.
  */
 export async function distributeFiles(
@@ -76,7 +76,7 @@ export async function distributeFiles(
     if (knowing < 0) return all;
     if (reports.some(({ knows }) => !knows)) {
       const digests = await group.broadcastObject(slices.digests ?? undefined, group.ranks[knowing]!);
-      if (slices.digests === null) slices.learn(digests);
+      if (slices.digests === null) slices.setDigests(digests);
     }
     options.onprogress(reports.map((report) => bytesIn(report, slices)));
     const plan = planDistribution(group.rank, reports);
@@ -211,15 +211,15 @@ class Damaged {
     return this.#list;
   }
 
-  /** @throws PeergradError where another attempt is useless. */
+  /** @throws PeergradError if another attempt is useless. */
   add({ slice, from }: SliceTransfer): void {
     const before = this.#list.find((one) => one.slice === slice && one.from === from);
     const times = (before?.times ?? 0) + 1;
     if (times === MAX_TRIES) {
       const { rank, worldSize, generation } = this.#group;
       throw new PeergradError(
-        `Slice ${slice + 1} of ${this.#slices.count} of the files has come damaged ${times} times from rank ${from}, and as often ` +
-          'from others that have it: reload the page there, and choose the files again.',
+        `Slice ${slice + 1} of ${this.#slices.count} of the files arrived damaged ${times} times from rank ${from}, and as often ` +
+          'from other ranks that have it: reload the page there, and choose the files again.',
         { rank, worldSize, generation },
       );
     }

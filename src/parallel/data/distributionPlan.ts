@@ -3,9 +3,8 @@
  * that all ranks compute the same plan from the same reports.
  *
  * A rank receives missing slices from its left neighbour, which has them or receives them first. So
- * each slice travels down the ring, every rank receives it once and sends it at most once, and all
- * of it moves at the rate of one link. Only a rank that received a damaged slice asks another rank
- * that has it.
+ * each slice travels down the ring: every rank receives it once and sends it at most once, at the
+ * rate of one link. Only a rank that received a damaged slice asks another rank that has it.
  */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 
@@ -59,7 +58,7 @@ export function planDistribution(rank: number, reports: readonly SliceReport[]):
         continue;
       }
       const bad = damaged[to]!.get(slice);
-      const from = bad === undefined ? modulo(to - 1, n) : leastBad(holders, bad, to, n);
+      const from = bad === undefined ? modulo(to - 1, n) : mostReliable(holders, bad, to, n);
       hops = bad === undefined ? hops + 1 : 1;
       const transfer = { slice, from, to, hops };
       if (to === rank) receives.push(transfer);
@@ -81,8 +80,8 @@ function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   return bySlice;
 }
 
-/** The holder that sent it damaged least often; of several, the nearest to the left. */
-function leastBad(holders: readonly number[], bad: Times, to: number, n: number): number {
+/** The holder that sent the slice damaged least often; of several, the nearest to the left. */
+function mostReliable(holders: readonly number[], bad: Times, to: number, n: number): number {
   const timesOf = (holder: number): number => bad.get(holder) ?? 0;
   const wayFrom = (holder: number): number => modulo(to - holder, n);
   return holders.reduce((best, one) => {

@@ -22,11 +22,11 @@ interface ShardWindow {
 }
 
 /**
- * An epoch is divided into as many parts as the largest shard has batches. Part k of n has, of a
- * rank with m samples, those from floor(m*k/n) to floor(m*(k+1)/n) of its shard's permutation, in
+ * An epoch is divided into as many parts as the largest shard has batches. Part k of n contains,
+ * for a shard of m samples, the samples floor(m*k/n) .. floor(m*(k+1)/n)-1 of its permutation, in
  * integer arithmetic. So an epoch has each sample once, and no rank has more than a batch in a
  * step. After each part, all shards have used the same share of their samples, also when ranks come
- * and go: for a larger new shard each part is divided further, which moves no boundary; after the
+ * and go. For a larger new shard each part is divided further, which moves no boundary. After the
  * largest shard has left, a step takes as many parts as fit a batch.
  */
 export class ShardCursor {

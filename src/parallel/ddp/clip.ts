@@ -2,7 +2,7 @@
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 
-/** Keeps the scale finite where the gradient is zero. PyTorch's value. */
+/** Keeps the scale finite if the gradient is zero. PyTorch's value. */
 const EPSILON = 1e-6;
 
 /**
@@ -14,7 +14,7 @@ const EPSILON = 1e-6;
  * @param ranges the elements that count and are scaled.
  * @returns the norm before clipping; if it is not finite, the gradient becomes invalid, as in
  *   PyTorch.
- * @throws UsageError where `maxNorm` is not a number from 0 on.
+ * @throws UsageError if `maxNorm` is negative or NaN.
  */
 export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], maxNorm: number): number {
   if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; pass a number from 0 on.`);

@@ -96,7 +96,7 @@ export class DistributedDataParallel {
    *
    * @param model a LayersModel; or float32 variables in forward order: trainable ones are
    *   parameters, the others buffers.
-   * @throws (rejects) MismatchError on every rank where models or options differ, UsageError where
+   * @throws (rejects) MismatchError on every rank if models or options differ, UsageError if
    *   there is nothing to train or a variable is not float32.
    */
   static async create(
@@ -202,12 +202,11 @@ export class DistributedDataParallel {
    * result is the gradient of one pass over all their samples, for one communication (with
    * `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
    *
-   * @param pass the forward pass: a function that returns the loss of this rank's samples, or,
-   *   for a LayersModel, inputs to apply it to in training mode and the loss of its outputs.
-   *   Without samples only the second form runs, and only the collectives of SyncBatchNormalization
-   *   layers.
-   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the
-   *   pass uses other parameters than the first one; MismatchError where samples do not add up to
+   * @param pass the forward pass: a function that returns the loss of this rank's samples, or, for
+   *   a LayersModel, inputs to apply it to in training mode and the loss of its outputs. Without
+   *   samples only the second form runs, and only the collectives of SyncBatchNormalization layers.
+   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, if the pass
+   *   uses other parameters than the first one; MismatchError if samples do not add up to
    *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; errors of the
    *   hook and of {@link ProcessGroup.allReduce}.
    */
@@ -253,8 +252,8 @@ export class DistributedDataParallel {
    * Trains on unequal numbers of batches. `main` is this rank's loop of {@link backward} and {@link
    * step}. When it ends, the rank takes part in the others' communication with zeros (and with
    * gradients that {@link noSync} kept) until their loops have ended too. Then all ranks receive
-   * the parameters and buffers of the highest of the last ranks. Every rank must call it, even
-   * without data. Inside, `backward` costs one more all-gather of three numbers.
+   * the parameters and buffers of the last rank to finish (of several, the highest). Every rank
+   * must call it, even without data. Inside, `backward` costs one more all-gather of three numbers.
    *
    * The optimizer's averages stay those of the rank's own last step, as in PyTorch: before they
    * train again, ranks that ended early need the state of the last one, or a new optimizer.
@@ -264,7 +263,7 @@ export class DistributedDataParallel {
    *   as one rank has no more inputs and others have; errors of `main`.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
-    if (this.#join) throw new UsageError('join was called inside join: give it one loop over all of the inputs.');
+    if (this.#join) throw new UsageError('join was called inside join: pass it one loop over all of the inputs.');
     const join = new JoinContext(this.group, options);
     this.#join = join;
     let result: T;
@@ -284,17 +283,15 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Reduces every bucket by `hook` from the next {@link backward} on, on every rank alike. (torch:
-   * `register_comm_hook`)
+   * Reduces every bucket by `hook` from the next {@link backward} on; register it on every rank.
+   * (torch: `register_comm_hook`)
    *
-   * @throws UsageError where a hook is registered already, whose residuals would be lost, or where
-   *   a codec is set, which the hook would replace.
+   * @throws UsageError if a hook is registered already, whose residuals would be lost, or if a
+   *   codec is set, which the hook would replace.
    */
   registerCommHook(hook: CommHook): void {
     if (this.#options.codec !== 'fp32') {
-      throw new UsageError(
-        `A hook carries buckets in place of the codec ${this.#options.codec}: choose one of the two.`,
-      );
+      throw new UsageError(`A hook replaces the codec ${this.#options.codec}: choose one of the two.`);
     }
     if (this.#reducer.hook) throw new UsageError('A communication hook is registered already: DDP takes one, once.');
     this.#reducer.hook = hook;
@@ -305,7 +302,7 @@ export class DistributedDataParallel {
    * every rank with the same value. Parameters that no rank used do not count.
    *
    * @returns the norm before clipping.
-   * @throws UsageError for a `maxNorm` below 0, or where gradients are not reduced yet.
+   * @throws UsageError for a `maxNorm` below 0, or if gradients are not reduced yet.
    */
   clipGradNorm(maxNorm: number): number {
     this.#checkReduced('clipGradNorm');
@@ -317,7 +314,7 @@ export class DistributedDataParallel {
    * Unused parameters are not changed.
    *
    * @param optimizer must compute the same bits on every machine.
-   * @throws UsageError where gradients of {@link noSync} are not reduced yet: replicas would drift
+   * @throws UsageError if gradients of {@link noSync} are not reduced yet: replicas would drift
    *   apart.
    */
   step(optimizer: Pick<Optimizer, 'apply'>): void {
@@ -328,7 +325,7 @@ export class DistributedDataParallel {
     this.writeParameters();
   }
 
-  /** Copies {@link parameters} to the model after a change by others than {@link step}. */
+  /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
   writeParameters(): void {
     writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
   }

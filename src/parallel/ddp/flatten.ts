@@ -139,7 +139,7 @@ export interface Reading {
    *
    * @param add whether to add them to those in `into`, instead of replacing them.
    * @returns values that do not fit `into`: those of the tensors at the end.
-   * @throws (rejects) DeviceError where the GPU device is lost.
+   * @throws (rejects) DeviceError if the GPU device is lost.
    */
   into(into: Float32Array, options?: { add?: boolean }): Promise<number[]>;
 }
@@ -200,7 +200,7 @@ export class TensorReader {
           await mapped;
         } catch (error) {
           throw new DeviceError(
-            'The GPU stopped answering while gradients were read: reload the page to go on.',
+            'The GPU stopped answering while gradients were read: reload the page to continue.',
             {},
             { cause: error },
           );

@@ -71,7 +71,7 @@ export class GradientReads {
       const { start, end } = buckets[bucket]!;
       return reading.into(into.subarray(start, end), { add });
     });
-    const whole = read.map(async (one) => void (await one));
+    const whole = read.map(async (promise) => void (await promise));
     const firstAt = whole[0]!.then(() => this.#clock.now());
     const loss = read.at(-1)!.then(([value]) => value!);
     // They are awaited one after the other; a failure of a later one must not count as unhandled.

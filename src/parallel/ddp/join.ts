@@ -64,8 +64,8 @@ export class JoinContext {
   /**
    * Starts an iteration on every rank, with or without inputs.
    *
-   * @throws (rejects) EarlyTerminationError on every rank where `throwOnEarlyTermination` is set
-   *   and some ranks have no more inputs; MismatchError on every rank where only some synchronize.
+   * @throws (rejects) EarlyTerminationError on every rank if `throwOnEarlyTermination` is set
+   *   and some ranks have no more inputs; MismatchError on every rank if only some synchronize.
    */
   async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<Status> {
     const { rank, worldSize } = this.#group;
@@ -74,13 +74,13 @@ export class JoinContext {
     );
     const ranks = [...all.keys()];
     const inside = ranks.filter((r) => all[r]![0] === 1);
-    const dry = ranks.filter((r) => all[r]![0] === 0);
+    const finished = ranks.filter((r) => all[r]![0] === 0);
     const synchronizing = inside.filter((r) => all[r]![1] === 1);
     if (inside.length === 0) return { active: [], synchronizes: false, contributors: 0 };
-    if (dry.length > 0 && this.#throws) {
+    if (finished.length > 0 && this.#throws) {
       throw new EarlyTerminationError(
         isActive
-          ? `Rank ${rank} stopped after ${this.#iterations} iterations, as rank ${dry.join(', ')} has no more inputs.`
+          ? `Rank ${rank} stopped after ${this.#iterations} iterations because rank ${finished.join(', ')} has no more inputs.`
           : `Rank ${rank} has no more inputs after ${this.#iterations} iterations, so all ranks stop.`,
         { rank, worldSize },
       );

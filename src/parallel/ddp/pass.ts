@@ -41,9 +41,9 @@ export interface PassOptions {
  *
  * @param onfinal see {@link gradientsOfPass}.
  * @returns `null` without samples. The caller disposes of the result.
- * @throws (rejects) UsageError where `samples` is not a number from 0 on, inputs are passed
- *   without a model, or a function is passed for a model with SyncBatchNormalization layers in a
- *   group of several ranks; errors of {@link gradientsOfPass}.
+ * @throws (rejects) UsageError if `samples` is negative or not finite, inputs are passed without a
+ *   model, or a function is passed for a model with SyncBatchNormalization layers in a group of
+ *   several ranks; errors of {@link gradientsOfPass}.
  */
 export async function differentiate<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
@@ -106,7 +106,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   if (tensors.length !== model.inputs.length) {
     throw new UsageError(
       `The model "${model.name}" has ${model.inputs.length} input(s), but the pass gives it ${tensors.length}: ` +
-        'give one tensor for each.',
+        'pass one tensor for each.',
     );
   }
   const lossOf = (outputs: Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);

@@ -102,7 +102,7 @@ interface SharedState {
  * new ranks do not have its shared state. Each rank keeps its residual as of the last applied step,
  * so that a failed step can be retried with the same gradients.
  *
- * @throws UsageError where an option is out of its range.
+ * @throws UsageError if an option is out of its range.
  */
 export function createPowerSgdHook({
   matrixApproximationRank = 1,
@@ -199,7 +199,7 @@ export function createPowerSgdHook({
       multiply(input, q, cols, ps[i]!);
       return input;
     });
-    await addUp(flat, group);
+    await sumOverRanks(flat, group);
 
     matrices.forEach(({ rows, cols }, i) => {
       orthogonalize(ps[i]!, rows, rng);
@@ -207,7 +207,7 @@ export function createPowerSgdHook({
       // From here on, `inputs` holds the residual.
       if (useErrorFeedback) addProduct(inputs[i]!, ps[i]!, qs.parts[i]!, cols, -1);
     });
-    await addUp(qs.flat, group);
+    await sumOverRanks(qs.flat, group);
 
     gaps.forEach(({ start }, i) => buffer.set(rest[i]!, start));
     matrices.forEach(({ parameter, start, end, cols }, i) => {
@@ -270,7 +270,7 @@ function allocate(sizes: readonly number[]): { flat: Float32Array; parts: Float3
 }
 
 /** Sums all ranks' values, if there are any. */
-async function addUp(values: Float32Array, group: ProcessGroup): Promise<void> {
+async function sumOverRanks(values: Float32Array, group: ProcessGroup): Promise<void> {
   if (values.length > 0) await group.allReduce(values);
 }
 

@@ -211,7 +211,7 @@ export class Reducer {
    * group failed, and dropped if the device failed.
    *
    * @param flags this rank's flags, as many as the options name; the result has their sums.
-   * @throws (rejects) DeviceError; MismatchError where samples do not add up to `totalSamples`,
+   * @throws (rejects) DeviceError; MismatchError if samples do not add up to `totalSamples`,
    *   which ends the group; errors of the hook and of {@link ProcessGroup.allReduce}.
    */
   async reduce(
@@ -316,7 +316,7 @@ export class Reducer {
     return error;
   }
 
-  /** @param divisor applied to this rank's part before it is sent; `null`: none. */
+  /** @param divisor divides this rank's part before it is sent; `null`: not divided. */
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Promise<number> | null): Promise<Transfer> {
     const { clock, checkGradients } = this.#options;
     const group = this.#group;

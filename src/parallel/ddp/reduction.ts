@@ -11,8 +11,8 @@ export interface Reduction {
   /** Bytes of frames that this rank sent during the reduction. */
   bytesSent: number;
   /**
-   * Each bucket's way round the ring, by bucket; `null` if another algorithm carried it. Empty if a
-   * hook carried the buckets.
+   * Trace of each bucket on the ring; `null` if another algorithm carried it. Empty if a hook
+   * carried the buckets.
    */
   traces: (OpTrace | null)[];
   compute: number;

@@ -11,7 +11,7 @@ export class StaticGraph {
    *
    * @param used for each parameter, whether this pass used it. The first call sets the reference.
    * @param parameters their names for the error.
-   * @throws MismatchError where a pass uses other parameters than the first one.
+   * @throws MismatchError if a pass uses other parameters than the first one.
    */
   check(used: readonly boolean[], parameters: readonly { name: string }[], group: ProcessGroup): void {
     this.#first ??= used;

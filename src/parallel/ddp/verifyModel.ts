@@ -23,8 +23,8 @@ interface Described {
  * Compares number, shapes and dtypes of all ranks' parameters and buffers, and the options of DDP,
  * with rank 0's.
  *
- * @throws (rejects) on every rank MismatchError where one differs, naming the first; UsageError
- *   where the model has no parameters, or a variable is not float32.
+ * @throws (rejects) on every rank MismatchError if one differs, naming the first; UsageError
+ *   if the model has no parameters, or a variable is not float32.
  */
 export async function verifyModel(
   group: ProcessGroup,

@@ -28,7 +28,7 @@ export async function divisorOf(
  * Aborts the group if this rank divided by a wrong total: other ranks may have divided by the right
  * one.
  *
- * @throws MismatchError where `totalSamples` is not `counted`.
+ * @throws MismatchError if `totalSamples` is not `counted`.
  */
 export function checkTotal(group: ProcessGroup, counted: number, { totalSamples }: Weighting): void {
   if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;

@@ -13,7 +13,7 @@ import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import { Replica, type LocalGradient } from './replica.ts';
-import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
+import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Tags of the two messages of a step. */
@@ -55,7 +55,7 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
     return super.step(pass, options, onapplied);
   }
 
-  protected async learn({ loss, samples }: LocalGradient): Promise<Learned> {
+  protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const startedAt = clock.now();
     if (this.#server) await this.#server.pushOwn();

@@ -46,7 +46,12 @@ export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, 
   const isTooMuch = shareOf(expectedMs[codec]) > TOO_MUCH;
   const isSeldomEnough = shareOf(exposedMs / LOCAL_SGD_STEPS) <= ENOUGH;
   return {
-    ...{ codec, ownMs, communicateMs, exposedMs, bytesPerMs: (hops * bytes.fp32) / worldSize / wireMs, expectedMs },
+    codec,
+    ownMs,
+    communicateMs,
+    exposedMs,
+    bytesPerMs: (hops * bytes.fp32) / worldSize / wireMs,
+    expectedMs,
     suggestion: isTooMuch ? (isSeldomEnough ? 'local-sgd' : 'diloco') : null,
   };
 }

@@ -186,7 +186,7 @@ export class Ddp implements Strategy {
   /**
    * Copies a state in. Kept gradients are dropped.
    *
-   * @throws MismatchError where it belongs to another model or optimizer; nothing is changed then.
+   * @throws MismatchError if it belongs to another model or optimizer; nothing is changed then.
    */
   load({ order, parameters, optimizer, buffers }: DdpState): void {
     const { length } = this.#variables.parameters;
@@ -215,8 +215,8 @@ export class Ddp implements Strategy {
    * @param progress this rank's; becomes that of the elected state.
    * @param note data for the other ranks.
    * @returns all ranks as they came.
-   * @throws (rejects) where models differ, MismatchError on the ranks that differ from most, and
-   *   PeergradError on the others, with `context.divergent`; MismatchError where states differ
+   * @throws (rejects) if models differ, MismatchError on the ranks that differ from most, and
+   *   PeergradError on the others, with `context.divergent`; MismatchError if states differ
    *   after the recovery; errors of collectives.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {

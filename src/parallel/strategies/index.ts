@@ -19,8 +19,8 @@ export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'stal
 /** Steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
 /**
- * The paper's 500 suit runs of 100 000 steps; a lesson's run has some hundred. This value was
- * measured: docs/STRATEGIES.md.
+ * The paper's 500 suit runs of 100 000 steps; a lesson's run has a few hundred. For measurements
+ * see docs/STRATEGIES.md.
  */
 const DILOCO_STEPS = 20;
 /**

@@ -3,7 +3,7 @@ import type { CodecName } from '../../collectives/codecs.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { ErrorFeedback } from '../ddp/errorFeedback.ts';
 import { Replica, type LocalGradient } from './replica.ts';
-import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
+import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
@@ -41,7 +41,7 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
     this.replica.write();
   }
 
-  protected async learn({ loss, samples }: LocalGradient): Promise<Learned> {
+  protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const { replica } = this;
     Replica.average(replica.sums);

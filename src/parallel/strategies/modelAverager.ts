@@ -22,7 +22,7 @@ export class PeriodicModelAverager {
   /** Steps so far. It must be equal on all ranks; a joining rank receives it from another one. */
   step = 0;
 
-  /** @throws UsageError where a number is not a count. */
+  /** @throws UsageError if a number is not a count. */
   constructor({ period, warmupSteps = 0 }: PeriodicModelAveragerOptions) {
     checkCount('period', period, 1);
     checkCount('warmupSteps', warmupSteps, 0);

@@ -8,7 +8,7 @@
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from './replica.ts';
-import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
+import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
 export class ParameterServer extends ReplicaStrategy {
@@ -32,7 +32,7 @@ export class ParameterServer extends ReplicaStrategy {
     this.#optimizer = this.group.rank === 0 ? this.options.createOptimizer(this.replica.size) : null;
   }
 
-  protected async learn(): Promise<Learned> {
+  protected async update(): Promise<UpdateResult> {
     const { clock } = this.options;
     const { group, replica } = this;
     const server = group.ranks[0]!;

@@ -5,7 +5,7 @@ import type { LocalGradient, Replica } from './replica.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 /** Result of a step's exchange. */
-export interface Learned extends Pick<StepReport, 'loss' | 'samples'> {
+export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
   /** Milliseconds that the rank communicated; it computes nothing in that time. */
   communicate: number;
 }
@@ -30,7 +30,7 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
    * Trains in `group` from now on: checks that its ranks have the same model, and broadcasts rank
    * 0's. Every rank must call it, once per group: changes of single ranks are lost.
    *
-   * @throws (rejects) MismatchError where models differ; errors of collectives.
+   * @throws (rejects) MismatchError if models differ; errors of collectives.
    */
   async attach(group: ProcessGroup): Promise<void> {
     await this.replica.attach(group);
@@ -50,7 +50,7 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
    * Updates the replica's parameters by its {@link Replica.sums}, together with the others or
    * alone.
    */
-  protected abstract learn(local: LocalGradient): Promise<Learned>;
+  protected abstract update(local: LocalGradient): Promise<UpdateResult>;
 
   get size(): number {
     return this.replica.size;
@@ -68,7 +68,7 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
     const { clock } = this.options;
     const local = await this.replica.compute(pass, options);
     const computedAt = clock.now();
-    const { loss, samples, communicate } = await this.learn(local);
+    const { loss, samples, communicate } = await this.update(local);
     this.replica.write();
     onapplied({ loss, samples });
     return {

@@ -14,7 +14,7 @@ export class ScheduledOptimizer implements Optimizer {
   /** The clipped copy; the given gradient is not changed, because other ranks may need it. */
   #clipped: Float32Array | null = null;
 
-  /** @param clipNorm longest gradient, see {@link clipGradNorm}; `null`: no limit. */
+  /** @param clipNorm largest norm of a gradient, see {@link clipGradNorm}; `null`: no limit. */
   constructor(optimizer: Optimizer, clipNorm: number | null) {
     this.#optimizer = optimizer;
     this.#clipNorm = clipNorm;

@@ -15,8 +15,7 @@ export interface StepReport {
   loss: number;
   samples: number;
   /**
-   * Each bucket's way round the ring, by bucket; `null` if another algorithm carried it, empty
-   * without a ring.
+   * Trace of each bucket on the ring; `null` if another algorithm carried it, empty without a ring.
    */
   traces: readonly (OpTrace | null)[];
   /** Milliseconds, see `StepTimes`. */

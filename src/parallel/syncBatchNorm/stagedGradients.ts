@@ -36,8 +36,7 @@ import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/ta
  * must call it; all issue the same collectives, two for each stage but the last.
  *
  * @param inputs as many as the model has, with a first dimension of 0 on a rank without samples.
- * @throws (rejects) UsageError for masks and where {@link cutIntoStages} throws; errors of
- *   collectives.
+ * @throws (rejects) UsageError for masks; errors of {@link cutIntoStages} and of collectives.
  */
 export async function stagedGradientsOf(
   model: Model,

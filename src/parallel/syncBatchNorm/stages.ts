@@ -56,7 +56,7 @@ export function hasSyncLayers({ layers }: Model): boolean {
 }
 
 /**
- * @throws UsageError where a SyncBatchNormalization is inside a layer other than a model (such as
+ * @throws UsageError if a SyncBatchNormalization is inside a layer other than a model (such as
  *   TimeDistributed), which cannot be divided.
  */
 export function cutIntoStages(model: Model): StagedModel {

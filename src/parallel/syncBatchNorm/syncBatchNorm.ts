@@ -96,7 +96,7 @@ tf.serialization.registerClass(SyncBatchNormalization);
  * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html#torch.nn.SyncBatchNorm.convert_sync_batchnorm).
  * `model` is not changed, and the caller disposes of it. The new model is not compiled.
  *
- * @throws UsageError where the model cannot be rebuilt from its config, because a custom layer is
+ * @throws UsageError if the model cannot be rebuilt from its config, because a custom layer is
  *   not registered.
  */
 export function convertSyncBatchNorm(model: Model): Model {

@@ -174,7 +174,7 @@ describe('a slice that came damaged', () => {
   test('again and again ends it with a word on who sent it', async () => {
     const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
     const { errors } = await runGeneration(ranks, { damages: (link) => link === 0 });
-    expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files has come damaged 3 times from rank 0/);
+    expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files arrived damaged 3 times from rank 0/);
     expect(errors[0]).not.toBeNull();
     expect(ranks[1]!.shared.isWhole).toBe(false);
   });
@@ -203,8 +203,8 @@ describe('ranks that go', () => {
     const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
     // What a generation that broke off may leave: each has what the other lacks.
-    first.shared.learn(host.shared.digests!);
-    second.shared.learn(host.shared.digests!);
+    first.shared.setDigests(host.shared.digests!);
+    second.shared.setDigests(host.shared.digests!);
     for (let slice = 0; slice < SLICES; slice++) {
       const { shared } = slice % 3 === 0 ? first : second;
       shared.put(slice, (await host.shared.read(slice))!);

@@ -31,7 +31,7 @@ test('a manifest is that of the same bytes by the same names, and of no others',
 test('what comes is kept if it is what it should be', async () => {
   const source = await chosen(fileOf('a', SLICE_BYTES + 7));
   const shared = SharedFiles.awaited(source.manifest);
-  shared.learn(source.digests!);
+  shared.setDigests(source.digests!);
   const [first, last] = [(await source.read(0))!, (await source.read(1))!];
   expect(shared.put(0, last)).toBe(false);
   expect(shared.put(1, first)).toBe(false);
@@ -51,8 +51,8 @@ test('digests of other files are refused', async () => {
   const source = await chosen(fileOf('a', 10), fileOf('b', 10, 2));
   const shared = SharedFiles.awaited(source.manifest);
   const half = source.digests!.length / 2;
-  expect(() => shared.learn(source.digests!.slice(half) + source.digests!.slice(0, half))).toThrow(/slices of a /);
-  expect(() => shared.learn('')).toThrow(DataError);
+  expect(() => shared.setDigests(source.digests!.slice(half) + source.digests!.slice(0, half))).toThrow(/slices of a /);
+  expect(() => shared.setDigests('')).toThrow(DataError);
 });
 
 test('a file that was changed since it was chosen is none any more', async () => {

@@ -12,8 +12,8 @@ function sharesOf(size: number, numReplicas: number, dropLast = false): number[]
 }
 
 describe('DistributedSampler', () => {
-  // Case 44 of docs/CONFORMANCE.md; the same lists come out of torch 2.13.
-  test('deals as torch does', () => {
+  // Case 44 of docs/CONFORMANCE.md; torch 2.13 has the same lists.
+  test('assigns the same indices as torch', () => {
     expect(sharesOf(10, 4)).toEqual([
       [0, 4, 8],
       [1, 5, 9],
@@ -36,12 +36,12 @@ describe('DistributedSampler', () => {
     expect(sharesOf(0, 3)).toEqual([[], [], []]);
   });
 
-  test('length is a count, and never -0', () => {
+  test('length is a whole number, never -0', () => {
     expect(new DistributedSampler(3, { numReplicas: 4, rank: 0, dropLast: true }).length).toBe(0);
     expect(new DistributedSampler(10, { numReplicas: 4, rank: 3 })).toHaveLength(3);
   });
 
-  test('shuffles by seed + epoch, and again the same', () => {
+  test('shuffles by seed + epoch, reproducibly', () => {
     const sampler = new DistributedSampler(10, { numReplicas: 1, rank: 0, seed: 5 });
     expect(sampler.indices()).toEqual(permutation(10, 5));
     sampler.setEpoch(2);
@@ -49,13 +49,13 @@ describe('DistributedSampler', () => {
     expect([...sampler]).toEqual([...permutation(10, 7)]);
   });
 
-  test('pads from the head of the shuffled list', () => {
+  test('pads from the start of the shuffled list', () => {
     const order = permutation(10, 0);
     const share = [...new DistributedSampler(10, { numReplicas: 4, rank: 3 })];
     expect(share).toEqual([order[3], order[7], order[1]]);
   });
 
-  test('the ranks together cover the data, whatever the sizes', () => {
+  test('all ranks together cover the data for any sizes', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.integer({ min: 1, max: 20 }), fc.boolean(), (size, numReplicas, dropLast) => {
         const all = Array.from({ length: numReplicas }, (_, rank) => [
@@ -70,11 +70,11 @@ describe('DistributedSampler', () => {
     );
   });
 
-  test.each([-1, 4, 0.5, NaN])('refuses rank %s of 4', (rank) => {
+  test.each([-1, 4, 0.5, NaN])('rejects rank %s of 4', (rank) => {
     expect(() => new DistributedSampler(10, { numReplicas: 4, rank })).toThrow(UsageError);
   });
 
-  test('refuses sizes that are no counts', () => {
+  test('rejects sizes that are not counts', () => {
     expect(() => new DistributedSampler(-1, { numReplicas: 1, rank: 0 })).toThrow(UsageError);
     expect(() => new DistributedSampler(1, { numReplicas: 0, rank: 0 })).toThrow(UsageError);
   });

@@ -25,7 +25,7 @@ const worlds = fc
     ),
   );
 
-test('every rank gets what it lacks, once, from one that has it or gets it earlier, and both ends agree on the order', () => {
+test('every rank receives each missing slice once, from a rank that has it by then, in an order that both ends know', () => {
   fc.assert(
     fc.property(worlds, (world) => {
       const reports = world.map(({ has, damaged }) => reportOf(has, damaged));
@@ -50,7 +50,7 @@ test('every rank gets what it lacks, once, from one that has it or gets it earli
   );
 });
 
-test('what one rank has goes down the ring', () => {
+test('slices of one rank travel down the ring', () => {
   const plans = planAll([reportOf([0, 0]), reportOf([1, 1]), reportOf([0, 0])]);
   expect(plans[2]!.receives.map(({ slice, from }) => [slice, from])).toEqual([
     [0, 1],
@@ -62,7 +62,7 @@ test('what one rank has goes down the ring', () => {
   ]);
 });
 
-test('who got a slice damaged asks another that has it, and the one of whom it came least often damaged', () => {
+test('a rank that received a damaged slice asks the rank that sent it damaged least often', () => {
   const has = [[1], [0], [0], [1]] as const;
   const from = (damaged: SliceReport['damaged']): number =>
     planDistribution(

@@ -13,7 +13,7 @@ function upTo(n: number): number[] {
 }
 
 describe('the cursor over shards', () => {
-  test('a pass holds each sample of each rank once, no rank more than a batch in a step, and all end together', () => {
+  test('an epoch contains each sample of each rank once, at most a batch of each per step, and all ranks end together', () => {
     fc.assert(
       fc.property(fc.array(size, { minLength: 1, maxLength: 8 }), batch, fc.nat(1000), (sizes, batchSize, seed) => {
         const cursors = sizes.map((_, rank) => new ShardCursor({ sizes, rank, seed }));
@@ -31,7 +31,7 @@ describe('the cursor over shards', () => {
           }
           expect(Math.max(...counts)).toBeLessThanOrEqual(batchSize);
           expect(windows[0]!.size).toBeGreaterThan(0);
-          // In proportion, but for what is left of a sample.
+          // In proportion, rounded to whole samples.
           for (const [rank, own] of seen.entries()) {
             const share = own.length / sizes[rank]!;
             expect(Math.abs(share - seen[0]!.length / sizes[0]!)).toBeLessThan(1 / sizes[rank]! + 1 / sizes[0]!);
@@ -48,7 +48,7 @@ describe('the cursor over shards', () => {
     );
   });
 
-  test('who stays gives each sample once though others come and go in the middle of a pass', () => {
+  test('a rank that stays uses each sample once while other ranks come and go during the epoch', () => {
     fc.assert(
       fc.property(
         size,
@@ -59,7 +59,7 @@ describe('the cursor over shards', () => {
           let position = START;
           for (let step = 0; position.epoch === 0; step++) {
             const before = others[step % others.length]!;
-            // Its number differs from world to world, too.
+            // Its rank also differs from world to world.
             const cursor = new ShardCursor({ sizes: [...before, mine], rank: before.length, seed: 3 });
             const window = cursor.windowAt(position, batchSize);
             expect(window.size).toBeGreaterThan(0);
@@ -78,28 +78,28 @@ describe('the cursor over shards', () => {
     );
   });
 
-  test('one rank with all of it takes batches of a permutation, another one in each pass', () => {
+  test('a single rank takes batches of a permutation, a different one per epoch', () => {
     const cursor = new ShardCursor({ sizes: [100], rank: 0, seed: 1 });
     expect(cursor.windowAt(START, 10)).toMatchObject({ offset: 0, size: 10, next: { offset: 1, parts: 10 } });
     const [first, second] = [0, 1].map((epoch) => cursor.windowAt({ epoch, offset: 0 }, 100).indices);
     expect(first).not.toEqual(second);
   });
 
-  test('where the largest shard has gone, steps are as large as before', () => {
+  test('steps stay as large after the largest shard has left', () => {
     const cursor = new ShardCursor({ sizes: [32, 30], rank: 0, seed: 1 });
     const window = cursor.windowAt({ epoch: 0, offset: 50, parts: 100 }, 8);
     expect(window.indices.length).toBe(8);
     expect(window.next).toEqual({ epoch: 0, offset: 78, parts: 100 });
   });
 
-  test('where a larger shard has come, no step has more than a batch of it', () => {
+  test('no step has more than a batch of a larger shard that has joined', () => {
     const cursor = new ShardCursor({ sizes: [64, 60_000], rank: 1, seed: 1 });
     const window = cursor.windowAt({ epoch: 0, offset: 1, parts: 2 }, 32);
     expect(window).toMatchObject({ offset: 32 + 30_000, next: { offset: 939, parts: 1876 } });
     expect(window.indices.length).toBeLessThanOrEqual(32);
   });
 
-  test('how many steps are left is told of whatever shards there are', () => {
+  test('counts the remaining steps for any shards', () => {
     const both = new ShardCursor({ sizes: [3000, 10], rank: 0, seed: 1 });
     expect(both.stepsLeft(START, 2, 10)).toBe(600);
     expect(both.stepsLeft({ epoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
@@ -108,7 +108,7 @@ describe('the cursor over shards', () => {
     expect(rest.stepsLeft({ epoch: 0, offset: 150, parts: 300 }, 2, 10)).toBe(15);
   });
 
-  test('a position outside of a pass, and a rank without samples, are refused', () => {
+  test('rejects a position outside of an epoch and a rank without samples', () => {
     const cursor = new ShardCursor({ sizes: [4], rank: 0, seed: 1 });
     expect(() => cursor.windowAt({ epoch: 0, offset: 4, parts: 4 }, 1)).toThrow(UsageError);
     expect(() => cursor.windowAt({ epoch: 0, offset: 1 }, 1)).toThrow('divided into 0');

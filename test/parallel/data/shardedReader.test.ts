@@ -14,7 +14,7 @@ async function all(lines: AsyncIterable<string>): Promise<string[]> {
   return out;
 }
 
-/** A stream of `bytes`, cut at the positions given. */
+/** A stream of `bytes`, divided at the positions in `cuts`. */
 function streamOf(bytes: Uint8Array, cuts: readonly number[] = []): ReadableStream<Uint8Array> {
   const ends = [...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].sort((a, b) => a - b);
   return new ReadableStream({
@@ -30,7 +30,7 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 }
 
 describe('readShard', () => {
-  test('deals lines out, whatever the text, the cuts and the number of ranks', async () => {
+  test('divides lines among any number of ranks, for any text in any pieces', async () => {
     const piece = fc.constantFrom('\n', '\r\n', '\r', 'a', 'ü', '漢字', '🙂', ' ', '\u0000', '\ufeff');
     await fc.assert(
       fc.asyncProperty(
@@ -53,7 +53,7 @@ describe('readShard', () => {
     );
   });
 
-  test('joins a character, a line end and a byte order mark that come byte by byte', async () => {
+  test('joins a character, a line end and a byte order mark that arrive byte by byte', async () => {
     const bytes = bytesOf('\ufeffüber\r\n🙂\r\n\r\nlast');
     const everywhere = Array.from(bytes.keys());
     expect(await all(readShard(streamOf(bytes, everywhere), ALONE))).toEqual(['über', '🙂', '', 'last']);
@@ -71,11 +71,11 @@ describe('readShard', () => {
     expect(await all(readShard(new Blob([text]), ALONE))).toEqual(lines);
   });
 
-  test('shows bytes that are no UTF-8 as such', async () => {
+  test('replaces invalid UTF-8 by U+FFFD', async () => {
     expect(await all(readShard(streamOf(Uint8Array.of(0x61, 0xff, 0x0a, 0xe6)), ALONE))).toEqual(['a\ufffd', '\ufffd']);
   });
 
-  test('reads no further than asked, and closes what is left early', async () => {
+  test('reads only as far as needed, and closes the source if the loop ends early', async () => {
     let pulled = 0;
     let isCancelled = false;
     const endless = new ReadableStream<Uint8Array>({
@@ -96,7 +96,7 @@ describe('readShard', () => {
     expect(isCancelled).toBe(true);
   });
 
-  test('says what broke off', async () => {
+  test('reports the cause if the source breaks off', async () => {
     const failure = new Error('the cable');
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(bytesOf('first\nsec')),
@@ -110,7 +110,7 @@ describe('readShard', () => {
     await expect(reading).rejects.toMatchObject({ message: expect.stringContaining('the cable'), cause: failure });
   });
 
-  test('gives up a source that falls silent', async () => {
+  test('times out if the source sends nothing', async () => {
     const clock = new ManualClock();
     let isCancelled = false;
     const silent = new ReadableStream<Uint8Array>({ cancel: () => void (isCancelled = true) });
@@ -126,7 +126,7 @@ describe('readShard', () => {
     [-1, 2],
     [0, 0],
     [0.5, 2],
-  ])('refuses rank %s of %s at once', (rank, worldSize) => {
+  ])('rejects rank %s of %s at once', (rank, worldSize) => {
     expect(() => readShard(new Blob([]), { rank, worldSize })).toThrow(UsageError);
   });
 });
@@ -147,7 +147,7 @@ describe('readShard of a URL', () => {
   });
   afterAll(() => server.close());
 
-  test('fetches it', async () => {
+  test('fetches the file', async () => {
     expect(await all(readShard(`${base}/lines.txt`, { rank: 0, worldSize: 2 }))).toEqual(['a', 'c']);
     expect(await all(readShard(`${base}/lines.txt`, { rank: 1, worldSize: 2 }))).toEqual(['b']);
   });
@@ -155,14 +155,14 @@ describe('readShard of a URL', () => {
   test.each([
     ['/nowhere.txt', 'the server answered 404'],
     ['/broken.txt', 'could not be read to its end'],
-  ])('says of %s that %s', async (path, message) => {
+  ])('reports for %s that %s', async (path, message) => {
     const reading = all(readShard(base + path, ALONE));
     await expect(reading).rejects.toThrow(DataError);
     await expect(reading).rejects.toThrow(`${base}${path}`);
     await expect(reading).rejects.toThrow(message);
   });
 
-  test('says of an address that is none that it could not be fetched', async () => {
+  test('reports that an invalid address could not be fetched', async () => {
     await expect(all(readShard('no address', ALONE))).rejects.toThrow('no address could not be fetched');
   });
 });

@@ -20,7 +20,7 @@ describe('assignBuckets', () => {
 });
 
 describe('createLayout', () => {
-  test('lays parameters out from the last to the first', () => {
+  test('places parameters from the last to the first', () => {
     const { slots, size } = createLayout([5, 3, 2]);
     expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([
       [2, 0],
@@ -30,7 +30,7 @@ describe('createLayout', () => {
     expect(size).toBe(10);
   });
 
-  test('lays them out in another order, if given one', () => {
+  test('places parameters in the order of its option', () => {
     const { slots } = createLayout([5, 3, 2], { order: [1, 0, 2] });
     expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([
       [1, 0],
@@ -39,7 +39,7 @@ describe('createLayout', () => {
     ]);
   });
 
-  test('covers every parameter once, each bucket one stretch, buckets end to end', () => {
+  test('covers every parameter once, in contiguous buckets without gaps', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 40 });
     const bytes = fc.integer({ min: 1, max: 20_000 });
     fc.assert(
@@ -62,7 +62,7 @@ describe('createLayout', () => {
 });
 
 describe('rearrange', () => {
-  test('moves every parameter to its new place', () => {
+  test('moves every parameter to its new offset', () => {
     const sizes = [2, 1, 3];
     const flat = Float32Array.of(31, 32, 33, 20, 10, 11);
     rearrange(flat, createLayout(sizes), createLayout(sizes, { order: [1, 2, 0] }));
@@ -76,7 +76,7 @@ describe('rangesOf', () => {
   const { slots } = createLayout([1, 2, 3, 4]);
   const of = (...parameters: number[]) => rangesOf(slots, ({ parameter }) => parameters.includes(parameter));
 
-  test('merges neighbours', () => {
+  test('merges adjacent ranges', () => {
     expect(of(0, 1, 2, 3)).toEqual([{ start: 0, end: 10 }]);
     expect(of(3, 2, 0)).toEqual([
       { start: 0, end: 7 },

@@ -28,7 +28,7 @@ describe('clipGradNorm', () => {
     expect(gradient).toEqual(Float32Array.from(expected));
   });
 
-  test('counts and scales the ranges only', () => {
+  test('uses and scales only the ranges', () => {
     const gradient = Float32Array.of(3, 100, 4, 100);
     const ranges = [
       { start: 0, end: 1 },
@@ -38,7 +38,7 @@ describe('clipGradNorm', () => {
     expect(gradient).toEqual(Float32Array.of(1.4999997, 100, 1.9999996, 100));
   });
 
-  test('spoils a gradient that is not finite, as PyTorch does', () => {
+  test('makes a gradient that is not finite invalid, as PyTorch does', () => {
     for (const value of [NaN, Infinity]) {
       const gradient = Float32Array.of(1, value);
       expect(clipGradNorm(gradient, whole(gradient), 1)).toBe(value);
@@ -46,11 +46,11 @@ describe('clipGradNorm', () => {
     }
   });
 
-  test.each([-1, NaN])('refuses a norm of %d', (maxNorm) => {
+  test.each([-1, NaN])('rejects a norm of %d', (maxNorm) => {
     expect(() => clipGradNorm(Float32Array.of(1), [{ start: 0, end: 1 }], maxNorm)).toThrow(UsageError);
   });
 
-  test.each([1, 2, 4])('is the same on all of %i ranks, bit for bit', async (n) => {
+  test.each([1, 2, 4])('has the same bits on all of %i ranks', async (n) => {
     const results = await runWorld(n, async (group) => {
       const ddp = await DistributedDataParallel.create(mlp(2), group);
       await ddp.backward({ inputs: samplesOf(group.rank, 0, 5), loss: meanSquare }, { samples: 5 });
@@ -62,7 +62,7 @@ describe('clipGradNorm', () => {
     expect(results[0]![1]).toBeCloseTo(0.01, 5);
   });
 
-  test('does not count what no rank used', async () => {
+  test('ignores parameters that no rank used', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(1))];
       const ddp = await DistributedDataParallel.create([a, b], group, { findUnusedParameters: true });

@@ -18,7 +18,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Adds up in rank order what it gathers: several collectives, one after the other. */
+/** Gathers the buckets and sums them in rank order: several collectives, one after the other. */
 const gatherHook: CommHook = async ({ buffer }, group) => {
   const parts = await group.allGather(buffer);
   buffer.fill(0);
@@ -50,7 +50,7 @@ describe('a communication hook', () => {
     test.each([
       ['all-reduces', allReduceHook],
       ['issues several collectives', gatherHook],
-    ])('that %s gives equal replicas, those of no hook to rounding', async (_what, hook) => {
+    ])('that %s keeps replicas equal, and equals training without a hook up to rounding', async (_what, hook) => {
       for (const model of [mlp, normalized]) {
         const [plain] = await train(n, null, model);
         const hooked = await train(n, hook, model);
@@ -60,7 +60,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('is given every bucket in order, weighted, with what lies in it', async () => {
+  test('receives every bucket in order, weighted, with its parameters', async () => {
     const samples = [1, 3];
     await runWorld(2, async (group) => {
       const parameters = [
@@ -88,7 +88,9 @@ describe('a communication hook', () => {
           values: [8 * weight],
         },
         {
-          ...{ index: 1, isLast: true, isRetry: false },
+          index: 1,
+          isLast: true,
+          isRetry: false,
           parameters: [
             { index: 1, offset: 0, shape: [3], isUsed: true },
             { index: 0, offset: 3, shape: [2, 2], isUsed: true },
@@ -101,7 +103,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('is given gradients over the world size where ranks are averaged', async () => {
+  test('receives gradients divided by the world size if ranks are averaged', async () => {
     await runWorld(4, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { average: 'ranks' });
@@ -113,14 +115,14 @@ describe('a communication hook', () => {
     });
   });
 
-  test('waits for the one before', async () => {
+  test('waits for the hook of the previous bucket', async () => {
     await runWorld(2, async (group) => {
       const ddp = await DistributedDataParallel.create(mlp(1), group, SMALL_BUCKETS);
       let running = 0;
       let runs = 0;
       ddp.registerCommHook(async (bucket) => {
         expect(running++).toBe(0);
-        // Ranks differ in how long each takes.
+        // Durations differ between ranks.
         if ((bucket.index + group.rank) % 2 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
         await gatherHook(bucket, group);
         running--;
@@ -132,7 +134,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('is registered once', async () => {
+  test('can be registered only once', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(line(1), group);
       ddp.registerCommHook(noopHook);
@@ -142,7 +144,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('that fails fails the backward', async () => {
+  test('that fails makes backward fail', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -153,7 +155,7 @@ describe('a communication hook', () => {
   });
 });
 
-test('noopHook leaves each rank its own part', async () => {
+test('noopHook keeps each rank’s own part', async () => {
   await runWorld(2, async (group) => {
     const [weight, bias] = line(1);
     const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -172,7 +174,7 @@ test('noopHook leaves each rank its own part', async () => {
 });
 
 describe('fp16Hook', () => {
-  test('rounds what it sends to halves and takes halves back', async () => {
+  test('sends and receives halves', async () => {
     const buffer = Float32Array.of(1, -2.5, 1 / 3, 65504, 1e6, 2 ** -24, 0);
     const bits = [0x3c00, 0xc100, 0x3555, 0x7bff, 0x7c00, 0x0001, 0x0000];
     const calls: unknown[] = [];
@@ -189,10 +191,13 @@ describe('fp16Hook', () => {
     expect(buffer).toEqual(Float32Array.of(2, -2.5, 0.333251953125, 65504, Infinity, 2 ** -24, 0));
   });
 
-  test.each([1, 2, 3, 4])('gives equal replicas on %i ranks, those of no hook to a half’s rounding', async (n) => {
-    const [plain] = await train(n, null);
-    const halved = await train(n, fp16Hook);
-    for (const weights of halved) expect(weights).toEqual(halved[0]);
-    expect(relativeDifference(halved[0]!, plain!)).toBeLessThan(1e-2);
-  });
+  test.each([1, 2, 3, 4])(
+    'keeps replicas equal on %i ranks, and equals training without a hook up to the rounding of halves',
+    async (n) => {
+      const [plain] = await train(n, null);
+      const halved = await train(n, fp16Hook);
+      for (const weights of halved) expect(weights).toEqual(halved[0]);
+      expect(relativeDifference(halved[0]!, plain!)).toBeLessThan(1e-2);
+    },
+  );
 });

@@ -19,7 +19,7 @@ const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => t
 const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
-  test.each([1, 2, 3, 5])("averages gradients over %i ranks: PyTorch's Linear(1, 1) with input = rank", async (n) => {
+  test.each([1, 2, 3, 5])("averages gradients over %i ranks as PyTorch's Linear(1, 1) with input = rank", async (n) => {
     await runWorld(n, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -31,7 +31,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('weights ranks by their samples, also those that have none', async () => {
+  test('weights ranks by their samples, also ranks without samples', async () => {
     const values = [[1, 2, 3], [], [10]];
     const all = values.flat();
     const losses = await runWorld(3, async (group) => {
@@ -60,7 +60,7 @@ describe('DistributedDataParallel', () => {
         await ddp.backward(() => (model.apply(inputs) as tf.Tensor).square().mean().asScalar(), { samples: 6 });
         ddp.step(optimizer);
       }
-      // What the model computes with is what DDP keeps.
+      // The model computes with DDP's parameters.
       const inModel = model
         .getWeights()
         .toReversed()
@@ -71,7 +71,7 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('steps from its own parameters, whatever the model was given since', async () => {
+  test('steps from its own parameters even if the model has changed since', async () => {
     await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -89,7 +89,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('gives a parameter that the loss does not reach a gradient of zero', async () => {
+  test('sets the gradient of a parameter that the loss does not depend on to zero', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -117,7 +117,7 @@ describe('DistributedDataParallel', () => {
     ['shape of a buffer', (rank: number) => [...zeros([2]), ...frozen([rank + 1])], MATCHES_NOT],
     ['number of buffers', (rank: number) => [...zeros([2]), ...frozen(...(rank === 2 ? [[1]] : []))], SAME_MODEL],
     ['dtype', (rank: number) => [tf.variable(tf.zeros([2], rank === 1 ? 'int32' : 'float32'))], MATCHES_NOT],
-  ])('refuses a model that differs between ranks in the %s, on every rank', async (_what, variables, message) => {
+  ])('rejects a model that differs between ranks in the %s, on every rank', async (_what, variables, message) => {
     await runWorld(3, async (group) => {
       const error = await rejection(DistributedDataParallel.create(variables(group.rank), group));
       expect(error).toBeInstanceOf(MismatchError);
@@ -125,7 +125,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('refuses options that differ between ranks, and takes defaults for what they are', async () => {
+  test('rejects options that differ between ranks; missing options equal their defaults', async () => {
     await runWorld(2, async (group) => {
       const average = group.rank === 0 ? 'ranks' : 'samples';
       const error = await rejection(DistributedDataParallel.create(zeros([1]), group, { average }));
@@ -135,7 +135,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('refuses variables that are not float32', async () => {
+  test('rejects variables that are not float32', async () => {
     await runWorld(1, async (group) => {
       const error = await rejection(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));
       expect(error).toBeInstanceOf(UsageError);
@@ -143,7 +143,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('sends no gradient that its check finds void', async () => {
+  test('sends no gradient that fails checkGradients', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: refuse });
@@ -153,13 +153,13 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('refuses a model without parameters', async () => {
+  test('rejects a model without parameters', async () => {
     await runWorld(1, async (group) => {
       await expect(DistributedDataParallel.create([], group)).rejects.toBeInstanceOf(UsageError);
     });
   });
 
-  test.each([1, 2, 3, 4])('gives %i ranks what one rank with the whole batch gets', async (n) => {
+  test.each([1, 2, 3, 4])('has the same result on %i ranks as on one rank with the whole batch', async (n) => {
     const steps = 4;
     const train = async (worldSize: number, batch: (rank: number, step: number) => tf.Tensor): Promise<number[][]> =>
       runWorld(worldSize, async (group) => {
@@ -182,7 +182,7 @@ describe('DistributedDataParallel', () => {
   });
 
   describe('a pass through the model', () => {
-    test('is in training mode', async () => {
+    test('runs in training mode', async () => {
       const model = tf.sequential({
         layers: [tf.layers.dense({ units: 4, inputShape: [4] }), tf.layers.dropout({ rate: 0.5, seed: 1 })],
       });
@@ -198,7 +198,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('takes and gives lists, where the model does', async () => {
+    test('passes lists if the model has several inputs or outputs', async () => {
       const inputs = [tf.input({ shape: [2] }), tf.input({ shape: [3] })];
       const outputs = inputs.map((input) => tf.layers.dense({ units: 1 }).apply(input) as tf.SymbolicTensor);
       const model = tf.model({ inputs, outputs });
@@ -210,7 +210,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('needs a model', async () => {
+    test('requires a model', async () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
         const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
@@ -221,10 +221,10 @@ describe('DistributedDataParallel', () => {
 
   describe('average: ranks', () => {
     const values = [[1, 2, 3], [], [10]];
-    /** The average over ranks of each one's mean; that without samples counts as zero. */
+    /** The average over ranks of each rank's mean; a rank without samples counts as zero. */
     const average = (2 + 0 + 10) / 3;
 
-    test.each(['mean', 'sum'] as const)('counts each rank the same, whose loss is a %s', async (reduction) => {
+    test.each(['mean', 'sum'] as const)('weights ranks equally if the loss is a %s', async (reduction) => {
       await runWorld(3, async (group) => {
         const mine = values[group.rank]!;
         const [weight, bias] = line(2);
@@ -238,7 +238,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test.each([-1, NaN, Infinity])('refuses %d samples', async (samples) => {
+  test.each([-1, NaN, Infinity])('rejects %d samples', async (samples) => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(line(1), group);
       await expect(ddp.backward(() => tf.scalar(0), { samples })).rejects.toBeInstanceOf(UsageError);

@@ -26,8 +26,8 @@ describe('buckets', () => {
       const ddp = await DistributedDataParallel.create([a, b, c, unused], group);
       expect(orderOf(ddp)).toEqual([3, 2, 1, 0]);
       const { parameters, gradient } = ddp;
-      // Used first is finished last. `b` is used twice: its first use counts; `c` also where
-      // nothing comes of it.
+      // The variable used first is finished last. `b` is used twice, and its first use counts. `c`
+      // is also used in an op without effect on the loss.
       const loss = (): tf.Scalar => {
         c.square();
         const [early, middle] = [b.mul(1), a.mul(2)];
@@ -64,7 +64,7 @@ describe('buckets', () => {
     }
   });
 
-  test('stay as they are once gradients were sent', async () => {
+  test('keep their order once gradients are sent', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -79,7 +79,7 @@ describe('buckets', () => {
     });
   });
 
-  test('keep their laws: the first is small, none goes on beyond the cap', async () => {
+  test('start with a small bucket, and none exceeds the cap by more than a parameter', async () => {
     await runWorld(2, async (group) => {
       const all = variables(6);
       const ddp = await DistributedDataParallel.create(all, group, { firstBucketBytes: 4, bucketCapBytes: 16 });
@@ -94,7 +94,7 @@ describe('buckets', () => {
     });
   });
 
-  test('may be as many as there are parameters', async () => {
+  test('can hold one parameter each', async () => {
     const states = await runWorld(4, async (group) => {
       const model = mlp(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 1, bucketCapBytes: 1 });
@@ -109,7 +109,7 @@ describe('buckets', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are rebuilt with what noSync has kept', async () => {
+  test('are rebuilt with gradients kept by noSync', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -125,7 +125,7 @@ describe('buckets', () => {
     });
   });
 
-  test('need a loss that depends on some parameter', async () => {
+  test('need a loss that depends on at least one parameter', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(variables(2), group);
       expect(String(await rejection(ddp.backward(() => tf.scalar(1), { samples: 1 })))).toMatch(/any variable/);

@@ -16,7 +16,7 @@ function movingMean(model: tf.LayersModel): number[] {
 }
 
 describe('buffers', () => {
-  test.each([1, 2, 3, 4])('of %i ranks start from rank 0 and are equal after every step', async (n) => {
+  test.each([1, 2, 3, 4])('of %i ranks start with the values of rank 0 and are equal after every step', async (n) => {
     const seen: number[][][] = Array.from({ length: 4 }, () => []);
     await runWorld(n, async (group) => {
       const model = normalized(7 + group.rank);
@@ -41,7 +41,7 @@ describe('buffers', () => {
     for (const states of seen) for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are those of every pass, also where the loss is a function', async () => {
+  test('change in every pass, also if the loss is a function', async () => {
     await runWorld(3, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -58,7 +58,7 @@ describe('buffers', () => {
     });
   });
 
-  test('stay each rank’s own where broadcastBuffers is false', async () => {
+  test('differ between ranks if broadcastBuffers is false', async () => {
     const means = await runWorld(2, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, { broadcastBuffers: false });
@@ -69,7 +69,7 @@ describe('buffers', () => {
     expect(means[0]).not.toEqual(means[1]);
   });
 
-  test('are sent once only where no pass changes them, as frozen weights', async () => {
+  test('are sent only once if no pass changes them, like frozen weights', async () => {
     const width = 2000;
     await runWorld(2, async (group) => {
       const model = tf.sequential({
@@ -87,7 +87,7 @@ describe('buffers', () => {
     });
   });
 
-  test('may be variables of a list that are not trainable', async () => {
+  test('can be variables of a list that are not trainable', async () => {
     await runWorld(3, async (group) => {
       const weight = tf.variable(tf.scalar(1));
       const counter = tf.variable(tf.scalar(10 * group.rank), false);
@@ -103,7 +103,7 @@ describe('buffers', () => {
     });
   });
 
-  test('are rank 0’s also in a step in which it has no samples', async () => {
+  test('are rank 0’s even in a step in which it has no samples', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -113,7 +113,7 @@ describe('buffers', () => {
     });
   });
 
-  test('of noSync passes are exchanged with the next reduction', async () => {
+  test('changed in noSync passes are exchanged with the next reduction', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);

@@ -1,4 +1,4 @@
-/** DDP whose buckets travel encoded. */
+/** DDP with encoded buckets. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { allReduceHook, type CommHook } from '../../../src/parallel/ddp/commHooks.ts';
@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 const BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 32 };
 
-/** Gradients of so many passes by 3 ranks, of other numbers of samples each. */
+/** Gradients of `passes` passes of 3 ranks with different numbers of samples. */
 function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promise<Float32Array[][]> {
   return runWorld(3, async (group) => {
     const model = mlp(1);
@@ -36,7 +36,7 @@ function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promi
 }
 
 describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
-  test('all ranks have the same gradients, close to those of fp32', async () => {
+  test('gives all ranks the same gradients, close to those of fp32', async () => {
     const [plain] = await gradientsOf({});
     const encoded = await gradientsOf({ codec });
     for (const gradients of encoded) expect(gradients).toEqual(encoded[0]);
@@ -48,7 +48,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
     });
   });
 
-  test('counts its own bytes', async () => {
+  test('counts encoded bytes', async () => {
     await runWorld(2, async (group) => {
       const plain = await DistributedDataParallel.create(mlp(1, { units: 400 }), group);
       const ddp = await DistributedDataParallel.create(mlp(1, { units: 400 }), group, { codec });
@@ -60,7 +60,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
   });
 });
 
-test('error feedback makes the mean of many steps exact; without it every step has the same error', async () => {
+test('has an exact mean over many steps with error feedback; without it every step has the same error', async () => {
   const rng = createRng(3);
   // One value of each rank's chunk is so large that the others are less than half a scale.
   const slopes = Float32Array.from({ length: 20 }, (_, i) => (i % 10 === 0 ? 1000 : rng.next()));
@@ -85,8 +85,8 @@ test('error feedback makes the mean of many steps exact; without it every step h
 });
 
 /**
- * How far the sum of applied gradients is from that of the true means, after each of some steps of
- * so many samples a rank.
+ * Distance of the sum of applied gradients from the sum of the true means, after each step, for
+ * given samples by step and rank.
  */
 async function driftOf(
   options: DistributedDataParallelOptions,
@@ -104,7 +104,7 @@ async function driftOf(
     for (const [step, samples] of sizes.entries()) {
       const common = createRng(1000 * step + 7);
       const own = [0, 1].map((rank) => createRng(1000 * step + 13 + rank));
-      // A mean gradient of norm 32, whatever the samples; ranks differ a little.
+      // A mean gradient of norm 32 for any samples; ranks differ a little.
       const slopes = [0, 1].map(() => new Float32Array(length));
       for (let i = 0; i < length; i++) {
         const shared = 2 * common.next() - 1;
@@ -132,15 +132,15 @@ describe('a step of few samples among steps of many', () => {
     ['fp16', { codec: 'fp16' as const }, null, 0.0075],
     ['PowerSGD', {}, powerSgd, 120],
     ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
-  ])('carries over by %s no more than the residual of an average', async (_name, options, makeHook, most) => {
+  ])('carries over no more than the residual of an average with %s', async (_name, options, makeHook, most) => {
     const equal = await driftOf(options, makeHook, EQUAL);
     const unequal = await driftOf(options, makeHook, UNEQUAL);
     for (const drift of unequal) expect(drift).toBeLessThan(most);
-    // What remains depends on the values alone, not on how many samples there were.
+    // The rest depends on the values only, not on the number of samples.
     expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
   });
 
-  test('is the same whether ranks count their samples or know the total', async () => {
+  test('has the same result whether ranks count their samples or know the total', async () => {
     const gradients = await runWorld(2, async (group) => {
       const made = [];
       for (const totalSamples of [undefined, 3]) {
@@ -156,13 +156,13 @@ describe('a step of few samples among steps of many', () => {
     for (const [counted, known] of gradients) expect(known).toEqual(counted);
   });
 
-  test('ends on every rank where one names a total that samples do not add up to', async () => {
+  test('fails on every rank if one rank passes a wrong total', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
       const backward = (totalSamples: number) =>
         ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples });
-      // The other rank divides by the right total, and hears of the error in its next step at the
+      // The other rank divides by the right total, and receives the error in its next step at the
       // latest.
       if (group.rank === 0) return rejection(backward(4).then(() => backward(4)));
       return rejection(backward(8));
@@ -171,7 +171,7 @@ describe('a step of few samples among steps of many', () => {
     for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
   });
 
-  test('takes a total of fractions as it comes', async () => {
+  test('accepts a fractional total', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -179,7 +179,7 @@ describe('a step of few samples among steps of many', () => {
     });
   });
 
-  test('ends on every rank where the total is not what samples add up to', async () => {
+  test('fails on every rank if the total differs from the sum of the samples', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -192,7 +192,7 @@ describe('a step of few samples among steps of many', () => {
   });
 });
 
-test('fp16 is right for large batches of large gradients', async () => {
+test('fp16 is accurate for large batches of large gradients', async () => {
   await runWorld(2, async (group) => {
     const gradientOf = async (codec: 'fp32' | 'fp16'): Promise<Float32Array[]> => {
       const weights = tf.variable(tf.zeros([500]));
@@ -209,7 +209,7 @@ test('fp16 is right for large batches of large gradients', async () => {
     const [plain, encoded] = [await gradientOf('fp32'), await gradientOf('fp16')];
     plain.forEach((gradient, step) => {
       gradient.forEach((value, i) => {
-        // The second step is a thousandth of the first, and takes over what was lost of that.
+        // The second step is a thousandth of the first, and includes the residual of the first.
         expect(Math.abs(encoded[step]![i]! - value)).toBeLessThan(0.1);
         if (step === 0) expect(Math.abs(encoded[0]![i]! / value - 1)).toBeLessThan(1e-3);
       });
@@ -217,7 +217,7 @@ test('fp16 is right for large batches of large gradients', async () => {
   });
 });
 
-test('a step that fails after its gradients were reduced leaves what was kept before', async () => {
+test('a step that fails after the reduction keeps the previous residual', async () => {
   const [first] = await runWorld(2, async (group) => {
     const weights = tf.variable(tf.zeros([4]));
     const buffer = tf.variable(tf.zeros([1]), false);
@@ -225,7 +225,7 @@ test('a step that fails after its gradients were reduced leaves what was kept be
     const ddp = await DistributedDataParallel.create([weights, buffer], group, options);
     const backward = async (slopes: number[], endsEarly = false): Promise<Float32Array> => {
       const pass = (): tf.Scalar => {
-        // Buffers are given to all behind the gradients.
+        // Buffers are broadcast after the gradients.
         buffer.assign(buffer.add(1));
         return weights.mul(tf.tensor1d(slopes)).sum().asScalar();
       };
@@ -243,7 +243,7 @@ test('a step that fails after its gradients were reduced leaves what was kept be
     };
     // The codec rounds 3 beside 1000 to 0.
     expect((await backward([1000, 3, 3, 1000]))[1]).toBe(0);
-    // Alone it would be sent.
+    // Without the residual it would be sent.
     await backward([0, 0, 0, 0], true);
     return { ddp, weights };
   });
@@ -293,7 +293,7 @@ test('resetErrorFeedback drops residuals', async () => {
   });
 });
 
-test('is named where ranks name different ones, and takes no hook beside it', async () => {
+test('is named if it differs between ranks, and excludes a hook', async () => {
   const errors = await runWorld(2, (group) =>
     rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );

@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 const SMALL_BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 64 };
 
-/** Several collectives a bucket. */
+/** A hook with several collectives per bucket. */
 const gatherHook: CommHook = async ({ buffer }, group) => {
   const parts = await group.allGather(buffer);
   buffer.fill(0);
@@ -31,14 +31,14 @@ interface Setting {
   /** Loss of a sample, for `model`. */
   shape?: number[];
   options?: DistributedDataParallelOptions;
-  /** One for each rank: hooks may keep a state. */
+  /** Creates a hook for each rank, because hooks may have state. */
   hook?: () => CommHook;
-  /** Every so many iterations are reduced, the others are kept. */
+  /** Every `every`-th iteration is reduced; the gradients of the others are kept. */
   every?: number;
 }
 
 /**
- * A rank's loop of `count` iterations inside join; its batches depend on rank and iteration alone.
+ * A rank's loop of `count` iterations inside join; its batches depend on rank and iteration only.
  */
 async function loop(
   group: ProcessGroup,
@@ -118,7 +118,7 @@ const SETTINGS: [string, Setting][] = [
   ],
 ];
 
-test('ranks with 10, 7 and 0 batches finish, with equal models that the last one to train has', async () => {
+test('ranks with 10, 7 and 0 batches finish with the model of the rank that trained last', async () => {
   const counts = [10, 7, 0];
   const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, {}));
   for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[0]!.inMain);
@@ -127,16 +127,19 @@ test('ranks with 10, 7 and 0 batches finish, with equal models that the last one
 
 describe('join', () => {
   // Conformance case 43 has the grid of iterations.
-  test.each(SETTINGS)('with %s gives all ranks the model of the highest last one', async (_what, setting) => {
-    for (const counts of [
-      [5, 6, 8],
-      [3, 1, 0],
-    ]) {
-      const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, setting));
-      const last = counts.lastIndexOf(Math.max(...counts));
-      for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[last]!.inMain);
-    }
-  });
+  test.each(SETTINGS)(
+    'ends with the model of the last rank (of several, the highest) on all ranks, with %s',
+    async (_what, setting) => {
+      for (const counts of [
+        [5, 6, 8],
+        [3, 1, 0],
+      ]) {
+        const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, setting));
+        const last = counts.lastIndexOf(Math.max(...counts));
+        for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[last]!.inMain);
+      }
+    },
+  );
 
   test.each([[[0]], [[3]], [[0, 0]], [[4, 0]], [[0, 0, 0, 1]], [[1, 0, 0, 0]], [[5, 2, 7, 3]], [[2, 2, 2, 2]]])(
     'ends for iterations %j',
@@ -151,7 +154,7 @@ describe('join', () => {
     },
   );
 
-  test('works in a subgroup, whose ranks are others than the world’s', async () => {
+  test('works in a subgroup, whose ranks differ from those of the world', async () => {
     const counts = [1, 4];
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);
@@ -161,7 +164,7 @@ describe('join', () => {
     expect(results[1]!.inTheEnd).toEqual(results[1]!.inMain);
   });
 
-  test('trains on every sample with its weight: as one rank that has them all', async () => {
+  test('weights every sample equally, as one rank with all samples', async () => {
     const counts = [2, 0, 5];
     const [{ inTheEnd }] = (await runWorld(3, (group) => loop(group, counts[group.rank]!, {}))) as [
       Awaited<ReturnType<typeof loop>>,
@@ -180,7 +183,7 @@ describe('join', () => {
     expect(relativeDifference(inTheEnd, one!)).toBeLessThan(1e-6);
   });
 
-  test('loses nothing that a rank kept by noSync before it ran dry', async () => {
+  test('uses gradients that a rank kept by noSync before its inputs ended', async () => {
     const counts = [2, 3];
     await runWorld(2, async (group) => {
       const [weight, bias] = line(0);
@@ -205,9 +208,9 @@ describe('join', () => {
     });
   });
 
-  describe('that throws on early termination', () => {
+  describe('with throwOnEarlyTermination', () => {
     test.each([[[3, 5, 6]], [[5, 3, 3]], [[4, 0, 2]]])(
-      'stops all ranks of iterations %j after the fewest',
+      'stops all ranks after the fewest iterations of %j',
       async (counts) => {
         const fewest = Math.min(...counts);
         const states = await runWorld(3, async (group) => {
@@ -228,10 +231,10 @@ describe('join', () => {
           expect(error.message).toBe(
             counts[group.rank] === fewest
               ? `Rank ${group.rank} has no more inputs after ${fewest} iterations, so all ranks stop.`
-              : `Rank ${group.rank} stopped after ${fewest} iterations, as rank ${dry.join(', ')} has no more inputs.`,
+              : `Rank ${group.rank} stopped after ${fewest} iterations because rank ${dry.join(', ')} has no more inputs.`,
           );
           expect(done).toBe(fewest);
-          // All are in the same state and may go on.
+          // All ranks have the same state and can continue.
           await pass();
           return [...weightsOf(model), ...optimizer.state().slots.flatMap((slot) => Array.from(slot))];
         });
@@ -239,13 +242,13 @@ describe('join', () => {
       },
     );
 
-    test('does not where all end together', async () => {
+    test('does not throw if all ranks end together', async () => {
       const results = await runWorld(3, (group) => loop(group, 4, {}, { throwOnEarlyTermination: true }));
       for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[2]!.inMain);
     });
   });
 
-  test('refuses noSync in other iterations than the others’, on every rank', async () => {
+  test('rejects noSync in different iterations, on every rank', async () => {
     await runWorld(3, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -260,7 +263,7 @@ describe('join', () => {
     });
   });
 
-  test('costs nothing outside', async () => {
+  test('costs nothing outside of join', async () => {
     await runWorld(3, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -274,7 +277,7 @@ describe('join', () => {
     });
   });
 
-  test('is not nested, and ends with what its loop throws', async () => {
+  test('cannot be nested, and rejects with the error of its loop', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(line(1), group);
       await expect(ddp.join(() => ddp.join(() => Promise.resolve()))).rejects.toBeInstanceOf(UsageError);

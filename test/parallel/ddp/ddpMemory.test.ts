@@ -1,4 +1,4 @@
-/** TensorFlow.js frees nothing by itself: no way of training may leave tensors behind. */
+/** TensorFlow.js frees nothing by itself, so no kind of training may leave tensors behind. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
@@ -74,7 +74,7 @@ test.each(MODES)('%s leave no tensors behind', async (_what, build, options, ste
         await step(ddp, model, inputs, group.rank);
         ddp.step(optimizer);
         ddp.clipGradNorm(1);
-        // Ranks share one TensorFlow.js: both have to be between two steps.
+        // Ranks share one TensorFlow.js, so both must be between two steps.
         await group.barrier();
         if (group.rank === 0 && i >= WARM_UP - 1) counts.push(tf.memory().numTensors);
         await group.barrier();

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 
 describe('noSync', () => {
-  test.each([1, 2, 3, 4])('on %i ranks gives what one big batch gives', async (n) => {
+  test.each([1, 2, 3, 4])('has the result of one large batch on %i ranks', async (n) => {
     const passes = 3;
     for (const hooked of [false, true]) {
       const states = await runWorld(n, async (group) => {
@@ -57,7 +57,7 @@ describe('noSync', () => {
     }
   });
 
-  test('reports this rank’s pass alone, sends nothing and does not change the gradient', async () => {
+  test('reports only this rank’s pass, sends nothing and does not change the gradient', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -72,7 +72,7 @@ describe('noSync', () => {
     });
   });
 
-  test('keeps what was added until the next reduction, also of a rank that has no samples in it', async () => {
+  test('keeps gradients until the next reduction, also on a rank without samples in it', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -87,7 +87,7 @@ describe('noSync', () => {
     });
   });
 
-  test('adds up averages where ranks are averaged, as PyTorch does', async () => {
+  test('sums averages if ranks are averaged, as PyTorch does', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { average: 'ranks' });
@@ -99,7 +99,7 @@ describe('noSync', () => {
     });
   });
 
-  test('may be nested and ends with what it was given, even by an error', async () => {
+  test('can be nested, and restores the previous mode even after an error', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -115,7 +115,7 @@ describe('noSync', () => {
     });
   });
 
-  test('leaves gradients that no step may use', async () => {
+  test('keeps gradients that no step may use yet', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

@@ -1,4 +1,4 @@
-/** Gradients that outlive the group they were computed for, on TensorFlow.js's CPU backend. */
+/** Gradients that survive the group they were computed for, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
@@ -39,11 +39,11 @@ const alone = (): ProcessGroup =>
   new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 2, links: new Map() }));
 const nothing = { samples: 0 };
 const noLoss = (): never => {
-  throw new Error('It was not to be run.');
+  throw new Error('This pass must not run.');
 };
 
 describe('a backward that fails with its group', () => {
-  test('keeps its gradients for the next group where asked to', async () => {
+  test('keeps its gradients for the next group with keepGradients', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
     expect(ddp.pendingSamples).toBe(2);
     ddp.regroup(alone());
@@ -54,7 +54,7 @@ describe('a backward that fails with its group', () => {
     expect(ddp.pendingSamples).toBe(0);
   });
 
-  test('adds those of a later pass to them', async () => {
+  test('adds the gradients of a later pass', async () => {
     const { ddp, weight } = await interrupted({ keepGradients: true });
     const group = alone();
     ddp.regroup(group);
@@ -72,7 +72,7 @@ describe('a backward that fails with its group', () => {
     expect((await ddp.backward(noLoss, nothing)).samples).toBe(0);
   });
 
-  test.each(['fp32', 'int8'] as const)('keeps nothing with %s where the device failed with it', async (codec) => {
+  test.each(['fp32', 'int8'] as const)('keeps nothing with %s if the device failed too', async (codec) => {
     const [pending] = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const checkGradients = (): void => {
@@ -90,7 +90,7 @@ describe('a backward that fails with its group', () => {
     expect(pending).toBe(0);
   });
 
-  test('keeps nothing otherwise, nor where the device failed', async () => {
+  test('keeps nothing without keepGradients or if the device failed', async () => {
     expect((await interrupted({})).ddp.pendingSamples).toBe(0);
     let isBroken = false;
     const checkGradients = (): void => {

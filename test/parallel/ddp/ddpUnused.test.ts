@@ -45,7 +45,7 @@ describe('a parameter', () => {
 
   describe.each([false, true])('used on no rank, with a hook: %s', (hooked) => {
     test.each(['sgd', 'momentum', 'adam', 'adamw'] as OptimizerName[])(
-      'keeps its gradient, and %s leaves it and its averages',
+      'keeps its gradient, and %s changes neither it nor its averages',
       async (name) => {
         await runWorld(3, async (group) => {
           const { variables, loss } = branches();
@@ -65,7 +65,7 @@ describe('a parameter', () => {
             expect(after[2]).not.toEqual(before[i]![2]);
           }
           expect(Array.from(variables[1]!.dataSync())).toEqual(before[1]![1]);
-          // Back in use, it moves again.
+          // Used again, it changes again.
           await ddp.backward(() => loss([1], 5), { samples: 1 });
           ddp.step(optimizer);
           expect(state()[1]![1]).not.toEqual(before[1]![1]);
@@ -74,7 +74,7 @@ describe('a parameter', () => {
     );
   });
 
-  test('used on no rank for a while leaves with PowerSGD what that has kept of it', async () => {
+  test('used on no rank for a while keeps its PowerSGD residual', async () => {
     await runWorld(2, async (group) => {
       const [matrix, bias] = [tf.variable(tf.zeros([8, 8])), tf.variable(tf.zeros([2]))];
       const ddp = await DistributedDataParallel.create([matrix, bias], group, { findUnusedParameters: true });
@@ -94,14 +94,14 @@ describe('a parameter', () => {
       const first = byParameter(ddp, ddp.gradient)[0]!;
       for (let step = 0; step < 20; step++) await backward(null);
       expect(byParameter(ddp, ddp.gradient)[0]).toEqual(first);
-      // Gradients of zero: what is sent now was left over.
+      // Gradients of zero: only the residual is sent now.
       for (let step = 0; step < 60; step++) await backward(0);
       const [a, b] = gradients.map((gradient) => gradient.dataSync());
       sent.forEach((value, i) => expect(value).toBeCloseTo((a![i]! + b![i]!) / 2, 4));
     });
   });
 
-  test('that no rank used has a gradient of zero where that is not tracked', async () => {
+  test('that no rank used has a gradient of zero if usage is not tracked', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group);
@@ -111,7 +111,7 @@ describe('a parameter', () => {
     });
   });
 
-  test('used in a noSync pass is used', async () => {
+  test('used in a noSync pass counts as used', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters: true });
@@ -125,7 +125,7 @@ describe('a parameter', () => {
     });
   });
 
-  test('is left alone by a step of which no rank had any samples', async () => {
+  test('does not change in a step in which no rank has samples', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters: true });
@@ -141,7 +141,7 @@ describe('a parameter', () => {
 });
 
 describe('staticGraph', () => {
-  test('leaves what is never used, like findUnusedParameters', async () => {
+  test('does not change parameters that are never used, like findUnusedParameters', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { staticGraph: true });
@@ -156,9 +156,9 @@ describe('staticGraph', () => {
   });
 
   test.each([
-    ['a parameter less', [0], 'the first pass used parameter 1'],
+    ['one parameter fewer', [0], 'the first pass used parameter 1'],
     ['another parameter', [0, 1, 2], 'the first pass did not use parameter 2'],
-  ])('refuses a graph with %s, on every rank', async (_what, changed, message) => {
+  ])('rejects a graph with %s, on every rank', async (_what, changed, message) => {
     const errors: unknown[] = [];
     await runWorld(3, async (group) => {
       const { variables, loss } = branches();
@@ -178,7 +178,7 @@ describe('staticGraph', () => {
     }
   });
 
-  test('holds noSync passes to the first one too', async () => {
+  test('also compares noSync passes with the first pass', async () => {
     await runWorld(1, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { staticGraph: true });

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 
 describe('back-propagation', () => {
-  test('reports a gradient before it computes earlier ones, and none that several ops use', () => {
+  test('reports a gradient before it computes those of earlier ops, except for variables that several ops use', () => {
     const [a, b, c] = [tf.variable(tf.scalar(2)), tf.variable(tf.scalar(3)), tf.variable(tf.scalar(5))] as const;
     const events: string[] = [];
     const marked = tf.customGrad((x) => ({
@@ -36,7 +36,7 @@ describe('back-propagation', () => {
 });
 
 describe('a reading', () => {
-  test('has the values of its start, and returns those that do not fit', async () => {
+  test('has the values from its start, and returns those that do not fit', async () => {
     const reader = new TensorReader();
     const reading = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
     const into = Float32Array.of(10, 20, 30);
@@ -45,19 +45,19 @@ describe('a reading', () => {
     reader.dispose();
   });
 
-  test('that nobody awaits causes no unhandled rejection', async () => {
+  test('that is not awaited causes no unhandled rejection', async () => {
     const reader = new TensorReader();
     const tensor = tf.tensor1d([1]);
     const reading = reader.start(0, [tensor]);
     tensor.dispose();
     await reader.read(0, [tf.tensor1d([7])], new Float32Array(1));
-    // Not awaited before: an unhandled rejection would have failed this test.
+    // An unhandled rejection before would have failed this test.
     await reading.into(new Float32Array(1)).catch(() => {});
     reader.dispose();
   });
 });
 
-/** A bucket for each of four variables, of which the third is used twice. */
+/** One bucket for each of four variables; the third variable is used twice. */
 const create = async (group: ProcessGroup) => {
   const variables = [1, 2, 3, 4].map((value) => tf.variable(tf.tensor1d([value, value, value])));
   const options = { firstBucketBytes: 1, bucketCapBytes: 1, keepGradients: true };
@@ -77,7 +77,7 @@ const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
 };
 
 describe('buckets that are read early', () => {
-  test('give the same average in every pass, kept passes included', async () => {
+  test('have the same average in every pass, also with kept passes', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);
       for (let step = 0; step < 3; step++) {
@@ -95,7 +95,7 @@ describe('buckets that are read early', () => {
     });
   });
 
-  test('of a pass that failed are forgotten', async () => {
+  test('of a failed pass are dropped', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);
       await ddp.backward(loss(1), { samples: 1 });

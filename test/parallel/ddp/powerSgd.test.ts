@@ -8,9 +8,9 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
-/** Compressed from the first step on. */
+/** Compresses from the first step on. */
 const AT_ONCE = { startPowerSgdIter: 0 };
-/** What a frame's header and a segment's end add, at most. */
+/** Upper bound of the bytes with frame headers, relative to the payload. */
 const FRAMING = 1.01;
 
 function bucketOf(buffer: Float32Array, ...shapes: (readonly number[])[]): GradBucket {
@@ -28,7 +28,7 @@ function noise(length: number, seed: number): Float32Array {
   return Float32Array.from({ length }, () => rng.next() - 0.5);
 }
 
-/** A matrix of that rank whose singular directions differ by `decay` in size. */
+/** A sum of `rank` outer products; each one is about `decay` times as large as the previous one. */
 function lowRank(rows: number, cols: number, rank: number, seed: number, decay = 1): Float32Array {
   const left = noise(rows * rank, seed);
   const right = noise(cols * rank, seed + 1);
@@ -56,7 +56,7 @@ function ownGradient(rank: number, step: number, index: number): Float32Array {
   return noise(600, 1 + 100 * step + 10 * index + rank);
 }
 
-/** Reduces the ranks' gradients once; the buffers of all ranks afterwards. */
+/** Reduces the ranks' gradients once and returns the buffers of all ranks. */
 function reduceOnce(
   gradients: readonly Float32Array[],
   options: PowerSgdOptions,
@@ -70,7 +70,7 @@ function reduceOnce(
 }
 
 describe('an approximation of the sum', () => {
-  test.each([1, 2, 3, 4])('is the sum where the rank suffices, with %i ranks', async (n) => {
+  test.each([1, 2, 3, 4])('equals the sum if the matrix rank suffices, with %i ranks', async (n) => {
     // Each rank's gradient has rank 1, so the sum has rank n.
     const gradients = Array.from({ length: n }, (_, r) => lowRank(40, 30, 1, 10 * r + 1));
     const sum = sumOf(gradients);
@@ -80,13 +80,13 @@ describe('an approximation of the sum', () => {
     }
   });
 
-  test('is the sum also where its directions differ much in size', async () => {
+  test('equals the sum also if its directions differ much in size', async () => {
     const gradient = lowRank(40, 30, 3, 1, 1e-4);
     const [result] = await reduceOnce([gradient], { matrixApproximationRank: 3 }, [40, 30]);
     expect(distance(result!, gradient)).toBeLessThan(1e-6);
   });
 
-  test.each([2, 3, 4])('has the same bits on all %i ranks, over many steps', async (n) => {
+  test.each([2, 3, 4])('has the same bits on all %i ranks over many steps', async (n) => {
     const shapes = [[30, 40], [40], [3, 3, 8, 16]];
     const length = 30 * 40 + 40 + 3 * 3 * 8 * 16;
     const results = await runWorld(
@@ -95,7 +95,7 @@ describe('an approximation of the sum', () => {
         const hook = createPowerSgdHook({ startPowerSgdIter: 2, matrixApproximationRank: 2 });
         const outputs: Float32Array[] = [];
         for (let step = 0; step < 8; step++) {
-          // At one step all gradients are zero: directions made of nothing have to agree as well.
+          // In one step all gradients are zero: the random directions must be equal, too.
           const buffer = step === 5 ? new Float32Array(length) : noise(length, step * n + group.rank);
           await hook(bucketOf(buffer, ...shapes), group);
           outputs.push(buffer);
@@ -108,7 +108,7 @@ describe('an approximation of the sum', () => {
     expect(results[0]!.flatMap((output) => [...output]).every(Number.isFinite)).toBe(true);
   });
 
-  test('leaves vectors, small matrices and what is no parameter as they sum up', async () => {
+  test('sums vectors, small matrices and elements outside of parameters exactly', async () => {
     // Between and behind the matrices: a vector, a matrix that would not shrink, two more elements.
     const shapes = [[20, 30], [7], [3, 4], [30, 20]];
     const length = 600 + 7 + 12 + 600 + 2;
@@ -121,7 +121,7 @@ describe('an approximation of the sum', () => {
     }
   });
 
-  test('of what is zero is zero', async () => {
+  test('of zeros is zero', async () => {
     const zeros = [0, 1].map(() => new Float32Array(600));
     expect(await reduceOnce(zeros, { matrixApproximationRank: 2 }, [20, 30])).toEqual(zeros);
   });
@@ -131,22 +131,17 @@ describe('an approximation of the sum', () => {
     [NaN, false],
     [Infinity, true],
     [Infinity, false],
-  ])(
-    'of %s is not finite, and the next one is as if it had not been, feedback: %s',
-    async (value, useErrorFeedback) => {
-      await runWorld(2, async (group) => {
-        const hook = createPowerSgdHook({ ...AT_ONCE, useErrorFeedback });
-        const broken = await reduceWith(hook, noise(600, 1).fill(value, 5, 6), group);
-        expect(broken.every(Number.isFinite)).toBe(false);
-        const gradient = lowRank(20, 30, 1, 3);
-        expect(distance(await reduceWith(hook, gradient.slice(), group), sumOf([gradient, gradient]))).toBeLessThan(
-          1e-4,
-        );
-      });
-    },
-  );
+  ])('of %s is not finite, and the next step is not affected, feedback: %s', async (value, useErrorFeedback) => {
+    await runWorld(2, async (group) => {
+      const hook = createPowerSgdHook({ ...AT_ONCE, useErrorFeedback });
+      const broken = await reduceWith(hook, noise(600, 1).fill(value, 5, 6), group);
+      expect(broken.every(Number.isFinite)).toBe(false);
+      const gradient = lowRank(20, 30, 1, 3);
+      expect(distance(await reduceWith(hook, gradient.slice(), group), sumOf([gradient, gradient]))).toBeLessThan(1e-4);
+    });
+  });
 
-  test('finds directions that come later, though earlier gradients had fewer', async () => {
+  test('finds directions that appear later', async () => {
     const [first, later] = [lowRank(30, 30, 1, 1), lowRank(30, 30, 3, 4)];
     await runWorld(1, async (group) => {
       const hook = createPowerSgdHook({ ...AT_ONCE, matrixApproximationRank: 3, useErrorFeedback: false });
@@ -158,7 +153,7 @@ describe('an approximation of the sum', () => {
     });
   });
 
-  test('is better after a few steps with a warm start than with a cold one', async () => {
+  test('is more accurate after a few steps with a warm start', async () => {
     const gradient = lowRank(40, 40, 10, 1, 0.7);
     const errorAfter = async (options: PowerSgdOptions): Promise<number> => {
       const hook = createPowerSgdHook({ ...AT_ONCE, matrixApproximationRank: 2, useErrorFeedback: false, ...options });
@@ -174,7 +169,7 @@ describe('an approximation of the sum', () => {
   });
 });
 
-/** Bytes that rank 0 sends for one step, over those of a plain all-reduce. */
+/** Bytes that rank 0 sends in one step, divided by those of a plain all-reduce. */
 async function shareSent(options: PowerSgdOptions, shape: readonly number[]): Promise<number> {
   const length = shape.reduce((product, part) => product * part, 1);
   const sent = (await runWorld(2, async (group) => {
@@ -185,7 +180,7 @@ async function shareSent(options: PowerSgdOptions, shape: readonly number[]): Pr
 }
 
 describe('bytes', () => {
-  test('shrink 97-fold for a 784 x 256 matrix at rank 2', async () => {
+  test('are 97 times fewer for a 784 x 256 matrix at rank 2', async () => {
     expect(await shareSent({}, [784, 256])).toBeCloseTo(1, 2);
     const expected = (2 * (784 + 256)) / (784 * 256);
     const share = await shareSent({ ...AT_ONCE, matrixApproximationRank: 2 }, [784, 256]);
@@ -198,14 +193,14 @@ describe('bytes', () => {
     [[3, 3, 32, 64], 3 * 3 * 32 + 64],
     [[3, 3, 256, 4], 3 * 3 + 256 * 4],
     [[200, 1, 100], 200 + 100],
-  ])('of a tensor %o are those of its best cut into a matrix', async (shape, expected) => {
+  ])('of a tensor %o are those of its best division into a matrix', async (shape, expected) => {
     const size = shape.reduce((product, length) => product * length, 1);
     const share = await shareSent(AT_ONCE, shape);
     expect(share * size).toBeGreaterThanOrEqual(expected);
     expect(share * size).toBeLessThan(expected * FRAMING + 64);
   });
 
-  test('shrink only from the first compressed step on, and only where it pays', async () => {
+  test('are fewer only from the first compressed step on, and only if compression pays', async () => {
     await runWorld(2, async (group) => {
       const hook = createPowerSgdHook();
       const sizes: number[] = [];
@@ -225,8 +220,8 @@ describe('bytes', () => {
 });
 
 describe('error feedback', () => {
-  test.each([1, 2, 4])('brings the mean of all steps to the true sum, with %i ranks', async (n) => {
-    // Full rank, and the ranks' gradients differ much more than their sum is long.
+  test.each([1, 2, 4])('makes the mean of all steps approach the true sum, with %i ranks', async (n) => {
+    // Full rank, and the ranks' gradients differ by much more than the norm of their sum.
     const gradients = Array.from({ length: n }, (_, r) => noise(600, r + 1));
     const sum = sumOf(gradients);
     const meanAfter = async (steps: number, useErrorFeedback: boolean): Promise<number> => {
@@ -248,7 +243,7 @@ describe('error feedback', () => {
     expect(await meanAfter(100, false)).toBeGreaterThan(0.5);
   });
 
-  test.each([1, 3])('keeps exactly what was not sent, with %i ranks', async (n) => {
+  test.each([1, 3])('keeps exactly the part that was not sent, with %i ranks', async (n) => {
     const hooks = Array.from({ length: n }, () => createPowerSgdHook({ startPowerSgdIter: 1 }));
     const sent = new Float64Array(600);
     const wanted = new Float64Array(600);
@@ -261,7 +256,7 @@ describe('error feedback', () => {
       }
     });
     expect(distance(sent, wanted)).toBeGreaterThan(0.1);
-    // Another group begins with a plain step, which sends what is left.
+    // Another group begins with a plain step, which sends the residual.
     const [left] = await runWorld(n, async (group) => reduceWith(hooks[group.rank]!, new Float32Array(600), group));
     expect(
       distance(
@@ -269,12 +264,12 @@ describe('error feedback', () => {
         wanted,
       ),
     ).toBeLessThan(1e-5);
-    // And then it is sent.
+    // Now the residual is sent.
     const [after] = await runWorld(n, async (group) => reduceWith(hooks[group.rank]!, new Float32Array(600), group));
     expect(after).toEqual(new Float32Array(600));
   });
 
-  test('is as it was where a later bucket fails, so that the step can be tried again', async () => {
+  test('is unchanged if a later bucket fails, so the step can be retried', async () => {
     const hooks = [0, 1].map(() => createPowerSgdHook({ startPowerSgdIter: 1 }));
     const sent = new Float64Array(1200);
     const reduce = async (group: ProcessGroup, step: number, buckets = 2): Promise<void> => {
@@ -289,7 +284,8 @@ describe('error feedback', () => {
       await reduce(group, 0);
       await reduce(group, 1);
     });
-    // In another group, plainly: of the first bucket, all that is left goes out, in vain.
+    // A step in another group is plain and reduces only the first bucket, whose whole residual it
+    // sends in vain.
     await runWorld(2, (group) => reduce(group, 2, 1));
     await runWorld(2, (group) => reduce(group, 2));
     const wanted = [0, 1].flatMap((index) =>
@@ -298,17 +294,17 @@ describe('error feedback', () => {
     expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
 
-  test('is as it was before a step that was reduced and not applied', async () => {
+  test('is unchanged by a step that was reduced and not applied', async () => {
     const leftAfter = async (isRetry: boolean): Promise<Float32Array> => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent = await runWorld(1, async (group) => {
         await reduceWith(hook, new Float32Array(600), group);
         const first = await reduceWith(hook, noise(600, 1), group);
-        // Sends a part of what is left.
+        // Sends a part of the residual.
         await reduceWith(hook, new Float32Array(600), group);
         return first;
       });
-      // Another group begins with a plain step, which sends all that is left.
+      // Another group begins with a plain step, which sends the whole residual.
       const [left] = await runWorld(1, async (group) => {
         const bucket = { ...bucketOf(new Float32Array(600), [20, 30]), isRetry };
         await hook(bucket, group);
@@ -320,7 +316,7 @@ describe('error feedback', () => {
     expect(distance(await leftAfter(false), noise(600, 1))).toBeGreaterThan(0.1);
   });
 
-  test('of a hook that another one wraps is kept as well', async () => {
+  test('of a wrapped hook is kept, too', async () => {
     const gradient = noise(600, 1);
     const [error] = await runWorld(1, async (group) => {
       const weights = tf.variable(tf.zeros([20, 30]));
@@ -344,7 +340,7 @@ describe('error feedback', () => {
     expect(error).toBeLessThan(0.4);
   });
 
-  test('of a parameter that no rank used is kept, and nothing of it is sent', async () => {
+  test('of a parameter that no rank used is kept and not sent', async () => {
     await runWorld(2, async (group) => {
       const hook = createPowerSgdHook(AT_ONCE);
       const other = createPowerSgdHook(AT_ONCE);
@@ -362,7 +358,7 @@ describe('error feedback', () => {
     });
   });
 
-  test('lets a least-squares problem converge as without compression', async () => {
+  test('makes a least-squares problem converge as without compression', async () => {
     const [inputs, outputs, samples] = [20, 30, 16];
     const solution = noise(inputs * outputs, 99);
     /** Distance from the solution after gradient descent with each rank's own samples. */
@@ -397,7 +393,7 @@ describe('error feedback', () => {
 });
 
 describe('a step of several buckets', () => {
-  test('may be called all at once, and counts as one step', async () => {
+  test('can be called for all buckets at once, and counts as one step', async () => {
     const results = await runWorld(3, async (group) => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent: number[] = [];
@@ -409,8 +405,8 @@ describe('a step of several buckets', () => {
         for (const [index, buffer] of last.entries()) {
           const parameters = [{ index, offset: 0, shape: [20, 30], isUsed: true }];
           works.push(hook({ index, isLast: index === 2, isRetry: false, buffer, parameters }, group));
-          // One rank is slow to come to the next bucket: ops issued as answers arrive would be in
-          // another order on it.
+          // One rank is late with the next bucket: ops issued when results arrive would have
+          // another order there.
           if (group.rank === step) await works[index];
         }
         await Promise.all(works);
@@ -423,7 +419,7 @@ describe('a step of several buckets', () => {
     for (const result of results) expect(result).toEqual(results[0]);
   });
 
-  test('that fails leaves the gradients and the memory as they were', async () => {
+  test('that fails changes neither the gradients nor the residuals', async () => {
     const hook = createPowerSgdHook(AT_ONCE);
     await runWorld(1, (group) => reduceWith(hook, noise(600, 1), group));
     const gradient = noise(600, 2);
@@ -446,7 +442,7 @@ test.each([
   { startPowerSgdIter: -1 },
   { minCompressionRate: 0.5 },
   { minCompressionRate: Infinity },
-])('refuses %o', (options) => {
+])('rejects %o', (options) => {
   expect(() => createPowerSgdHook(options)).toThrow(UsageError);
 });
 

@@ -3,14 +3,14 @@ import { isRunOver, judge, startOfRun } from '../../../src/parallel/recovery/pro
 
 const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
 
-test('a run ends after so many tests without a lower loss, and knows when it was lowest', () => {
+test('a run ends after `patience` evaluations without a lower loss, and records the lowest', () => {
   const progress = startOfRun();
   const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
   const seen = losses.map((loss) => {
     progress.step += 10;
     return [judge(progress, loss), isRunOver(progress, BOUNDS)];
   });
-  // As low as before is no better.
+  // An equal loss is no improvement.
   expect(seen).toEqual([
     [true, false],
     [true, false],
@@ -23,7 +23,7 @@ test('a run ends after so many tests without a lower loss, and knows when it was
   expect(isRunOver(progress, { ...BOUNDS, patience: null })).toBe(false);
 });
 
-test('a test that is repeated counts once, as it came out last', () => {
+test('a repeated evaluation counts once, with its last result', () => {
   const progress = startOfRun();
   judge({ ...progress, step: 1 }, 9);
   for (const [step, loss] of [

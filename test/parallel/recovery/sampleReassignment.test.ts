@@ -13,14 +13,14 @@ const retained = (window: StepWindow, ...positions: number[]): RetainedGradient 
   positions: Uint32Array.from(positions),
 });
 
-/** All ranks' parts. */
-const dealAll = (retainedGradients: (RetainedGradient | null)[], batchSize = 4) =>
+/** The assignments of all ranks. */
+const assignAll = (retainedGradients: (RetainedGradient | null)[], batchSize = 4) =>
   retainedGradients.map((_, rank) => assignSamples(fresh, retainedGradients, { rank, batchSize }));
-const partsOf = (deals: ReturnType<typeof dealAll>) => deals.map(({ positions }) => [...positions]);
+const partsOf = (deals: ReturnType<typeof assignAll>) => deals.map(({ positions }) => [...positions]);
 
-describe('a deal', () => {
-  test('of a window that nobody holds gives every n-th sample to each', () => {
-    const deals = dealAll([null, null, null]);
+describe('an assignment', () => {
+  test('of a new window gives every n-th sample to each rank', () => {
+    const deals = assignAll([null, null, null]);
     expect(partsOf(deals)).toEqual([
       [0, 3, 6],
       [1, 4],
@@ -29,8 +29,8 @@ describe('a deal', () => {
     for (const { window, microBatches } of deals) expect([window, microBatches]).toEqual([fresh, 1]);
   });
 
-  test('of a window that some hold gives what nobody holds to all, in as many batches as that takes', () => {
-    const deals = dealAll([retained(old, 0, 1), null], 2);
+  test('of a retained window divides the remaining samples among all ranks, in as many micro-batches as needed', () => {
+    const deals = assignAll([retained(old, 0, 1), null], 2);
     expect(deals.map(({ window }) => window)).toEqual([old, old]);
     expect(deals.map(({ retains }) => retains)).toEqual([true, false]);
     expect(partsOf(deals)).toEqual([
@@ -40,27 +40,27 @@ describe('a deal', () => {
     expect(deals.map(({ microBatches }) => microBatches)).toEqual([2, 2]);
   });
 
-  test('takes the window that was dealt out last', () => {
+  test('uses the window that was assigned last', () => {
     const later = { ...old, size: 4, assignedIn: 4 };
-    const deals = dealAll([retained(old, 0, 1, 2, 3, 4), retained(later, 1), retained(old, 7)]);
+    const deals = assignAll([retained(old, 0, 1, 2, 3, 4), retained(later, 1), retained(old, 7)]);
     expect(deals.map(({ retains }) => retains)).toEqual([false, true, false]);
     expect(deals[0]!.window).toEqual(later);
     expect(partsOf(deals)).toEqual([[0], [2], [3]]);
   });
 
-  test('of ranks that hold the same sample lets the lowest keep what it holds', () => {
-    const deals = dealAll([retained(old, 0, 1), retained(old, 1, 2), retained(old, 2, 3)]);
+  test('keeps the gradient of the lowest of several ranks that retain the same sample', () => {
+    const deals = assignAll([retained(old, 0, 1), retained(old, 1, 2), retained(old, 2, 3)]);
     expect(deals.map(({ retains }) => retains)).toEqual([true, false, true]);
     expect(partsOf(deals)).toEqual([[4, 7], [5, 8], [6]]);
   });
 
-  test('gives one batch, an empty one, where all is held', () => {
-    const deals = dealAll([retained(old, 0, 1, 2, 3, 4, 5, 6, 7, 8), null]);
+  test('has one empty micro-batch if all samples are retained', () => {
+    const deals = assignAll([retained(old, 0, 1, 2, 3, 4, 5, 6, 7, 8), null]);
     expect(partsOf(deals)).toEqual([[], []]);
     expect(deals.map(({ microBatches }) => microBatches)).toEqual([1, 1]);
   });
 
-  test('has each sample of the window once, whoever holds what, and no batch that is too large', () => {
+  test('has each sample of the window once for any retained gradients, and no micro-batch that is too large', () => {
     const anyWindow = fc.constantFrom(fresh, old, { ...old, assignedIn: 4 });
     const anyHolding = fc.option(
       anyWindow.chain((of) =>
@@ -71,7 +71,7 @@ describe('a deal', () => {
     );
     fc.assert(
       fc.property(fc.array(anyHolding, { minLength: 1, maxLength: 6 }), fc.integer({ min: 1, max: 5 }), (all, size) => {
-        const deals = dealAll(all, size);
+        const deals = assignAll(all, size);
         const [{ window, microBatches }] = deals as [ReturnType<typeof assignSamples>];
         const counted = deals.flatMap(({ retains, positions }, rank) => [
           ...(retains ? all[rank]!.positions : []),

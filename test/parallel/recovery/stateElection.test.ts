@@ -4,51 +4,61 @@ import { electState, divergentRanks, type PeerState } from '../../../src/paralle
 import { runWorld } from '../../../src/testing/index.ts';
 
 const at = (step: number, digest: string, more: Partial<PeerState> = {}): PeerState => ({
-  ...{ isFresh: false, step, appliedIn: 1, previousAppliedIn: 1, verdicts: [], digest, keepsGradient: true },
+  isFresh: false,
+  step,
+  appliedIn: 1,
+  previousAppliedIn: 1,
+  verdicts: [],
+  digest,
+  keepsGradient: true,
   ...more,
 });
 const fresh = (digest: string) => at(0, digest, { isFresh: true, keepsGradient: false });
 
 const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i + 0.5);
 
-describe('of ranks that come with different states', () => {
-  test('those with the most steps have the one that counts, and one of them helps who lacks the last', () => {
+describe('an election among ranks with different states', () => {
+  test('elects the state with the most steps; one rank sends the gradient to ranks that lack the last step', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
     expect(electState(states)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], gradientSource: 2 });
   });
 
-  test('only ranks whose state is the one before the last step are given that step', () => {
+  test('sends the last step only to ranks with the state before it', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
     const states = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], gradientSource: 0 });
   });
 
-  test('states of which no generation is known are not taken for one, though they have as many steps', () => {
+  test('does not equate states of unknown generations with the same number of steps', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
     expect(electState([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
   });
 
-  test('nobody is late where nobody can help', () => {
+  test('has no late ranks if no rank can send the gradient', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
     expect(electState(states)).toMatchObject({ sources: [1], late: [], gradientSource: null });
   });
 
-  test('most of those at the last step are right, not the lowest', () => {
+  test('elects the state of most ranks at the last step, not that of the lowest rank', () => {
     expect(electState([at(7, 'divergent'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
   });
 
-  test('a step that was taken anew counts, not the one of who was away meanwhile, however many', () => {
+  test('elects a repeated step over the original step of absent ranks, however many they are', () => {
     const states = [at(7, 'void'), at(7, 'void'), at(7, 'a', { appliedIn: 2 })];
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [2], late: [] });
   });
 
-  test("rank 0's is everyone's where all are fresh", () => {
+  test("elects rank 0's state if all ranks are fresh", () => {
     expect(electState([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
-      ...{ step: 0, digest: 'a', sources: [0, 2], late: [], gradientSource: null },
+      step: 0,
+      digest: 'a',
+      sources: [0, 2],
+      late: [],
+      gradientSource: null,
     });
   });
 
-  test('fresh ones have no say, however many', () => {
+  test('fresh ranks have no vote, however many they are', () => {
     expect(electState([fresh('0'), fresh('0'), at(0, 'a')])).toMatchObject({ digest: 'a', sources: [2] });
     expect(divergentRanks(['b', 'b', 'a'], [true, true, false])).toEqual([0, 1]);
     expect(divergentRanks(['b', 'a', 'a'], [true, true, true])).toEqual([0]);
@@ -66,18 +76,18 @@ describe('slices of an array', () => {
     [9, [1, 4, 8], 100],
     [17, [0, 16], 1000],
     [2, [0], 0],
-  ])('come to all of %i ranks from ranks %j: %i elements', async (n, sources, size) => {
+  ])('reach all of %i ranks from ranks %j: %i elements', async (n, sources, size) => {
     await runWorld(n, async (group) => {
       const mine = sources.includes(group.rank) ? values(size) : new Float32Array(size);
       expect(await gatherSlices(group, mine, sources)).toEqual(values(size));
     });
   });
 
-  test('take as many bytes off each source as it has slices', async () => {
+  test('cost each source the bytes of its slice', async () => {
     const size = 30_000;
     await runWorld(3, async (group) => {
       await gatherSlices(group, values(size), [0, 1]);
-      // Round the ring each slice passes two ranks.
+      // On the ring each slice is sent twice.
       expect(group.bytesSent).toBeLessThan(size * 4 * 1.02);
     });
   });

@@ -4,42 +4,44 @@ import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../../../src/par
 /** Bytes of a gradient of one megabyte, by codec. */
 const BYTES = { fp32: 1_000_000, fp16: 500_000, int8: 257_000, powersgd: 30_000 };
 const choose = (steps: MeasuredSteps, worldSize = 4) => chooseCodec(worldSize, BYTES, steps);
-/** Communication that begins when all else is done. */
+/** Steps whose communication is entirely exposed. */
 const exposed = (ownMs: number, communicateMs: number): MeasuredSteps => ({
-  ...{ ownMs, communicateMs, exposedMs: communicateMs },
+  ownMs,
+  communicateMs,
+  exposedMs: communicateMs,
 });
 
 test.each([
-  ['fp32', 1000, 200, 'what takes a fifth of a step is left as it is'],
-  ['fp16', 1000, 400, 'half the bytes are enough'],
-  ['int8', 1000, 800, 'a quarter is'],
-  ['powersgd', 1000, 4000, 'fewer yet are'],
+  ['fp32', 1000, 200, 'communication takes a fifth of a step'],
+  ['fp16', 1000, 400, 'half of the bytes suffice'],
+  ['int8', 1000, 800, 'a quarter suffices'],
+  ['powersgd', 1000, 4000, 'even fewer are needed'],
 ] as const)('chooses %s where own work takes %i ms and communication %i: %s', (codec, own, communicate, _why) => {
   expect(choose(exposed(own, communicate)).codec).toBe(codec);
 });
 
-test('what is hidden beside own work counts for nothing', () => {
+test('ignores overlapped communication', () => {
   const { codec, expectedMs } = choose({ ownMs: 1000, communicateMs: 900, exposedMs: 100 });
   expect(codec).toBe('fp32');
   expect(expectedMs.fp32).toBeCloseTo(100, 6);
   expect(expectedMs.fp16).toBe(0);
 });
 
-test('hops that no codec shortens are left out of what it saves', () => {
-  // 18 hops of a few ms: nothing is gained by fewer bytes.
+test('does not expect a codec to shorten hops', () => {
+  // 18 hops of a few ms: fewer bytes gain nothing.
   const { codec, expectedMs } = choose(exposed(50, 40), 4);
   expect(expectedMs.int8).toBeGreaterThan(20);
   expect(expectedMs.powersgd).toBeGreaterThan(expectedMs.int8);
   expect(codec).not.toBe('powersgd');
 });
 
-test('tells what the line moved: 2(n-1)/n of the gradient', () => {
+test('reports the rate of the line for 2(n-1)/n of the gradient', () => {
   const { bytesPerMs } = choose(exposed(10, 10_000));
   expect(bytesPerMs).toBeGreaterThan(150);
   expect(bytesPerMs).toBeLessThan(155);
 });
 
-test('suggests to talk more seldom, and does not do it, where the best codec still takes most of a step', () => {
+test('suggests to communicate less often if the best codec still takes most of a step', () => {
   expect(choose(exposed(100, 1000)).suggestion).toBeNull();
   expect(choose(exposed(10, 60)).suggestion).toBe('diloco');
   expect(choose(exposed(24, 48)).suggestion).toBe('local-sgd');
@@ -47,16 +49,16 @@ test('suggests to talk more seldom, and does not do it, where the best codec sti
 });
 
 test.each([
-  [true, exposed(1000, 20), 'half or twice next to nothing is next to nothing'],
-  [true, exposed(1000, 8000), 'a line that is far too slow is so at twice its speed'],
+  [true, exposed(1000, 20), 'half or twice almost nothing is almost nothing'],
+  [true, exposed(1000, 8000), 'a line that is far too slow is too slow at twice its rate'],
   [false, exposed(1000, 200), 'at twice the time a codec would pay'],
   [false, exposed(1000, 800), 'between two codecs'],
-  [false, { ownMs: 1000, communicateMs: 900, exposedMs: 10 }, 'what is hidden might not be'],
-])('is beyond doubt: %s, of %o: %s', (isBeyond, steps, _why) => {
+  [false, { ownMs: 1000, communicateMs: 900, exposedMs: 10 }, 'overlapped communication may become exposed'],
+])('isBeyondDoubt is %s for %o: %s', (isBeyond, steps, _why) => {
   expect(isBeyondDoubt(4, BYTES, steps)).toBe(isBeyond);
 });
 
-test('is the same on ranks that have the same numbers', () => {
+test('is the same for the same numbers', () => {
   const steps = { ownMs: 123.4, communicateMs: 456.7, exposedMs: 300.1 };
   expect(choose(steps)).toEqual(choose(structuredClone(steps)));
 });

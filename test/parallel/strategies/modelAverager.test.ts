@@ -26,7 +26,7 @@ describe('PeriodicModelAverager', () => {
     });
   });
 
-  test('averages at every step with period 1, from the first on, to the same bits', async () => {
+  test('averages at every step with period 1, with the same bits on all ranks', async () => {
     const results = await runWorld(3, async (group) => {
       const averager = new PeriodicModelAverager({ period: 1 });
       const params = Float32Array.from({ length: 50 }, (_, i) => 1 / (i + group.rank + 1));
@@ -36,7 +36,7 @@ describe('PeriodicModelAverager', () => {
     for (const result of results) expect(result).toEqual(results[0]);
   });
 
-  test('averages the model of a DistributedDataParallel whose ranks train by themselves', async () => {
+  test('averages the model of a DistributedDataParallel whose ranks train alone', async () => {
     await tf.setBackend('cpu');
     const weights = await runWorld(2, async (group) => {
       const [weight] = line(1);
@@ -61,7 +61,7 @@ describe('PeriodicModelAverager', () => {
     ]);
   });
 
-  test('that fails leaves the parameters and the step as they were', async () => {
+  test('changes neither the parameters nor the step if it fails', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) return group.abort(new Error('rank 1 has left'));
       const averager = new PeriodicModelAverager({ period: 2 });
@@ -72,7 +72,7 @@ describe('PeriodicModelAverager', () => {
     });
   });
 
-  test.each([{ period: 0 }, { period: 1.5 }, { period: 2, warmupSteps: -1 }])('refuses %o', (options) => {
+  test.each([{ period: 0 }, { period: 1.5 }, { period: 2, warmupSteps: -1 }])('rejects %o', (options) => {
     expect(() => new PeriodicModelAverager(options)).toThrow(UsageError);
   });
 });

@@ -10,18 +10,18 @@ function momentsOf(values: readonly number[]): Moments {
 }
 
 describe('mergeMoments', () => {
-  test('gives the moments of all elements, whatever the parts', () => {
+  test('has the moments of all elements for any parts', () => {
     const parts = [[1, 3], [], [10], [-3, 5]];
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));
   });
 
-  test('keeps a small variance about a large mean', () => {
-    // Exact in float32, as are the parts' moments; the squares' sum is not.
+  test('keeps a small variance with a large mean', () => {
+    // The values and the parts' moments are exact in float32; the sum of squares is not.
     const parts = [0, 4, 8].map((start) => Array.from({ length: 4 }, (_, k) => 4096 + (start + k) / 8));
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));
   });
 
-  test('treats every channel by itself', () => {
+  test('treats channels separately', () => {
     const [a, b] = [
       { count: 1, mean: Float32Array.of(1, 5), variance: Float32Array.of(0, 0) },
       { count: 3, mean: Float32Array.of(5, 1), variance: Float32Array.of(4, 0) },
@@ -33,7 +33,7 @@ describe('mergeMoments', () => {
     });
   });
 
-  test('of nothing are zeros', () => {
+  test('is zero without elements', () => {
     expect(mergeMoments([momentsOf([]), momentsOf([])])).toEqual(momentsOf([]));
   });
 });

@@ -2,7 +2,7 @@
 import { createClient } from 'redis';
 import { afterEach, describe, expect, test } from 'vitest';
 import { Child } from '../../../bench/signaling/child.ts';
-import type { ServerOrder, ServerSays } from '../../../bench/signaling/serverProcess.ts';
+import type { ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
@@ -392,10 +392,10 @@ describe.skipIf(!hasRedis)('a lease', () => {
 describe.skipIf(!hasRedis)('a process that is killed', () => {
   test('leaves its rooms to another, which its members restore', async () => {
     const redis = await startRedis();
-    const order: ServerOrder = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
+    const order: ServerOptions = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
     const child = new Child('./serverProcess.ts', JSON.stringify(order));
     open.push(() => child.stop());
-    const [owner, other] = [await child.next<ServerSays>(), await start(redis)];
+    const [owner, other] = [await child.next<ServerReply>(), await start(redis)];
     const [room] = owner.rooms as [string];
     const names = ['Ada', 'Bo', 'Cy', 'Di'];
     const all: Joined[] = [];

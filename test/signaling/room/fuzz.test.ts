@@ -8,7 +8,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { Child } from '../../../bench/signaling/child.ts';
-import type { ServerMemory, ServerOrder, ServerSays } from '../../../bench/signaling/serverProcess.ts';
+import type { ServerMemory, ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
 import { SIGNALING_PATH } from '../../../src/protocol/control.ts';
 import type { BulkResult } from './fuzzBulk.ts';
 import { FuzzArena, type FuzzKind, type FuzzMember } from './fuzzArena.ts';
@@ -89,7 +89,7 @@ function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Prom
 
 test('a real server: it lives, its rooms are closed to others, and its memory is flat', async () => {
   const messages = Math.round(MESSAGES * REAL_SHARE);
-  const order: ServerOrder = {
+  const order: ServerOptions = {
     limits: {
       ...{ socketsPerAddress: BEYOND_ANY, connectionsPerSecond: BEYOND_ANY, connectionBurst: BEYOND_ANY },
       ...{ messagesPerSecond: BEYOND_ANY, messageBurst: BEYOND_ANY },
@@ -99,7 +99,7 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
     ...{ rooms: 9, startAt: 2 },
   };
   const child = started('../../../bench/signaling/serverProcess.ts', JSON.stringify(order));
-  const server = await child.next<ServerSays>();
+  const server = await child.next<ServerReply>();
   const [quiet, ...known] = server.rooms;
 
   // Two who are at work, in a room whose code nobody else has: everybody knows who they are.

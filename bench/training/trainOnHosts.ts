@@ -1,14 +1,14 @@
 /** Trains in real tabs, each in a browser on its own test host. */
-import { closeBrowser, launchBrowser } from '../launcher/browser/browser.ts';
-import { DIST } from '../launcher/build.ts';
-import type { Io } from '../launcher/io.ts';
-import { openTabs } from '../launcher/browser/tabs.ts';
-import { startSignaling } from '../signaling/index.ts';
-import type { EngineEvent } from '../src/protocol/events.ts';
-import { parseJob } from '../src/spec/job.ts';
-import { deferred } from '../src/util/deferred.ts';
-import { PeergradError } from '../src/util/errors.ts';
-import type { Hosts } from './world/world.ts';
+import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
+import { DIST } from '../../launcher/build.ts';
+import type { Io } from '../../launcher/io.ts';
+import { openTabs } from '../../launcher/browser/tabs.ts';
+import { startSignaling } from '../../signaling/index.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { parseJob } from '../../src/spec/job.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { PeergradError } from '../../src/util/errors.ts';
+import type { Hosts } from '../world/world.ts';
 
 interface TrainOnHostsOptions {
   hosts: Hosts;
@@ -50,7 +50,10 @@ export async function trainOnHosts(
   try {
     await openTabs<EngineEvent>(browsers, {
       tabs: names.map((name, i) => ({ name, url: `${server.urls[0]!}/#${room}?name=${name}&rank=${i}&auto` })),
-      ...{ remote: true, onevent: onTabEvent, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
+      remote: true,
+      onevent: onTabEvent,
+      ondeath: fail,
+      onerror: (tab, message) => io.err(`${tab}: ${message}`),
     });
     await done.promise;
   } finally {

@@ -1,5 +1,5 @@
 /** The benchmarks' process. */
-import { runProcess } from '../launcher/process.ts';
+import { runProcess } from '../../launcher/process.ts';
 import { runBench } from './cli.ts';
 
 await runProcess('bench', runBench);

@@ -1,6 +1,6 @@
 /** The benchmarks' command line: `npm run -s bench -- <name> ...`. */
-import type { Io } from '../launcher/io.ts';
-import { createProgram, runProgram } from '../launcher/options/program.ts';
+import type { Io } from '../../launcher/io.ts';
+import { createProgram, runProgram } from '../../launcher/options/program.ts';
 import { benchAll, type AllOptions } from './all.ts';
 import { allReduce } from './allreduce.ts';
 import { auto } from './auto.ts';
@@ -46,7 +46,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
   program
     .command('all')
     .description('run all benchmarks of docs/BENCHMARKS.md in less than half an hour, and write their results there')
-    .option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)")
+    .addOption(digitsOption())
     .option(
       '--hosts <script>',
       'command that creates hosts on capped lines, as root (default: skip benchmarks that need it)',

@@ -1,18 +1,21 @@
-/** Frames of collectives that this rank has not called yet, in one group. */
+/**
+ * The unexpected-message queue of one group: frames of collectives that this rank has not called
+ * yet.
+ */
 import type { FrameHeader } from '../protocol/frame.ts';
-import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
+import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 
-interface UnexpectedFrame {
+interface UnexpectedMessage {
   header: FrameHeader;
   frame: ArrayBuffer;
   /** Rank in the group. */
   from: number;
 }
 
-export class UnexpectedFrames {
+export class UnexpectedMessageQueue {
   readonly #limit: UnexpectedMessageLimit;
   readonly #ranks: readonly number[];
-  readonly #bySeq = new Map<number, UnexpectedFrame[]>();
+  readonly #bySeq = new Map<number, UnexpectedMessage[]>();
 
   /** @param ranks global ranks of the group, by which the limit counts. */
   constructor(limit: UnexpectedMessageLimit, ranks: readonly number[]) {
@@ -20,7 +23,7 @@ export class UnexpectedFrames {
     this.#ranks = ranks;
   }
 
-  /** @throws ProtocolError where the sender exceeds its limit. */
+  /** @throws ProtocolError if the sender exceeds its limit. */
   add(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     this.#limit.add(frame, this.#ranks[from]!);
     const frames = this.#bySeq.get(header.seq);
@@ -29,7 +32,7 @@ export class UnexpectedFrames {
   }
 
   /** Removes and returns the frames of a collective, in order of arrival. */
-  take(seq: number): UnexpectedFrame[] {
+  take(seq: number): UnexpectedMessage[] {
     const frames = this.#bySeq.get(seq) ?? [];
     this.#bySeq.delete(seq);
     for (const { frame, from } of frames) this.#limit.remove(frame, this.#ranks[from]!);

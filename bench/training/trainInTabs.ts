@@ -1,8 +1,8 @@
 /** One training run of a benchmark. */
-import type { Io } from '../launcher/io.ts';
-import type { JobOptions } from '../launcher/options/jobOptions.ts';
-import { train } from '../launcher/commands/run.ts';
-import type { RunResult } from '../src/protocol/runResult.ts';
+import type { Io } from '../../launcher/io.ts';
+import type { JobOptions } from '../../launcher/options/jobOptions.ts';
+import { train } from '../../launcher/commands/run.ts';
+import type { RunResult } from '../../src/protocol/runResult.ts';
 
 /** Seconds for one run: ten times the longest one on two cores without a GPU. */
 const TIMEOUT_S = 30 * 60;

@@ -5,12 +5,12 @@ import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { closeBrowser, launchBrowser } from '../launcher/browser/browser.ts';
-import type { Io } from '../launcher/io.ts';
-import { PeergradError } from '../src/util/errors.ts';
-import { allReduce } from './allreduce.ts';
-import { auto } from './auto.ts';
-import { codecs } from './codecs.ts';
+import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
+import type { Io } from '../../launcher/io.ts';
+import { PeergradError } from '../../src/util/errors.ts';
+import { allReduce } from '../allreduce.ts';
+import { auto } from '../auto.ts';
+import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
 import { distribution } from './distribution.ts';
 import { lines } from './lines.ts';
@@ -33,7 +33,7 @@ export interface AllOptions {
 }
 
 const BENCH = fileURLToPath(new URL('./bin.js', import.meta.url));
-export const DOC = path.resolve(import.meta.dirname, '../docs/BENCHMARKS.md');
+export const DOC = path.resolve(import.meta.dirname, '../../docs/BENCHMARKS.md');
 
 /**
  * Runs each benchmark in its own process, so that a failure does not affect the others.
@@ -43,7 +43,7 @@ export const DOC = path.resolve(import.meta.dirname, '../docs/BENCHMARKS.md');
  */
 export async function benchAll(options: AllOptions, io: Io): Promise<void> {
   const failed: string[] = [];
-  const taken: Taken[] = [];
+  const taken: Duration[] = [];
   for (const part of partsOf(options)) {
     if (options.only && !options.only.includes(part.name)) continue;
     io.err(`\n${part.name} ...`);
@@ -66,7 +66,7 @@ async function put(name: string, content: string): Promise<void> {
   await writeFile(DOC, replaceSection(await readFile(DOC, 'utf8'), name, `\n${content.trim()}\n`));
 }
 
-/** @returns the last line that it printed, parsed as JSON; `null` if it printed none. */
+/** @returns the exit code, and the last printed line, parsed as JSON; `null` without output. */
 async function run({ argv }: Part, io: Io): Promise<{ code: number | null; result: unknown }> {
   const child = spawn(process.execPath, [BENCH, ...argv, '--json'], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -122,16 +122,16 @@ function partOf({ name, section }: Benchmark, options: readonly string[]): Part 
   return { name, argv: [name, ...options], section: section! };
 }
 
-export interface Taken {
+export interface Duration {
   name: string;
   ms: number;
 }
 
-export function durationsTable(taken: readonly Taken[]): string {
+export function durationsTable(taken: readonly Duration[]): string {
   const all = taken.reduce((sum, { ms }) => sum + ms, 0);
   return table(
     ['benchmark', 'minutes'],
-    [...taken.map(({ name, ms }) => [name, minutes(ms)]), ['all of them', minutes(all)]],
+    [...taken.map(({ name, ms }) => [name, minutes(ms)]), ['total', minutes(all)]],
   );
 }
 

@@ -43,7 +43,7 @@ export class UnexpectedMessageLimit {
   /**
    * Counts a frame.
    *
-   * @throws ProtocolError where its sender exceeds the limit.
+   * @throws ProtocolError if its sender exceeds the limit.
    */
   add(frame: ArrayBuffer, from: number): void {
     const { limits, what, context } = this.#options;

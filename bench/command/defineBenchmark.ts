@@ -1,6 +1,6 @@
 /** Defines a benchmark: its command, and its part of docs/BENCHMARKS.md. */
-import { Option } from 'commander';
-import type { Io } from '../launcher/io.ts';
+import type { Option } from 'commander';
+import type { Io } from '../../launcher/io.ts';
 
 export interface Benchmark {
   readonly name: string;
@@ -32,23 +32,4 @@ export function defineBenchmark<Options extends { json?: true }, Result = never>
     run: (given, io) => run(given as Options, io),
     section: section === undefined ? null : (result) => section(result as Result),
   };
-}
-
-/** An option with a parsed value. */
-export function option<Value>(
-  flags: string,
-  description: string,
-  parse: (text: string) => Value,
-  byDefault?: NoInfer<Value>,
-): Option {
-  return new Option(flags, description).argParser(parse).default(byDefault);
-}
-
-export function required(flags: string, description: string): Option {
-  return new Option(flags, description).makeOptionMandatory();
-}
-
-/** Parses a comma-separated list. */
-export function listOf<Value>(parse: (text: string) => Value) {
-  return (text: string): Value[] => text.split(',').map(parse);
 }

@@ -1,7 +1,7 @@
 /** Draws charts to a PNG file: uPlot renders them on a page of a headless browser. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { launchBrowser } from '../launcher/browser/browser.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
 
 export interface Panel {
   title: string;
