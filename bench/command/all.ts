@@ -12,16 +12,16 @@ import { allReduce } from '../allreduce.ts';
 import { auto } from '../auto.ts';
 import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
-import { distribution } from './distribution.ts';
-import { lines } from './lines.ts';
-import { link } from './link.ts';
-import { optimizer } from './optimizer.ts';
-import { order } from './order.ts';
-import { scale } from './scale.ts';
-import { signaling } from './signaling.ts';
-import { step } from './step.ts';
-import { strategies } from './strategies.ts';
-import { replaceSection, table } from './table.ts';
+import { distribution } from '../distribution.ts';
+import { lines } from '../lines.ts';
+import { link } from '../link.ts';
+import { optimizer } from '../optimizer.ts';
+import { order } from '../order.ts';
+import { scale } from '../scale.ts';
+import { signaling } from '../signaling.ts';
+import { step } from '../step.ts';
+import { strategies } from '../strategies.ts';
+import { replaceSection, table } from '../report/table.ts';
 
 export interface AllOptions {
   /** Folder with MNIST's IDX files, for benchmarks that train on them. */
