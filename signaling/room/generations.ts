@@ -88,6 +88,7 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     startAt: null,
     membersWithState: new Set<string>(),
     retries: 0,
+    beganAt: 0,
     isCooling: false,
     isPausedByHost: false,
     faults: [],

@@ -56,6 +56,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly isAbandoned: boolean;
   /** Consecutive generations with the same members that did not reach RUNNING. */
   readonly retries: number;
+  /** Highest step at which a generation of this run began; 0 before the first one. */
+  readonly beganAt: number;
   /** Whether newcomers wait because a generation has just begun. */
   readonly isCooling: boolean;
   /** Faults that members reported about each other in the last minutes. */
@@ -215,6 +217,7 @@ export function createRoom(options: RoomOptions): RoomState {
       membersWithState: new Set(),
       isAbandoned: false,
       retries: 0,
+      beganAt: 0,
       isCooling: false,
       faults: [],
       unlinked: [],

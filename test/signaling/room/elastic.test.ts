@@ -491,14 +491,19 @@ describe('a failure', () => {
     expect(play.train().state.retries).toBe(0);
   });
 
-  test('of two ranks to wait for each other, again and again, ends the run', () => {
+  test.each([
+    ['without a step in between, ends the run', 0, 'FORMING'],
+    ['with a step in between, does not end the run', 1, 'LINKING'],
+  ])('of two ranks to wait for each other, six times %s', (_, stepsInBetween, phase) => {
     const play = open(2);
     for (let outage = 0; outage <= MAX_OUTAGES; outage++) {
       expect(play.state.phase).toBe('RUNNING');
       const [member, peer] = outage % 2 === 0 ? ['Ada', 'Bo'] : ['Bo', 'Ada'];
       play.do({ type: 'late', member, generation: play.state.generation, peers: [peer] }).gather();
-      if (outage < MAX_OUTAGES) play.train();
+      if (outage < MAX_OUTAGES) play.train((outage + 1) * stepsInBetween);
     }
+    expect(play.state.phase).toBe(phase);
+    if (stepsInBetween > 0) return;
     expect(play.said('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 

@@ -78,8 +78,8 @@ export class Play {
   }
 
   /** From LINKING to RUNNING. */
-  train(): this {
-    return this.linkAll().report('synced', ['same']);
+  train(atStep = 0): this {
+    return this.linkAll().report('synced', ['same'], atStep);
   }
 
   /** Ready members, training. */
