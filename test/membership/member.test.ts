@@ -47,13 +47,20 @@ const says = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING')
 };
 
 const RUNNING: MembershipEvent[] = [
-  ...[prepare(1), { type: 'linked', generation: 1 } as const, { type: 'sync', generation: 1 } as const],
-  ...[{ type: 'entered', generation: 1, step: 0, stateHash: 'x' } as const, { type: 'go', generation: 1 } as const],
+  prepare(1),
+  { type: 'linked', generation: 1 } as const,
+  { type: 'sync', generation: 1 } as const,
+  { type: 'entered', generation: 1, step: 0, stateHash: 'x' } as const,
+  { type: 'go', generation: 1 } as const,
 ];
 
 test('a generation is linked, entered and trained', () => {
   expect(RUNNING.map((_, i) => after(...RUNNING.slice(0, i + 1)).effects)).toEqual([
-    ...[['link'], ['send linked'], ['enter'], ['send synced'], ['train']],
+    ['link'],
+    ['send linked'],
+    ['enter'],
+    ['send synced'],
+    ['train'],
   ]);
 });
 

@@ -48,7 +48,11 @@ export interface Parts {
   needsAll: boolean;
 }
 export const REAL_PARTS: Parts = {
-  ...{ stepRoom, advanceMember, electState, takeOver, holdingsThatCount: currentGradients },
+  stepRoom,
+  advanceMember,
+  electState,
+  takeOver,
+  holdingsThatCount: currentGradients,
   assigner: (assigner) => assigner,
   needsAll: true,
 };
@@ -170,9 +174,23 @@ export class World {
     this.room = createRoom({ ...room, job: DEFAULT_JOB, capacity: slots + 1 });
     for (let slot = 0; slot < slots; slot++) {
       this.clients.push({
-        ...{ slot, member: null, incarnations: 0, state: OUTSIDE, room: null, connection: null, isFrozen: false },
-        ...{ isDue: false, linking: 0, isLinked: false, active: 0, stage: 0, isTraining: false },
-        ...{ replica: new Replica(), assigner: null, turn: null, isBehind: false },
+        slot,
+        member: null,
+        incarnations: 0,
+        state: OUTSIDE,
+        room: null,
+        connection: null,
+        isFrozen: false,
+        isDue: false,
+        linking: 0,
+        isLinked: false,
+        active: 0,
+        stage: 0,
+        isTraining: false,
+        replica: new Replica(),
+        assigner: null,
+        turn: null,
+        isBehind: false,
       });
     }
   }
@@ -357,8 +375,14 @@ export class World {
       const { length } = ring;
       const none = <T>(value: T): T[] => Array.from({ length }, () => value);
       this.#generations.set(generation, {
-        ...{ run, ring, relayed, statuses: none(null), hasSent: none(false), entered: none(null) },
-        ...{ contributions: new Map(), comparison: null },
+        run,
+        ring,
+        relayed,
+        statuses: none(null),
+        hasSent: none(false),
+        entered: none(null),
+        contributions: new Map(),
+        comparison: null,
       });
       // A client that has not reported readiness by now is too late for what it applied alone.
       for (const client of this.clients) {
@@ -545,8 +569,16 @@ export class World {
       this.#dying.push(connection);
     }
     Object.assign(client, {
-      ...{ member: null, state: OUTSIDE, room: null, connection: null, isFrozen: false, isDue: false },
-      ...{ linking: 0, active: 0, isTraining: false, isBehind: false },
+      member: null,
+      state: OUTSIDE,
+      room: null,
+      connection: null,
+      isFrozen: false,
+      isDue: false,
+      linking: 0,
+      active: 0,
+      isTraining: false,
+      isBehind: false,
     });
     forget(client);
   }
@@ -1017,9 +1049,13 @@ export class World {
   get seen() {
     const trained = [...this.#generations.values()].filter(({ contributions }) => contributions.size > 0);
     return {
-      ...{ generations: trained.length, restarts: this.#restarts },
-      ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused, hasResumed: this.#hasResumed },
-      ...{ hasSeparated: this.#hasSeparated, hasSuspended: this.#hasSuspended },
+      generations: trained.length,
+      restarts: this.#restarts,
+      hasFinished: this.#hasFinished,
+      hasPaused: this.#hasPaused,
+      hasResumed: this.#hasResumed,
+      hasSeparated: this.#hasSeparated,
+      hasSuspended: this.#hasSuspended,
     };
   }
 

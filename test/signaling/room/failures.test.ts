@@ -200,7 +200,14 @@ describe('a failure', () => {
 });
 
 const late = (by: string, generation: number): Fault => ({
-  ...{ kind: 'late', generation, by, about: 'Bo', byBrowser: by, aboutBrowser: 'Bo', isCredible: true, age: 0 },
+  kind: 'late',
+  generation,
+  by,
+  about: 'Bo',
+  byBrowser: by,
+  aboutBrowser: 'Bo',
+  isCredible: true,
+  age: 0,
 });
 
 describe('a rank that does not begin to compare states', () => {
