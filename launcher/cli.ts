@@ -121,7 +121,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .argument('<url>', "the room's address, e.g. https://192.168.1.5:8080/#K7F3QX")
     .description(
       'join a room with N headless tabs until its run has ended; lost tabs reconnect and wait for a server or room that is not ' +
-        +'there yet; a single tab requests the rank RANK, if set',
+        'there yet; a single tab requests the rank RANK, if set',
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, MAX_WORLD_SIZE), 1)
     .option('--name <name>', 'name of the tabs', 'tab')

@@ -69,7 +69,11 @@ export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOut
   const queue = new AdmissionQueue();
   const stays = options.tabs.map(async ({ name }, i) => {
     const outcome = await keepTabInRoom({
-      ...{ enter: () => pool.open(i), queue, clock: systemClock, random: Math.random, signal },
+      enter: () => pool.open(i),
+      queue,
+      clock: systemClock,
+      random: Math.random,
+      signal,
       onpause: (why, pauseMs) => {
         const line = `${why} Trying again in ${Math.round(pauseMs / 1000)} s.`;
         log.event('lost', { tab: name, pauseMs: Math.round(pauseMs) }, line);

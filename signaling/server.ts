@@ -130,14 +130,24 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
   const roomLog = new RoomLog(log, metrics);
   const hub: Hub = new Hub({
-    ...{ clock, limits, listener: roomLog, hasRelay: ice.turn.length > 0 },
+    clock,
+    limits,
+    listener: roomLog,
+    hasRelay: ice.turn.length > 0,
     seal: (room, removed) => context.credentials.sealOf(room, removed),
   });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });
   const rooms = shared ?? localRoomDirectory(hub);
   const secret = options.secret ?? (await shared?.shareSecret()) ?? null;
   const context: ServerContext = {
-    ...{ hub, rooms, limits, clock, ice, log, metrics, credentials: new Credentials(secret) },
+    hub,
+    rooms,
+    limits,
+    clock,
+    ice,
+    log,
+    metrics,
+    credentials: new Credentials(secret),
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
     restores: new FailureCounter(clock, limits.restoresPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
@@ -149,8 +159,14 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   /** Settles when the server closes and the last WebSocket is gone. */
   const emptied = deferred();
   const handler = createHttpHandler({
-    ...{ dist, data, metrics, metricsToken, trustProxy, isTls: tls !== null },
-    ...{ health: counts, isReady: () => !isClosing && (shared?.isReady ?? true) },
+    dist,
+    data,
+    metrics,
+    metricsToken,
+    trustProxy,
+    isTls: tls !== null,
+    health: counts,
+    isReady: () => !isClosing && (shared?.isReady ?? true),
   });
   const times = { headersTimeout: HEADERS_TIMEOUT_MS };
   const http =
@@ -158,8 +174,13 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       ? createHttpServer(times, handler)
       : createHttpsServer({ ...times, ...tls, handshakeTimeout: HANDSHAKE_TIMEOUT_MS }, handler);
   const sockets = new WebSocketServer({
-    ...{ noServer: true, perMessageDeflate: false, closeTimeout: CLOSE_TIMEOUT_MS },
-    ...{ maxPayload: MAX_CONTROL_BYTES, maxFragments: MAX_FRAGMENTS, maxBufferedChunks: MAX_BUFFERED_CHUNKS },
+    noServer: true,
+    perMessageDeflate: false,
+    // In a spread because @types/ws does not declare it.
+    ...{ closeTimeout: CLOSE_TIMEOUT_MS },
+    maxPayload: MAX_CONTROL_BYTES,
+    maxFragments: MAX_FRAGMENTS,
+    maxBufferedChunks: MAX_BUFFERED_CHUNKS,
   });
 
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {

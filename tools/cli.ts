@@ -46,7 +46,7 @@ function buildProgram(io: Io): Command {
     .command('crash-recovery')
     .description(
       'train with N headless tabs, kill all of them at random steps, continue from the checkpoint each time, and report the lost ' +
-        +'steps and whether the final state equals that of an undisturbed run',
+        'steps and whether the final state equals that of an undisturbed run',
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
     .option('--kills <n>', 'number of times that all tabs are killed', wholeNumber(1, MAX_KILLS), 20)

@@ -31,9 +31,13 @@ export class Visit {
     const { name, clock } = options;
     this.#options = options;
     this.#watch = new RunWatch({
-      ...{ tabs: [name], timeoutMs: Number.POSITIVE_INFINITY, stallMs: STALL_MS, clock },
+      tabs: [name],
+      timeoutMs: Number.POSITIVE_INFINITY,
+      stallMs: STALL_MS,
+      clock,
       // A person starts the room at any time.
-      ...{ stallsWhileWaiting: false, mayLoseTabs: false },
+      stallsWhileWaiting: false,
+      mayLoseTabs: false,
     });
     this.#watch.done.catch((error: unknown) => {
       this.#admitted.reject(error);

@@ -234,7 +234,12 @@ async function serveRoom(
   // Other machines may know this machine by an address that it does not have itself.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
   const server = await startSignaling({
-    ...{ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: served, ice },
+    host: tls === null ? host : anyAddress,
+    port,
+    tls,
+    dist: DIST,
+    data: served,
+    ice,
   });
   const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};

@@ -47,8 +47,18 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const secret = env['PEERGRAD_SECRET'] || null;
   // Listen first: an error for a port in use need not wait for the build.
   const server = await startSignaling({
-    ...{ host, port, tls, dist: DIST, data: served, ice },
-    ...{ origins, trustProxy, metricsToken, logLevel, secret, redisUrl: env['REDIS_URL'] || null },
+    host,
+    port,
+    tls,
+    dist: DIST,
+    data: served,
+    ice,
+    origins,
+    trustProxy,
+    metricsToken,
+    logLevel,
+    secret,
+    redisUrl: env['REDIS_URL'] || null,
   });
   try {
     await ensureBuilt(io);

@@ -248,7 +248,8 @@ function gptFields(
   const isTest = (schedule ?? file['schedule']) === 'range-test';
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
-    ...{ ...plan, gpt: { ...before, ...model, ...said } },
+    ...plan,
+    gpt: { ...before, ...model, ...said },
     // Time is then the bound, unless the job file sets steps; range tests need steps for their
     // rates.
     ...(minutes !== undefined && file['maxSteps'] === undefined && !isTest && { maxSteps: null }),

@@ -53,7 +53,10 @@ export function placementOf(options: PlacementOptions, env: Environment): Placem
     throw new UsageError(`${others}: pass --master-addr (or MASTER_ADDR), the address of the process with rank 0.`);
   }
   return {
-    ...{ worldSize, elastic, tabs, firstRank: nodeRank * tabs },
+    worldSize,
+    elastic,
+    tabs,
+    firstRank: nodeRank * tabs,
     master: { host: host ?? LOOPBACK, port: port ?? (isAlone ? 0 : DEFAULT_MASTER_PORT) },
   };
 }

@@ -33,7 +33,11 @@ const memberMessage = v.pipe(
 export const Envelope = v.variant('type', [
   // To the owner.
   v.strictObject({
-    ...{ type: v.literal('enter'), from, connection, room: roomCode, member: memberId },
+    type: v.literal('enter'),
+    from,
+    connection,
+    room: roomCode,
+    member: memberId,
     entry: v.variant('type', [
       v.strictObject({ type: v.literal('join'), ...who, worldSize: v.optional(worldSize) }),
       v.strictObject({ type: v.literal('reconnect'), ...who, reconnectState: ReconnectState }),
@@ -42,14 +46,20 @@ export const Envelope = v.variant('type', [
   v.strictObject({ type: v.literal('dispatch'), from, connection, message: memberMessage }),
   /** The connection is closed; `reason` `null`: it was lost without a message. */
   v.strictObject({
-    ...{ type: v.literal('disconnect'), from, connection },
+    type: v.literal('disconnect'),
+    from,
+    connection,
     reason: v.nullable(v.picklist(['left', 'silent', 'vanished', 'dropped', 'removed'])),
   }),
   // To the relaying process.
   v.strictObject({ type: v.literal('admit'), from, connection, room: roomCode }),
   v.strictObject({ type: v.literal('send'), from, connections: v.array(connection), message: ServerMessage }),
   v.strictObject({
-    ...{ type: v.literal('expel'), from, connection, code: v.picklist(REFUSALS), message: v.string() },
+    type: v.literal('expel'),
+    from,
+    connection,
+    code: v.picklist(REFUSALS),
+    message: v.string(),
   }),
   /** The owner no longer has the room. */
   v.strictObject({ type: v.literal('release'), from, connection }),

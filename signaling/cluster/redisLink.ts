@@ -44,9 +44,12 @@ async function createClient(url: string) {
   const redis = await import('redis');
   return redis.createClient({
     // One connection for commands and channels needs RESP 3: Redis 6.
-    ...{ url, RESP: 3, maintNotifications: 'disabled' },
+    url,
+    RESP: 3,
+    maintNotifications: 'disabled',
     // A lost connection is not reopened; unsent commands are dropped.
-    ...{ disableOfflineQueue: true, socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS } },
+    disableOfflineQueue: true,
+    socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
   });
 }
 type Client = Awaited<ReturnType<typeof createClient>>;

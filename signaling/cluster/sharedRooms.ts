@@ -235,7 +235,10 @@ export class SharedRooms implements RoomDirectory {
     const known = this.#peers.get(address);
     if (known !== undefined) return known;
     const peer = new PeerProcess({
-      ...{ address, hub, clock, count: () => ++this.#connections },
+      address,
+      hub,
+      clock,
+      count: () => ++this.#connections,
       send: (letter) => this.#send(address, peer, letter),
       onover: () => {
         this.#peers.delete(address);

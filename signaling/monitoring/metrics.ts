@@ -37,7 +37,9 @@ export class Metrics {
         name
       ];
       const gauge = new Gauge({
-        ...{ name: `peergrad_${name}`, help, registers: [] },
+        name: `peergrad_${name}`,
+        help,
+        registers: [],
         collect() {
           this.set(counts()[name]);
         },
@@ -56,8 +58,10 @@ export class Metrics {
       'direction',
     ]);
     this.#handling = new Histogram({
-      ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, without entering a room' },
-      ...{ buckets: HANDLING_BUCKETS, registers },
+      name: 'peergrad_message_handling_seconds',
+      help: 'Time to handle a message, without entering a room',
+      buckets: HANDLING_BUCKETS,
+      registers,
     });
   }
 

@@ -122,7 +122,9 @@ function repeatPause({ phase }: RoomState, step: Step): Step {
 export function remove(state: RoomState, member: string, whom: string): Step {
   if (whom === member || !state.hidden.has(whom)) return noEffects(state);
   return withEffects(removeMember({ ...state, removed: withRemoved(state.removed, whom) }, whom, 'removed'), {
-    ...{ type: 'expel', member: whom, code: 'removed' },
+    type: 'expel',
+    member: whom,
+    code: 'removed',
     message: 'The host has removed this tab from the room.',
   });
 }

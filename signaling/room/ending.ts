@@ -18,7 +18,17 @@ export function backToForming(state: RoomState): RoomState {
   const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
-    ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map(), complaints: new Map(), begun: new Set() },
-    ...{ membersWithState: new Set(), isAbandoned: false, isCooling: false, isPausedByHost: false, retries: 0 },
+    ...state,
+    phase: 'FORMING',
+    startAt,
+    ring: [],
+    reports: new Map(),
+    complaints: new Map(),
+    begun: new Set(),
+    membersWithState: new Set(),
+    isAbandoned: false,
+    isCooling: false,
+    isPausedByHost: false,
+    retries: 0,
   };
 }

@@ -27,7 +27,7 @@ const UNSTABLE_ACCUSERS = 4;
 const MAX_ALONE = 5;
 /** Age at which a break no longer changes the order, and age at which a fault is forgotten. */
 const [PAST, FORGOTTEN] = [2, 5];
-/** Recorded outages after which the run ends. */
+/** Outages without a step in between after which the run ends. */
 export const MAX_OUTAGES = 5;
 
 /** Conclusions from a generation's reports. */
@@ -292,6 +292,11 @@ function verdictOn(
 /** A record without reports of or about these members. */
 export function withoutMembers(faults: Faults, which: { has(member: string): boolean }): Faults {
   return faults.filter(({ by, about }) => !which.has(by) && !which.has(about));
+}
+
+/** A record without outages. */
+export function withoutOutages(faults: Faults): Faults {
+  return faults.filter(({ kind }) => kind !== 'outage');
 }
 
 /** A record in which these members are no longer suspects: they have linked. */

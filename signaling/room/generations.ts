@@ -88,6 +88,7 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     startAt: null,
     membersWithState: new Set<string>(),
     retries: 0,
+    beganAt: 0,
     isCooling: false,
     isPausedByHost: false,
     faults: [],
@@ -184,8 +185,16 @@ export function onGrow(state: RoomState): Step {
 function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
   const generation = Math.max(latestGeneration(state) + 1, state.numbersFrom);
   let next: RoomState = {
-    ...{ ...state, phase: 'LINKING', generation, ring, relayed, reports: new Map(), complaints: new Map() },
-    ...{ begun: new Set<string>(), isRestoring: false, isAbandoned: false },
+    ...state,
+    phase: 'LINKING',
+    generation,
+    ring,
+    relayed,
+    reports: new Map(),
+    complaints: new Map(),
+    begun: new Set<string>(),
+    isRestoring: false,
+    isAbandoned: false,
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true, isSuspended: false });
   return {

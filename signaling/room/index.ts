@@ -25,7 +25,7 @@ import {
   onGathered,
   slow,
 } from './failures.ts';
-import { extendSyncing, report } from './reports.ts';
+import { extendSyncing, onSynced, report } from './reports.ts';
 import { join, removeMember, disconnect } from './members.ts';
 import { reconnect, finishRestore, onRestoreTimeout } from './reconnect.ts';
 import { removeSpectator, forwardUpdate } from './spectators.ts';
@@ -124,7 +124,7 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     case 'linked':
       return report(state, member, event.generation, 'LINKING', 'linked');
     case 'synced':
-      return report(state, member, event.generation, 'SYNCING', `step ${event.step}, state ${event.stateHash}`);
+      return onSynced(state, event);
     case 'syncing':
       return extendSyncing(state, member, event.generation);
     case 'finished':

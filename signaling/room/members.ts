@@ -67,7 +67,13 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
   const isSuspended = suspensionOf(state, member, browser) !== null;
   const known = {
-    ...{ browser, worldSize, hasRun: false, hasEntered: false, holdsKey, isAway: false, isSuspended },
+    browser,
+    worldSize,
+    hasRun: false,
+    hasEntered: false,
+    holdsKey,
+    isAway: false,
+    isSuspended,
     stateOfRun: undefined,
   };
   const hidden = new Map(state.hidden).set(member, known);
@@ -105,7 +111,9 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
 export function disconnect(state: RoomState, member: string): Step {
   const away = change(state, member, { isAway: true });
   return withEffects(broadcastRoom(away), {
-    ...{ type: 'setTimer', key: `away ${member}`, ms: AWAY_MS },
+    type: 'setTimer',
+    key: `away ${member}`,
+    ms: AWAY_MS,
     event: { type: 'missed', member },
   });
 }

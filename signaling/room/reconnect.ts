@@ -67,7 +67,9 @@ export function restore(
   return {
     ...createRoom({ ...options, ...settings }),
     ...settings,
-    ...{ removed: new Set(removed?.members), isRestoring: true, numbersFrom },
+    removed: new Set(removed?.members),
+    isRestoring: true,
+    numbersFrom,
   };
 }
 
@@ -206,21 +208,26 @@ function restoreGeneration(
     if (hidden.has(entry.member)) continue;
     members.push(entry);
     const known = {
-      ...{
-        browser: undefined,
-        worldSize: undefined,
-        hasRun: true,
-        hasEntered: true,
-        holdsKey: false,
-        isSuspended: false,
-      },
+      browser: undefined,
+      worldSize: undefined,
+      hasRun: true,
+      hasEntered: true,
+      holdsKey: false,
+      isSuspended: false,
     };
     // In a generation that has not begun, some members may have no state yet.
     hidden.set(entry.member, { ...known, isAway: true, stateOfRun: isSteady ? room.run : undefined });
   }
   const recalled: RoomState = {
-    ...{ ...room, phase: 'RUNNING', generation, ring, relayed: [], reports: new Map() },
-    ...{ members, hidden, membersWithState: new Set(ring.map((m) => m.member)) },
+    ...room,
+    phase: 'RUNNING',
+    generation,
+    ring,
+    relayed: [],
+    reports: new Map(),
+    members,
+    hidden,
+    membersWithState: new Set(ring.map((m) => m.member)),
   };
   // Ranks that returned earlier did not report it: they are not in this generation, or no longer.
   const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));

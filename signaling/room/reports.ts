@@ -1,7 +1,7 @@
 /** Reports of a generation's members: linked, synced, finished. */
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
-import { cleared } from './faults.ts';
+import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameRanks } from './sentences.ts';
 import {
@@ -12,10 +12,27 @@ import {
   noEffects,
   toRing,
   type RoomEffect,
+  type RoomEvent,
   type RoomState,
   type Step,
 } from './state.ts';
 import { COOLING_MS, deadlineOf, enteringOf, SYNCING_MS } from './timers.ts';
+
+/** Records that a rank has compared states, and has the elected one. */
+export function onSynced(
+  state: RoomState,
+  { member, generation, step, stateHash }: Extract<RoomEvent, { type: 'synced' }>,
+): Step {
+  const next = report(state, member, generation, 'SYNCING', `step ${step}, state ${stateHash}`);
+  // All ranks have reported this step.
+  const begins = state.phase === 'SYNCING' && next.state.phase === 'RUNNING';
+  return begins && step > state.beganAt ? { ...next, state: withProgress(next.state, step) } : next;
+}
+
+/** The run has trained since an earlier generation, so earlier outages count no longer. */
+function withProgress(state: RoomState, step: number): RoomState {
+  return { ...state, beganAt: step, faults: withoutOutages(state.faults) };
+}
 
 export function report(state: RoomState, member: string, generation: number, phase: RoomPhase, said: string): Step {
   const isDue = state.phase === phase && state.generation === generation && rankOf(state, member) >= 0;

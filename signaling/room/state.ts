@@ -56,6 +56,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly isAbandoned: boolean;
   /** Consecutive generations with the same members that did not reach RUNNING. */
   readonly retries: number;
+  /** Highest step at which a generation of this run began; 0 before the first one. */
+  readonly beganAt: number;
   /** Whether newcomers wait because a generation has just begun. */
   readonly isCooling: boolean;
   /** Faults that members reported about each other in the last minutes. */
@@ -200,28 +202,40 @@ export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, hasRelay = false } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
-    ...{ phase: 'FORMING', run: 0, generation: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
-    ...{ capacity, spectatorCapacity, spectators: [] },
-    ...{
-      isLocked: false,
-      isPausedByHost: false,
-      members: [],
-      hidden: new Map(),
-      ring: [],
-      relayed: [],
-      reports: new Map(),
-    },
-    ...{
-      membersWithState: new Set(),
-      isAbandoned: false,
-      retries: 0,
-      isCooling: false,
-      faults: [],
-      unlinked: [],
-      separated: [],
-    },
-    ...{ complaints: new Map(), begun: new Set(), suspensions: new Map() },
-    ...{ ended: null, removed: new Set(), isRestoring: false, numbersFrom: 0, highestReported: 0 },
+    phase: 'FORMING',
+    run: 0,
+    generation: 0,
+    job,
+    startAt,
+    worldSize: startAt,
+    nodes,
+    hasRelay,
+    capacity,
+    spectatorCapacity,
+    spectators: [],
+    isLocked: false,
+    isPausedByHost: false,
+    members: [],
+    hidden: new Map(),
+    ring: [],
+    relayed: [],
+    reports: new Map(),
+    membersWithState: new Set(),
+    isAbandoned: false,
+    retries: 0,
+    beganAt: 0,
+    isCooling: false,
+    faults: [],
+    unlinked: [],
+    separated: [],
+    complaints: new Map(),
+    begun: new Set(),
+    suspensions: new Map(),
+    ended: null,
+    removed: new Set(),
+    isRestoring: false,
+    numbersFrom: 0,
+    highestReported: 0,
   };
 }
 
@@ -342,8 +356,15 @@ export function roomMessage(state: RoomState): RoomEffect {
     type: 'send',
     to: everyone(state),
     message: {
-      ...{ type: 'room', phase, run, generation, hosts, members: [...members], spectators: [...spectators] },
-      ...{ ...settingsOf(state), waitingFor: missing },
+      type: 'room',
+      phase,
+      run,
+      generation,
+      hosts,
+      members: [...members],
+      spectators: [...spectators],
+      ...settingsOf(state),
+      waitingFor: missing,
     },
   };
 }

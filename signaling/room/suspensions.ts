@@ -37,13 +37,13 @@ const REASONS: Record<Reason, string> = {
   unstable: `Links between this tab and other ranks failed more than once, so they continue without it. ${NETWORK}`,
   late:
     'The other ranks waited for this tab until a deadline, so they continue without it. Close other programs and tabs on this ' +
-    +'machine, or ask the host for a smaller batch.',
+    'machine, or ask the host for a smaller batch.',
   stuck:
     'This tab did not end its work of the previous generation, so the other ranks continue without it. If it does not recover by itself, ' +
-    +'reload it.',
+    'reload it.',
   alone:
     'This tab repeatedly reported faults that no other rank saw, so they continue without it. Reload it, and check ' +
-    +'its network.',
+    'its network.',
   failing: `Each generation with this tab failed, so the other ranks continue without it. ${NETWORK}`,
 };
 

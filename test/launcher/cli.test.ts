@@ -119,6 +119,14 @@ describe('bad arguments exit with 2 and one sentence', () => {
   });
 });
 
+test.each([
+  ['join', /server or room that is not there yet; a single tab requests the rank RANK, if set/],
+  ['crash-recovery', /report the lost steps and whether the final state equals that of an undisturbed run/],
+])('help of %s', async (command, sentence) => {
+  const { out } = await cli(`${command} --help`);
+  expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
+});
+
 test('help is no error', async () => {
   const { code, out } = await cli('run --help');
   expect(code).toBe(0);

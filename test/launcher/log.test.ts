@@ -17,7 +17,13 @@ function listen() {
 }
 
 const step = (n: number): EngineEvent => ({
-  ...{ type: 'step', step: n, epoch: 0, offset: 0, loss: 0.5, samples: 8, at: 0 },
+  type: 'step',
+  step: n,
+  epoch: 0,
+  offset: 0,
+  loss: 0.5,
+  samples: 8,
+  at: 0,
   ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 
@@ -66,7 +72,10 @@ test('say which codec ranks chose, and why', () => {
   log.on('a', { type: 'codec', step: 3, choice: { ...choice, codec: 'fp32', suggestion: 'diloco' } });
   expect(lines()).toEqual([
     expect.objectContaining({
-      ...{ event: 'codec', tab: 'a', step: 3, choice },
+      event: 'codec',
+      tab: 'a',
+      step: 3,
+      choice,
       msg: 'Codec int8: with fp32, communication added 95 ms to 20 ms of computation; with int8 it should add about 24 ms.',
     }),
     expect.objectContaining({

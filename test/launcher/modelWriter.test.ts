@@ -19,7 +19,10 @@ function writerIn(outputs: Partial<ModelOutputs>) {
   let written = 0;
   const clock = new ManualClock();
   const writer = new ModelWriter({
-    ...{ checkpoint: null, out: null, onwritten: () => (written += 1), ...outputs },
+    checkpoint: null,
+    out: null,
+    onwritten: () => (written += 1),
+    ...outputs,
     ...(typeof outputs.checkpoint === 'string' && { checkpoint: inFolder(outputs.checkpoint) }),
     ...(outputs.out && { out: { ...outputs.out, path: inFolder(outputs.out.path) } }),
     clock,

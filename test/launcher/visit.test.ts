@@ -11,7 +11,12 @@ const ADMITTED: EngineEvent = { type: 'admitted', member: 'a', room: 'K7F3QX', h
 const FINISHED: EngineEvent = { type: 'finished', result: RESULT };
 const failed = (name: string, fatal: boolean): EngineEvent => ({ type: 'failed', name, message: 'Why', fatal });
 const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({
-  ...{ type: 'state', state: name, generation: 1, detail: '', isServerAway: false, connecting: [] },
+  type: 'state',
+  state: name,
+  generation: 1,
+  detail: '',
+  isServerAway: false,
+  connecting: [],
 });
 
 function visit(stays: boolean) {

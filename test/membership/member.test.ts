@@ -25,7 +25,7 @@ const room = {
   waitingFor: 0,
 };
 
-/** The state after some events, and what the last of them brought about. */
+/** The state after some events, and the effects of the last one. */
 function after(...events: MembershipEvent[]): { state: MembershipState; effects: string[] } {
   let state = OUTSIDE;
   let effects: string[] = [];
@@ -41,29 +41,36 @@ const pause = (run: number, generation: number): MembershipEvent => ({ type: 'pa
 
 const ROOM: Parameters<typeof reconnectStateOf>[1] = { ...room, type: 'room', phase: 'RUNNING', run: 1, generation: 7 };
 
-const says = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING') => {
+const reported = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING') => {
   const { active, ...reconnectState } = reconnectStateOf(state, { ...ROOM, phase, run });
   return { ...reconnectState, isSteady: active?.isSteady };
 };
 
 const RUNNING: MembershipEvent[] = [
-  ...[prepare(1), { type: 'linked', generation: 1 } as const, { type: 'sync', generation: 1 } as const],
-  ...[{ type: 'entered', generation: 1, step: 0, stateHash: 'x' } as const, { type: 'go', generation: 1 } as const],
+  prepare(1),
+  { type: 'linked', generation: 1 } as const,
+  { type: 'sync', generation: 1 } as const,
+  { type: 'entered', generation: 1, step: 0, stateHash: 'x' } as const,
+  { type: 'go', generation: 1 } as const,
 ];
 
 test('a generation is linked, entered and trained', () => {
   expect(RUNNING.map((_, i) => after(...RUNNING.slice(0, i + 1)).effects)).toEqual([
-    ...[['link'], ['send linked'], ['enter'], ['send synced'], ['train']],
+    ['link'],
+    ['send linked'],
+    ['enter'],
+    ['send synced'],
+    ['train'],
   ]);
 });
 
-test('a generation goes on while newcomers are linked, and is dropped where one of its ranks has gone', () => {
+test('a generation continues while newcomers link, and is dropped when one of its ranks is gone', () => {
   const cy = { ...ring[0]!, member: 'C1' };
   expect(after(...RUNNING, prepare(2, 1, [...ring, cy])).effects).toEqual(['link']);
   expect(after(...RUNNING, prepare(2, 1, [ring[0]!, cy])).effects).toEqual(['drop', 'link']);
 });
 
-test('what was reported while the connection was gone is repeated', () => {
+test('a report without a connection is sent after the reconnect', () => {
   const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', generation: 1, peers: ['B1'] });
   expect(effects).toEqual([]);
   const back: MembershipEvent = { type: 'admitted', member: 'A1' };
@@ -79,31 +86,34 @@ test('a run ends once', () => {
   expect(after(...RUNNING, ended(0)).effects).toEqual([]);
 });
 
-test('a pause ends what is on, and belongs to a run that can end', () => {
+test('a pause drops the generation until its run ends', () => {
   expect(after(...RUNNING, pause(1, 1))).toMatchObject({ state: { pausedFor: 1, active: null }, effects: ['drop'] });
   expect(after(...RUNNING, ended(1), pause(1, 1)).state.pausedFor).toBeNull();
   const later = after(...RUNNING, ended(1), pause(2, 5), ended(2));
   expect(later).toMatchObject({ state: { pausedFor: null, isOver: true }, effects: ['end'] });
 });
 
-test('who is let in as somebody new begins anew: numbers of another room mean nothing to it', () => {
+test('a member that is admitted under a new id forgets run and generation', () => {
   const newcomer = after(...RUNNING, { type: 'admitted', member: 'A2' });
   expect(newcomer.effects).toEqual(['drop']);
   expect(newcomer.state).toEqual({ ...OUTSIDE, member: 'A2', isConnected: true });
 });
 
-test('a member says whether its run goes on', () => {
-  const { settings: _, ...running } = says(after(...RUNNING).state, 1, 'RUNNING');
+test('the reconnect state reports whether the run continues', () => {
+  const { settings: _, ...running } = reported(after(...RUNNING).state, 1, 'RUNNING');
   expect(running).toEqual({ run: 1, isRunOn: true, generation: 7, isSteady: true });
   // The end of its run may have been lost, whatever the room's phase.
-  expect(says(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });
-  expect(says(after(...RUNNING, ended(1)).state, 1, 'RUNNING')).toMatchObject({ isRunOn: false, isSteady: undefined });
-  expect(says(after(...RUNNING, ended(1)).state, 2, 'RUNNING')).toMatchObject({ run: 2, isRunOn: true });
-  expect(says(after().state, 2, 'FORMING')).toMatchObject({ run: 2, isRunOn: false });
-  expect(says(after(...RUNNING.slice(0, 3)).state, 1, 'RUNNING')).toMatchObject({ isSteady: false });
+  expect(reported(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });
+  expect(reported(after(...RUNNING, ended(1)).state, 1, 'RUNNING')).toMatchObject({
+    isRunOn: false,
+    isSteady: undefined,
+  });
+  expect(reported(after(...RUNNING, ended(1)).state, 2, 'RUNNING')).toMatchObject({ run: 2, isRunOn: true });
+  expect(reported(after().state, 2, 'FORMING')).toMatchObject({ run: 2, isRunOn: false });
+  expect(reported(after(...RUNNING.slice(0, 3)).state, 1, 'RUNNING')).toMatchObject({ isSteady: false });
 });
 
-test('who returns says who has been sent out, as the server has signed it', () => {
+test('the reconnect state contains the removed members that the server signed', () => {
   const { state } = after(...RUNNING);
   const removed = { members: ['member-cy'], seal: 'signed-by-the-server' };
   expect(reconnectStateOf(state, { ...ROOM, removed }).settings.removed).toEqual(removed);

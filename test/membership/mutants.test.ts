@@ -1,6 +1,6 @@
 /**
- * Each law is one that the schedules can see broken: with a fault put into the room, the members or
- * the run, they find it.
+ * * Every invariant can be broken: the schedules find a fault that is put into the room, the
+ * members or recovery.
  */
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
@@ -8,24 +8,26 @@ import { advance as advanceMember } from '../../src/engine/membership/membership
 import type { SampleAssigner, StepAssignment } from '../../src/engine/training/data/sampleAssigner.ts';
 import { electState } from '../../src/parallel/recovery/stateElection.ts';
 import { takeOver } from './replica.ts';
-import { playRecovery, type Arriving, type DataKind, type Faults, type Tab, type TabReplica } from './recovery.ts';
+import { playRecovery, type Faults } from './recovery/schedule.ts';
+import type { DataKind } from './recovery/invariants.ts';
+import type { Arriving, Tab, TabReplica } from './recovery/tab.ts';
 import { playActions, playSeed, shrink, type Outcome } from './schedule.ts';
-import { REAL_PARTS, type Parts } from './world.ts';
+import { REAL_PARTS, type Parts } from './world/model.ts';
 
-/** Schedules in which a fault has to show; most do within a hundred. */
+/** Schedules in which a fault must show; most do within a hundred. */
 const ENOUGH = 20_000;
 
-/** The first schedule in which `law` is broken. */
-function find(law: string, mutant: Partial<Parts>): { outcome: Outcome; parts: Parts } | null {
+/** The first schedule that breaks `invariant`. */
+function find(invariant: string, mutant: Partial<Parts>): { outcome: Outcome; parts: Parts } | null {
   const parts = { ...REAL_PARTS, ...mutant };
   for (let seed = 0; seed < ENOUGH; seed++) {
     const outcome = playSeed(seed, parts);
-    if (outcome.violation?.law === law) return { outcome, parts };
+    if (outcome.violation?.invariant === invariant) return { outcome, parts };
   }
   return null;
 }
 
-/** The room's function with something done to what it answers. */
+/** The room's function with changed effects. */
 const roomThat =
   (
     change: (effects: RoomEffect[], before: RoomState, after: RoomState, type: string) => RoomEffect[],
@@ -34,7 +36,7 @@ const roomThat =
     const { state, effects } = stepRoom(before, event);
     return { state, effects: change([...effects], before, state, event.type) };
   };
-/** The room's function in a room that takes itself for another. */
+/** The room's function with a changed state, which is restored afterwards. */
 const roomAs =
   (change: Partial<RoomState>): Parts['stepRoom'] =>
   (before, event) => {
@@ -45,22 +47,22 @@ const roomAs =
 const isMessage = (effect: RoomEffect, ...types: string[]): boolean =>
   effect.type === 'send' && types.includes(effect.message.type);
 
-/** What nobody holds of a window is dealt to nobody. */
-const dealsNothingMore = (assigner: SampleAssigner): SampleAssigner => {
-  const dealAgain = assigner.reassign.bind(assigner);
+/** Samples that no rank holds are assigned to no rank. */
+const assignsOnlyRetained = (assigner: SampleAssigner): SampleAssigner => {
+  const reassign = assigner.reassign.bind(assigner);
   assigner.reassign = (position, held, retainedGradients) => {
-    const turn = dealAgain(position, held, retainedGradients);
+    const assignment = reassign(position, held, retainedGradients);
     const isHeld = retainedGradients.some((retained) => retained !== null);
-    return isHeld ? { ...turn, indices: turn.indices.slice(0, held.heldSamples) } : turn;
+    return isHeld ? { ...assignment, indices: assignment.indices.slice(0, held.heldSamples) } : assignment;
   };
   return assigner;
 };
-/** A rank counts what it holds, whatever others hold. */
-const dealsForItself = (assigner: SampleAssigner): SampleAssigner => {
-  const dealAgain = assigner.reassign.bind(assigner);
+/** A rank regards only its own retained gradients. */
+const regardsOnlyOwn = (assigner: SampleAssigner): SampleAssigner => {
+  const reassign = assigner.reassign.bind(assigner);
   assigner.reassign = (position, held, retainedGradients) => {
     const own = JSON.stringify(assigner.retainedGradient(held));
-    return dealAgain(
+    return reassign(
       position,
       held,
       retainedGradients.map((retained) => (JSON.stringify(retained) === own ? retained : null)),
@@ -68,23 +70,23 @@ const dealsForItself = (assigner: SampleAssigner): SampleAssigner => {
   };
   return assigner;
 };
-const withoutParts = ({ window, ...turn }: StepAssignment): StepAssignment => {
+const withoutParts = ({ window, ...assignment }: StepAssignment): StepAssignment => {
   const { epoch, offset } = window.next;
-  return { ...turn, window: { ...window, next: { epoch, offset } } };
+  return { ...assignment, window: { ...window, next: { epoch, offset } } };
 };
-/** Where a pass of federated data is to go on is told without the parts that it is divided into. */
-const dealsWithoutParts = (assigner: SampleAssigner): SampleAssigner => {
-  const [deal, dealAgain] = [assigner.assign.bind(assigner), assigner.reassign.bind(assigner)];
-  assigner.assign = (position) => withoutParts(deal(position));
-  assigner.reassign = (...given) => withoutParts(dealAgain(...given));
+/** The next position in federated data lacks the parts into which the epoch is divided. */
+const assignsWithoutParts = (assigner: SampleAssigner): SampleAssigner => {
+  const [assign, reassign] = [assigner.assign.bind(assigner), assigner.reassign.bind(assigner)];
+  assigner.assign = (position) => withoutParts(assign(position));
+  assigner.reassign = (...given) => withoutParts(reassign(...given));
   return assigner;
 };
-const holdingsOfAll: Parts['holdingsThatCount'] = (arrivals) => arrivals.map(({ note }) => note.retained);
+const gradientsOfAll: Parts['currentGradients'] = (arrivals) => arrivals.map(({ note }) => note.retained);
 
-const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
+const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   [
     'I1',
-    'who returns hears of a generation with its ranks in another order',
+    'a returning member receives a generation with another order of ranks',
     {
       stepRoom: roomThat((effects, _before, _after, type) =>
         effects.map((effect) =>
@@ -95,10 +97,10 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
       ),
     },
   ],
-  ['I1', 'a room that is revived counts on from what it has heard', { stepRoom: roomAs({ numbersFrom: 0 }) }],
+  ['I1', 'a restored room continues the numbers that members reported', { stepRoom: roomAs({ numbersFrom: 0 }) }],
   [
     'I2',
-    'the first to have compared states is told to train',
+    'all ranks train when the first has compared states',
     {
       stepRoom: roomThat((effects, before, { generation, ring }, type) =>
         type === 'synced' && before.generation === generation
@@ -120,36 +122,36 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I3',
-    'a rank that takes over a state keeps the gradients it computed in its own',
+    'a rank that loads a state keeps the gradients of its old state',
     {
       takeOver: (replica, rank, all, comparison, run) => {
         const { heldSamples, base } = replica;
         takeOver(replica, rank, all, comparison, run);
         Object.assign(replica, { heldSamples, base });
       },
-      holdingsThatCount: holdingsOfAll,
+      currentGradients: gradientsOfAll,
     },
   ],
   [
     'I4',
-    'a step that was taken twice counts as it was taken first',
+    'a repeated step counts as of its first generation',
     {
       electState: (states) => electState(states.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
     },
   ],
   [
     'I4',
-    'the fewest steps win',
+    'the state with the fewest steps is elected',
     {
       electState: (states) => electState(states.map((one) => ({ ...one, step: -one.step }))),
     },
   ],
-  ['I4', 'what nobody holds of a window is dealt to nobody', { assigner: dealsNothingMore }],
-  ['I4', 'a rank counts what it holds, whatever others hold', { assigner: dealsForItself }],
-  ['I4', 'a step is applied with the gradients of those who were there first', { needsAll: false }],
+  ['I4', 'samples that no rank holds are assigned to no rank', { assigner: assignsOnlyRetained }],
+  ['I4', 'a rank regards only its own retained gradients', { assigner: regardsOnlyOwn }],
+  ['I4', 'a step is applied with the gradients that have arrived', { needsAll: false }],
   [
     'I5',
-    'the room takes any number of ranks',
+    'the room accepts any number of ranks',
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom(
@@ -162,7 +164,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I6',
-    'who has gone is written to',
+    'a message is sent to a member that has left',
     {
       stepRoom: roomThat((effects, before) =>
         effects.map((effect) =>
@@ -173,7 +175,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I7',
-    'who returns is told nothing of what it missed',
+    'a returning member does not receive the messages that it missed',
     {
       stepRoom: roomThat((effects, _before, _after, type) =>
         effects.filter(
@@ -184,7 +186,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I7',
-    'who returns does not repeat what it reported',
+    'a returning member does not repeat its reports',
     {
       advanceMember: (state, event) => {
         const { state: after, effects } = advanceMember(state, event);
@@ -194,7 +196,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I7',
-    'nobody waits for those who are away to be gone',
+    'disconnected members are never removed',
     {
       stepRoom: roomThat((effects) =>
         effects.filter((effect) => effect.type !== 'setTimer' || !effect.key.startsWith('away')),
@@ -203,7 +205,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I9',
-    'a run that the host holds goes on when somebody comes',
+    'a run that the host paused continues when a member joins',
     {
       stepRoom: (before, event) => {
         if (event.type !== 'ready') return stepRoom(before, event);
@@ -214,7 +216,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I11',
-    'one rank that misses a link has the other suspended',
+    'a report of one rank suspends the other',
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom(before, event);
@@ -226,7 +228,7 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I8',
-    'a fixed world is taken for an elastic one',
+    'a fixed world is treated as an elastic one',
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom({ ...before, nodes: before.nodes ?? { min: 1, max: 3 } }, event);
@@ -236,11 +238,11 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
 ];
 
-/** A tab's replica with something done to it. */
+/** A tab's replica with changed methods. */
 const replicaThat =
   (change: (replica: TabReplica, tab: Tab) => Partial<TabReplica>): NonNullable<Faults['replica']> =>
   (replica, tab) => ({ ...replica, ...change(replica, tab) });
-const told =
+const statesThat =
   (change: (reconnectState: Arriving, all: readonly Arriving[]) => Partial<Arriving>): NonNullable<Faults['states']> =>
   (all) =>
     all.map((reconnectState) => ({ ...reconnectState, ...change(reconnectState, all) }));
@@ -248,9 +250,9 @@ const told =
 const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
     kind,
-    'a rank a step behind is given that step, whatever state it has',
+    'a rank that is one step behind receives that step with any state',
     {
-      states: told(({ step, appliedIn }, all) => {
+      states: statesThat(({ step, appliedIn }, all) => {
         const furthest = all.filter((one) => one.step === step + 1);
         return { appliedIn: furthest[0]?.previousAppliedIn ?? appliedIn };
       }),
@@ -258,23 +260,23 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ]),
   [
     'federated',
-    'a step that was taken twice counts as it was taken first',
+    'a repeated step counts as of its first generation',
     {
-      states: told(({ appliedIn, previousAppliedIn }) => ({
+      states: statesThat(({ appliedIn, previousAppliedIn }) => ({
         appliedIn: -appliedIn,
         previousAppliedIn: -previousAppliedIn,
       })),
     },
   ],
-  ['replicated', 'the fewest steps win', { states: told(({ step }) => ({ step: -step })) }],
+  ['replicated', 'the state with the fewest steps is elected', { states: statesThat(({ step }) => ({ step: -step })) }],
   [
     'federated',
-    'a rank without a state has a say, and says that it is ahead',
-    { states: told(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
+    'a rank without a state takes part in the election, as the furthest one',
+    { states: statesThat(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
   ],
   [
     'federated',
-    'a rank that loads a state keeps the gradient of its last step for others',
+    'a rank that loads a state offers the gradient of its old last step',
     {
       replica: replicaThat((real, tab) => ({
         load: (state) => {
@@ -287,46 +289,46 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ],
   [
     'replicated',
-    'a rank keeps the gradient of the step before for others',
+    'a rank offers the gradient of the step before its last one',
     { stepped: (tab) => (tab.kept = tab.history.before!.sum ?? tab.kept) },
   ],
   [
     'replicated',
-    'a rank that takes over a state keeps the gradients it computed in its own',
+    'a rank that loads a state keeps the gradients of its old state',
     {
       replica: replicaThat((real, tab) => {
-        const kept = (act: () => void): void => {
+        const keepingHeld = (act: () => void): void => {
           const { held } = tab;
           act();
           tab.held = held;
         };
         return {
-          load: (state) => kept(() => real.load(state)),
-          catchUp: (sum, head) => kept(() => real.catchUp(sum, head)),
+          load: (state) => keepingHeld(() => real.load(state)),
+          catchUp: (sum, head) => keepingHeld(() => real.catchUp(sum, head)),
         };
       }),
-      holdingsThatCount: holdingsOfAll,
+      currentGradients: gradientsOfAll,
     },
   ],
-  ['replicated', 'what nobody holds of a window is dealt to nobody', { assigner: dealsNothingMore }],
-  ['replicated', 'a rank counts what it holds, whatever others hold', { assigner: dealsForItself }],
+  ['replicated', 'samples that no rank holds are assigned to no rank', { assigner: assignsOnlyRetained }],
+  ['replicated', 'a rank regards only its own retained gradients', { assigner: regardsOnlyOwn }],
   [
     'federated',
-    'a assigner goes by the ranks of its first world',
+    'an assigner keeps the ranks of its first generation',
     { assigner: (assigner) => Object.assign(assigner, { enter: () => {} }) },
   ],
-  ['federated', 'how a pass is divided is forgotten from step to step', { assigner: dealsWithoutParts }],
+  ['federated', 'the division of an epoch is lost after each step', { assigner: assignsWithoutParts }],
   ['replicated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
   ['federated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
   [
     'replicated',
-    'who has set its GPU up again has forgotten in which generation its last step was applied',
+    'a rank with a new GPU has lost the generation of its last step',
     { reloaded: ({ progress }) => Object.assign(progress, { appliedIn: 0, previousAppliedIn: 0 }) },
   ],
 ];
 
-describe('the schedules of recovery find', () => {
-  test.each(RECOVERY_MUTANTS)('with %s data that %s', { timeout: 120_000 }, async (kind, _, faults) => {
+describe('recovery schedules find a fault', () => {
+  test.each(RECOVERY_MUTANTS)('with %s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
     const isBroken = async (seed: number): Promise<boolean> =>
       (await playRecovery(kind, seed, faults)).violation !== null;
     let seed = 0;
@@ -335,16 +337,16 @@ describe('the schedules of recovery find', () => {
   });
 });
 
-describe('the schedules find', () => {
-  test.each(MUTANTS)('that %s is broken where %s', { timeout: 120_000 }, (law, _, mutant) => {
-    expect(find(law, mutant)).not.toBeNull();
+describe('membership schedules find a broken invariant', () => {
+  test.each(MUTANTS)('%s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
+    expect(find(invariant, mutant)).not.toBeNull();
   });
 });
 
-test('a failing schedule is shortened to what it takes to fail', () => {
+test('a failing schedule is shortened to the actions that it needs', () => {
   const { outcome, parts } = find('I4', { needsAll: false })!;
   const short = shrink(outcome, parts);
-  expect(short.violation?.law).toBe('I4');
+  expect(short.violation?.invariant).toBe('I4');
   expect(short.actions.length).toBeLessThan(outcome.actions.length);
   expect(playActions(short, short.actions, parts).violation?.message).toBe(short.violation?.message);
 });

@@ -1,13 +1,13 @@
 /**
- * Tabs that train, break off and come together again: each sample once, one state, nothing undone.
- * The laws are in recovery.ts.
+ * * Tabs that train, fail and train again, in random schedules: each sample counts once, all ranks
+ * have one state, no step is undone. The invariants are in recovery/invariants.ts.
  */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
-import { describeRecovery, playRecovery } from './recovery.ts';
+import { describeRecovery, playRecovery } from './recovery/schedule.ts';
 
 test.each(['replicated', 'federated'] as const)(
-  `${SCHEDULES} schedules of %s data break no law`,
+  `${SCHEDULES} schedules of %s data break no invariant`,
   { timeout: 6_000_000 },
   async (kind) => {
     const total = { worlds: 0, caughtUp: 0, loaded: 0, retaken: 0 };
@@ -20,16 +20,16 @@ test.each(['replicated', 'federated'] as const)(
       total.retaken += seen.retaken;
     }
     if (SCHEDULES < 1000) return;
-    // The laws mean nothing where the dice never got far.
+    // The schedules must reach every situation often enough.
     expect(total.worlds).toBeGreaterThan(3 * SCHEDULES);
     expect(total.caughtUp).toBeGreaterThan(SCHEDULES / 8);
     expect(total.loaded).toBeGreaterThan(SCHEDULES);
-    // Gradients kept from a federated step are computed again.
+    // Retained gradients of a federated step are computed again.
     if (kind === 'replicated') expect(total.retaken).toBeGreaterThan(SCHEDULES / 2);
   },
 );
 
-test('a schedule is the same every time', async () => {
+test('a schedule is deterministic', async () => {
   const first = await describeRecovery('federated', FROM + 7);
   expect(first).toContain('generation 2');
   expect(await describeRecovery('federated', FROM + 7)).toBe(first);

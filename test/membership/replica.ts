@@ -1,16 +1,15 @@
 /**
- * One rank's training state, abstracted to what membership can get wrong: which steps were applied,
- * in which order, and how much was computed of the next one. Numbers stand for parameters and
- * gradients: two are equal exactly if their histories are. The rules by which ranks go on with it
- * are production's.
+ * * A rank's training state, reduced to what membership can affect: the applied steps, their order,
+ * and how much of the next step was computed. Numbers stand for parameters and gradients: two are
+ * equal exactly if their histories are. Progress and state election are production's.
  */
 import type { GradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
 import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
-/** Samples of a pass; a run is one pass. A window has one sample per rank. */
-export const PASS = 8;
+/** Samples of an epoch; a run is one epoch. A window has one sample per rank. */
+export const EPOCH_SAMPLES = 8;
 
 /** An averaged gradient. */
 interface Gradient {
@@ -21,15 +20,15 @@ interface Gradient {
 }
 
 export class Replica implements GradientStore {
-  /** 0: it has no state. */
+  /** The run whose state it has; 0: none. */
   run = 0;
-  /** By step: the state's hash after it, and the generation that applied it; at 0 the start. */
+  /** The state's hash after each step, and the generation that applied it; at index 0 the start. */
   hashes: number[] = [];
   generations: number[] = [];
   progress: Progress = startOfRun();
   /** Samples applied, one bit each. */
   learned = 0;
-  /** Samples of its part whose gradients it has computed, and the state at which it did. */
+  /** Number of its samples of the next step whose gradients it has computed, and their state. */
   heldSamples = 0;
   base = 0;
   /** The gradient of its last step. */
@@ -58,7 +57,7 @@ export class Replica implements GradientStore {
     return copy;
   }
 
-  /** What it brings into a generation of `run`. */
+  /** The state that it reports when it enters a generation of `run`. */
   reconnectState(run: number): PeerState {
     const { step, appliedIn, previousAppliedIn, verdicts } = this.progress;
     const isFresh = this.run !== run;
@@ -76,14 +75,14 @@ export class Replica implements GradientStore {
     advance(this.progress, generation, next);
   }
 
-  /** Takes over a state. */
+  /** Loads another rank's state. */
   load(other: Replica): void {
     this.#become(other);
     this.drop();
     this.kept = null;
   }
 
-  /** Begins `run`, where nobody has a state. */
+  /** Begins `run`, if no rank has a state. */
   begin(run: number): void {
     this.load(new Replica());
     this.run = run;
@@ -100,10 +99,7 @@ export class Replica implements GradientStore {
   }
 }
 
-/**
- * Gives `rank` of a generation the state that a comparison of its ranks' found, as ranks get it
- * from each other.
- */
+/** Loads the elected state of a generation into the replica of `rank`. */
 type TakeOver = (
   replica: Replica,
   rank: number,
@@ -113,10 +109,10 @@ type TakeOver = (
 ) => void;
 
 export const takeOver: TakeOver = (replica, rank, all, { sources, late, gradientSource }, run) => {
-  const theirs = all[sources[0]!]!;
-  if (theirs.run !== run) replica.begin(run);
+  const elected = all[sources[0]!]!;
+  if (elected.run !== run) replica.begin(run);
   else if (late.includes(rank)) replica.apply(all[gradientSource!]!.kept!);
-  else if (!sources.includes(rank)) replica.load(theirs);
+  else if (!sources.includes(rank)) replica.load(elected);
 };
 
 function startOf(run: number): number {

@@ -1,12 +1,13 @@
 /**
- * Random schedules: which small action a world takes next. Each is known by its seed, and can be
- * played again from its actions.
+ * * Random schedules of small actions of a world. A schedule follows from its seed, and can be
+ * repeated from its actions.
  */
 import { createRng, mixSeed } from '../../src/util/rng.ts';
 import { Violation } from './violation.ts';
-import { REAL_PARTS, World, type Parts, type WorldOptions } from './world.ts';
+import { REAL_PARTS, type Parts, type WorldOptions } from './world/model.ts';
+import { World } from './world/world.ts';
 
-/** What happened, to which client, and how. */
+/** An action, the slot of its client, and a number that chooses its variant. */
 export type Action = readonly [name: ActionName, slot: number, x: number];
 
 const PROGRESS = {
@@ -25,15 +26,15 @@ const PROGRESS_NAMES = Object.keys(PROGRESS) as (keyof typeof PROGRESS)[];
 
 const ACTIONS = {
   ...PROGRESS,
-  // Long stretches in which one client does nothing, or nobody else does anything: what single
-  // actions seldom add up to.
-  without: (world: World, slot: number, x: number) => goOn(world, 1 + (x % STRETCH), (other) => other !== slot),
-  alone: (world: World, slot: number, x: number) => goOn(world, 1 + (x % STRETCH), (other) => other === slot),
+  // Long stretches in which one client does nothing, or only one client does something. Random
+  // single actions seldom lead to them.
+  without: (world: World, slot: number, x: number) => makeProgress(world, 1 + (x % STRETCH), (other) => other !== slot),
+  alone: (world: World, slot: number, x: number) => makeProgress(world, 1 + (x % STRETCH), (other) => other === slot),
   join: (world: World, slot: number) => world.join(slot),
   start: (world: World, slot: number) => world.start(slot),
   stall: (world: World, slot: number, x: number) => world.stall(slot, x),
   slow: (world: World, slot: number) => world.slow(slot),
-  fire: (world: World, _: number, x: number) => world.fire(x),
+  fire: (world: World, _: number, x: number) => world.server.fire(x),
   drop: (world: World, slot: number, x: number) => world.drop(slot, x),
   cutOff: (world: World, slot: number, x: number) => world.cutOff(slot, x),
   crash: (world: World, slot: number) => world.crash(slot),
@@ -44,7 +45,7 @@ const ACTIONS = {
   cut: (world: World, _: number, x: number) => world.cut(x),
   fail: (world: World, slot: number, x: number) => world.fail(slot, x),
   stop: (world: World, slot: number) => world.stop(slot),
-  hold: (world: World, slot: number) => world.hold(slot),
+  pause: (world: World, slot: number) => world.pause(slot),
   resume: (world: World, slot: number) => world.resume(slot),
   remove: (world: World, slot: number, x: number) => world.remove(slot, x),
   restart: (world: World) => world.restart(),
@@ -53,29 +54,57 @@ const ACTIONS = {
 };
 type ActionName = keyof typeof ACTIONS;
 
-/** How often each is tried: most often what brings the world on. */
+/** How often each action is tried; those that make progress most often. */
 const WEIGHTS: Record<ActionName, number> = {
-  ...{ up: 14, down: 14, ready: 8, return: 9, link: 9, enter: 12, compute: 9, apply: 7, finish: 3, bury: 5 },
-  ...{ without: 14, alone: 4, join: 10, start: 4, stall: 9, slow: 14, fire: 9 },
-  ...{ drop: 4, cutOff: 4, crash: 2, leave: 1, freeze: 3, thaw: 5, silence: 4, cut: 1, fail: 2, stop: 0, remove: 0 },
-  ...{ hold: 2, resume: 3 },
-  ...{ restart: 1, repeat: 3, disturb: 0 },
+  up: 14,
+  down: 14,
+  ready: 8,
+  return: 9,
+  link: 9,
+  enter: 12,
+  compute: 9,
+  apply: 7,
+  finish: 3,
+  bury: 5,
+  without: 14,
+  alone: 4,
+  join: 10,
+  start: 4,
+  stall: 9,
+  slow: 14,
+  fire: 9,
+  drop: 4,
+  cutOff: 4,
+  crash: 2,
+  leave: 1,
+  freeze: 3,
+  thaw: 5,
+  silence: 4,
+  cut: 1,
+  fail: 2,
+  stop: 0,
+  remove: 0,
+  pause: 2,
+  resume: 3,
+  restart: 1,
+  repeat: 3,
+  disturb: 0,
 };
-/** Now and then what would end most schedules early, were it in all of them. */
+/** Actions that would end most schedules early if all had them. */
 const RARE: Partial<Record<ActionName, number>> = { stop: 2, remove: 2, leave: 4, fail: 4 };
-/** A network that comes and goes. */
+/** An unreliable network. */
 const PATCHY: Partial<Record<ActionName, number>> = { cut: 6, stall: 24 };
-/** What a WebSocket does not do. */
+/** Faults that a WebSocket does not have. */
 const LOSSY: Partial<Record<ActionName, number>> = { disturb: 8 };
 
-/** Actions by how often they are tried. */
+/** Every action as often as its weight. */
 const lottery = (more: Partial<Record<ActionName, number>>): ActionName[] =>
   (Object.keys(WEIGHTS) as ActionName[]).flatMap((name) =>
     Array.from({ length: WEIGHTS[name] + (more[name] ?? 0) }, () => name),
   );
 const LOTTERIES = [lottery({}), lottery({}), lottery({}), lottery(RARE), lottery(PATCHY), lottery(LOSSY)];
 
-/** Rooms that schedules take place in. */
+/** Rooms of the schedules. */
 const ROOMS: readonly WorldOptions[] = [
   { slots: 3, nodes: { min: 1, max: 3 }, startAt: 2, hasRelay: false },
   { slots: 3, nodes: { min: 1, max: 3 }, startAt: null, hasRelay: true },
@@ -87,31 +116,26 @@ const ROOMS: readonly WorldOptions[] = [
   { slots: 4, nodes: { min: 1, max: 4 }, startAt: 4, hasRelay: false },
 ];
 
-/** Actions in a row at most, where one client is left out or alone. */
+/** Most actions of a stretch in which one client is left out or alone. */
 const STRETCH = 16;
-/** Stretches a schedule begins with before anything goes wrong, at most. */
+/** Most stretches without faults at the beginning of a schedule. */
 const CALM = 3;
-/** Actions tried after that, faults among them, at most: about half of them can happen. */
+/** Most actions that are tried then, including faults: about half of them are possible. */
 const TRIES = 60;
-/**
- * Bursts of actions in which every schedule comes to rest once faults have stopped: some need 60.
- */
+/** Bursts of actions in which a schedule must come to rest after the last fault; some need 60. */
 const REST = 1000;
 
 export interface Outcome {
   options: WorldOptions;
   actions: Action[];
-  /** Actions between two looks at whether newcomers may come in, in the end. */
+  /** Actions between two timers that add newcomers, after the last fault. */
   burst: number;
   violation: Violation | null;
   world: World;
 }
 
-/**
- * Takes the actions that bring the world on, in turn, at most `limit` of them. Whether there were
- * any.
- */
-function goOn(world: World, limit: number, isOne: (slot: number) => boolean = () => true): boolean {
+/** Takes up to `limit` actions that make progress, in turn; returns whether any was possible. */
+function makeProgress(world: World, limit: number, isOne: (slot: number) => boolean = () => true): boolean {
   let left = limit;
   for (let moved = true; moved && left > 0;) {
     moved = false;
@@ -126,26 +150,25 @@ function goOn(world: World, limit: number, isOne: (slot: number) => boolean = ()
   return left < limit;
 }
 
-/** No more faults: the world has to come to rest, and nobody may be left waiting. */
+/** Stops all faults: the world must come to rest, and no client may be left waiting. */
 function comeToRest(world: World, burst: number): void {
   world.heal();
   for (let bursts = 0; bursts < REST; bursts++) {
-    // Newcomers come in when they may, in the middle of whatever goes on.
-    if (goOn(world, burst)) {
-      world.grow();
+    // Newcomers are added in the middle of other actions.
+    if (makeProgress(world, burst)) {
+      world.server.grow();
       continue;
     }
-    // Links that nobody answers are noticed first, then the host lets the run go on, then whatever
-    // timer is due.
+    // Clients notice missing peers first, then the host resumes the run, then the next timer fires.
     const slots = [...world.clients.keys()];
     const isNoticed = slots.some((slot) => world.stall(slot, 1)) || slots.some((slot) => world.resume(slot));
-    if (!isNoticed && !world.fireNext()) {
+    if (!isNoticed && !world.server.fireNext()) {
       const waiting = world.unfinished();
       if (waiting !== null && !world.isLossy) throw new Violation('I7', waiting);
       return;
     }
   }
-  // A member that has missed a message, which no WebSocket loses, may ask again without end.
+  // A member that has missed a message, which no WebSocket loses, may repeat its request forever.
   if (!world.isLossy) throw new Violation('I7', 'it never comes to rest');
 }
 
@@ -155,7 +178,7 @@ export function playSeed(seed: number, parts: Parts = REAL_PARTS): Outcome {
   const room = ROOMS[rng.below(ROOMS.length)]!;
   const { slots } = room;
   return play(room, 6 + rng.below(40), parts, (perform) => {
-    // A run that starts by itself has all it waits for.
+    // At least as many clients join as a run that starts by itself needs.
     for (let slot = Math.max((room.startAt ?? 0) - 1, 1 + rng.below(slots - 1)); slot >= 0; slot--) {
       perform(['join', slot, 0]);
       perform(['without', slots, STRETCH - 1]);
@@ -169,7 +192,7 @@ export function playSeed(seed: number, parts: Parts = REAL_PARTS): Outcome {
   });
 }
 
-/** The same again, from its actions; those that cannot happen any more do not. */
+/** Repeats a schedule from its actions; impossible ones are skipped. */
 export function playActions(like: Outcome, actions: readonly Action[], parts: Parts = REAL_PARTS): Outcome {
   return play(like.options, like.burst, parts, (perform) => actions.forEach(perform));
 }
@@ -196,22 +219,22 @@ function play(
   return outcome;
 }
 
-/** As few of a failing schedule's actions as break the same law. */
+/** Shortens a failing schedule while it breaks the same invariant. */
 export function shrink(failing: Outcome, parts: Parts = REAL_PARTS): Outcome {
-  const law = failing.violation?.law;
+  const invariant = failing.violation?.invariant;
   let best = failing;
   for (let size = best.actions.length >> 1; size > 0; size = size === 1 ? 0 : (size + 1) >> 1) {
     for (let at = 0; at < best.actions.length;) {
       const fewer = [...best.actions.slice(0, at), ...best.actions.slice(at + size)];
       const outcome = playActions(failing, fewer, parts);
-      if (outcome.violation?.law === law) best = outcome;
+      if (outcome.violation?.invariant === invariant) best = outcome;
       else at += size;
     }
   }
   return best;
 }
 
-/** For people: what was broken, and how to get there again. */
+/** The broken invariant, and the actions that lead to it. */
 export function describeFailure(seed: number, { options, actions, burst, violation }: Outcome): string {
   const events = actions.map(([name, slot, x]) => `${name} ${slot} ${x}`).join(', ');
   return `seed ${seed}: ${violation?.message}\n  room ${JSON.stringify(options)}, bursts of ${burst}\n  ${events}`;

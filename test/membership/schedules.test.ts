@@ -1,22 +1,22 @@
 /**
- * Members, room and a run in random schedules of messages, timers and faults: lost connections,
- * crashes, freezes, broken links, restarts of the server, duplicates. What must never happen is in
- * world.ts; here it is counted that it never does.
+ * * A room, its members and a run in random schedules of messages, timers and faults: lost
+ * connections, crashes, freezes, broken links, restarts of the server, duplicates. The invariants
+ * are in world/invariants.ts.
  */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
 import { describeFailure, playActions, playSeed, shrink, type Action } from './schedule.ts';
 
-test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
-  // Again: more than one generation has trained.
-  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, separated: 0, suspended: 0 };
+test(`${SCHEDULES} schedules break no invariant`, { timeout: 6_000_000 }, () => {
+  // `again`: more than one generation has trained.
+  const seen = { again: 0, restored: 0, finished: 0, paused: 0, resumed: 0, separated: 0, suspended: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
     if (outcome.violation !== null) expect.fail(describeFailure(seed, shrink(outcome)));
     const { generations, restarts, hasFinished, hasPaused, hasResumed, hasSeparated, hasSuspended } =
       outcome.world.seen;
     if (generations > 1) seen.again++;
-    if (restarts > 0 && generations > 1) seen.revived++;
+    if (restarts > 0 && generations > 1) seen.restored++;
     if (hasFinished) seen.finished++;
     if (hasPaused) seen.paused++;
     if (hasResumed) seen.resumed++;
@@ -24,9 +24,9 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
     if (hasSuspended) seen.suspended++;
   }
   if (SCHEDULES < 1000) return;
-  // The laws mean nothing where the dice never got far.
+  // The schedules must reach every situation often enough.
   expect(seen.again).toBeGreaterThan(SCHEDULES / 8);
-  expect(seen.revived).toBeGreaterThan(SCHEDULES / 80);
+  expect(seen.restored).toBeGreaterThan(SCHEDULES / 80);
   expect(seen.finished).toBeGreaterThan(SCHEDULES / 3);
   expect(seen.paused).toBeGreaterThan(SCHEDULES / 20);
   expect(seen.resumed).toBeGreaterThan(SCHEDULES / 80);
@@ -34,7 +34,7 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 
-test('what a member is shown of its room is never older than before: a held run is let go on', () => {
+test('a member never receives an older room message: the host can resume a paused run', () => {
   const room = { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false };
   const together: Action[] = [
     ['join', 1, 0],
@@ -42,19 +42,19 @@ test('what a member is shown of its room is never older than before: a held run 
     ['join', 0, 0],
     ['without', 3, 15],
   ];
-  const held: Action[] = [
+  const paused: Action[] = [
     ['without', 0, 4],
-    ['hold', 1, 202],
+    ['pause', 1, 202],
     ['without', 1, 3],
     ['up', 1, 185],
   ];
-  const actions: Action[] = [...together, ...held, ['repeat', 1, 65]];
+  const actions: Action[] = [...together, ...paused, ['repeat', 1, 65]];
   const outcome = playActions({ ...playSeed(FROM), options: room, burst: 45 }, actions);
   expect(outcome.actions.map(([name]) => name)).toContain('repeat');
   expect(outcome.violation).toBeNull();
 });
 
-test('a schedule is the same every time, and can be played from what happened in it', () => {
+test('a schedule is deterministic, and can be repeated from its actions', () => {
   const first = playSeed(FROM + 7);
   expect(playSeed(FROM + 7).actions).toEqual(first.actions);
   const again = playActions(first, first.actions);

@@ -1,10 +1,10 @@
-/** A law that a schedule has seen broken. */
+/** An invariant that a schedule has broken. */
 export class Violation extends Error {
-  readonly law: string;
+  readonly invariant: string;
 
-  constructor(law: string, message: string) {
-    super(`${law}: ${message}`);
+  constructor(invariant: string, message: string) {
+    super(`${invariant}: ${message}`);
     this.name = 'Violation';
-    this.law = law;
+    this.invariant = invariant;
   }
 }

@@ -26,10 +26,16 @@ async function start(options: SignalingOptions = {}): Promise<SignalingServer> {
 /** The status that an upgrade is answered with. */
 async function upgrade({ port }: SignalingServer, headers: Record<string, string> = {}): Promise<number | undefined> {
   const socket = request({
-    ...{ port, host: '127.0.0.1', path: '/signal', agent: false },
+    port,
+    host: '127.0.0.1',
+    path: '/signal',
+    agent: false,
     headers: {
-      ...{ connection: 'Upgrade', upgrade: 'websocket' },
-      ...{ 'sec-websocket-version': '13', 'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==', ...headers },
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+      ...headers,
     },
   }).end();
   const answer = Promise.race([once(socket, 'upgrade'), once(socket, 'response')]);
@@ -101,7 +107,7 @@ describe('addresses', () => {
     const create = async (): Promise<string> => {
       const one = new TestMember(server);
       open.push(() => one.socket.terminate());
-      const job = { ...{ job: DEFAULT_JOB, startAt: null, nodes: null }, version: PROTOCOL_VERSION } as const;
+      const job = { job: DEFAULT_JOB, startAt: null, nodes: null, version: PROTOCOL_VERSION } as const;
       await one.send({ type: 'create', name: 'Ada', ...job });
       const [data] = (await once(one.socket, 'message')) as [Buffer];
       return /"rate-limited"|admitted/.exec(data.toString())![0];

@@ -29,7 +29,15 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
   const sent: ServerMessage[] = [];
   const socket = new FakeSocket((text) => sent.push(JSON.parse(text) as ServerMessage));
   const context: ServerContext = {
-    ...{ hub, rooms, clock, limits: DEFAULT_LIMITS, log, metrics, ice: NO_ICE, bootId: 'boot', roomLog },
+    hub,
+    rooms,
+    clock,
+    limits: DEFAULT_LIMITS,
+    log,
+    metrics,
+    ice: NO_ICE,
+    bootId: 'boot',
+    roomLog,
     credentials: new Credentials('the secret of the test'),
     wrongCodes: new FailureCounter(clock, 100),
     restores: new FailureCounter(clock, 100),

@@ -45,9 +45,14 @@ describe('/metrics', () => {
     const lines = text.split('\n');
     expect(lines).toEqual(
       expect.arrayContaining([
-        ...['peergrad_rooms 1', 'peergrad_connections 2', 'peergrad_members 2', 'peergrad_signals_relayed_total 1'],
-        ...['peergrad_messages_total{type="join"} 3', 'peergrad_messages_total{type="ready"} 2'],
-        ...['peergrad_refusals_total{code="no-room"} 1', 'peergrad_upgrades_refused_total{status="404"} 1'],
+        'peergrad_rooms 1',
+        'peergrad_connections 2',
+        'peergrad_members 2',
+        'peergrad_signals_relayed_total 1',
+        'peergrad_messages_total{type="join"} 3',
+        'peergrad_messages_total{type="ready"} 2',
+        'peergrad_refusals_total{code="no-room"} 1',
+        'peergrad_upgrades_refused_total{status="404"} 1',
         'peergrad_message_handling_seconds_count 6',
       ]),
     );

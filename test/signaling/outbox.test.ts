@@ -9,8 +9,19 @@ import { FakeSocket } from './fakeSocket.ts';
 import { TestMember } from './helpers.ts';
 
 const room = (generation: number): ServerMessage => ({
-  ...{ type: 'room', phase: 'FORMING', run: 0, generation, hosts: [], members: [], job: DEFAULT_JOB, startAt: null },
-  ...{ nodes: null, spectators: [], isLocked: false, isPausedByHost: false, waitingFor: 0 },
+  type: 'room',
+  phase: 'FORMING',
+  run: 0,
+  generation,
+  hosts: [],
+  members: [],
+  job: DEFAULT_JOB,
+  startAt: null,
+  nodes: null,
+  spectators: [],
+  isLocked: false,
+  isPausedByHost: false,
+  waitingFor: 0,
 });
 const sync = (generation: number): ServerMessage => ({ type: 'sync', generation });
 

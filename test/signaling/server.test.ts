@@ -43,10 +43,19 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
 /** The reconnectState of a member that remembers no run. */
 const NOTHING = {
   settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isPausedByHost: false },
-  ...{ run: 0, isRunOn: false, generation: 0, active: null },
+  run: 0,
+  isRunOn: false,
+  generation: 0,
+  active: null,
 };
 const returning = (room: string, id: string, token: string): ClientMessage => ({
-  ...{ type: 'reconnect', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, reconnectState: NOTHING },
+  type: 'reconnect',
+  version: PROTOCOL_VERSION,
+  name: 'back',
+  room,
+  member: id,
+  token,
+  reconnectState: NOTHING,
 });
 
 async function health(server: SignalingServer): Promise<Record<string, unknown>> {
@@ -385,7 +394,9 @@ describe('refusals', () => {
   test('wrong codes in what returning tabs say, which have no proof, as those in what newcomers say', async () => {
     const clock = new ManualClock();
     const { server, room, adaId, adaToken } = await pair({
-      ...{ clock, secret: 'a secret of the server', limits: { wrongCodesPerMinute: 2 } },
+      clock,
+      secret: 'a secret of the server',
+      limits: { wrongCodesPerMinute: 2 },
     });
     const comeBack = async (code: string, id = 'somebody', token = 'x'.repeat(40)): Promise<string> => {
       const one = member(server);
@@ -696,8 +707,13 @@ describe('a server that has restarted without a secret', () => {
       active: { generation: 7, ring, isSteady: true },
     };
     const back = (id: string): ClientMessage => ({
-      ...{ type: 'reconnect', version: PROTOCOL_VERSION, room: 'K7F3QX', name: 'back', reconnectState },
-      ...{ member: id, token: 'of-the-server-before' },
+      type: 'reconnect',
+      version: PROTOCOL_VERSION,
+      room: 'K7F3QX',
+      name: 'back',
+      reconnectState,
+      member: id,
+      token: 'of-the-server-before',
     });
     const [ada, bo] = [member(server), member(server)];
     await ada.send(back(ids[0]));

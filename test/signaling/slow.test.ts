@@ -8,7 +8,10 @@ const OPEN = { nodes: { min: 1, max: 5 }, capacity: 5 } satisfies Partial<RoomOp
 
 const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
 const slow = (play: Play, member: string, peer: string): RoomEvent => ({
-  ...{ type: 'slow', member, generation: play.state.generation, peer },
+  type: 'slow',
+  member,
+  generation: play.state.generation,
+  peer,
 });
 const areNeighbours = (play: Play, a: string, b: string): boolean =>
   neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));

@@ -23,7 +23,12 @@ class Story {
     for (const [rank, tab] of tabs.entries()) {
       this.tell(tab, { type: 'generation', generation, run: 1, rank, ...world });
       this.tell(tab, {
-        ...{ type: 'model', parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 1, testSamples: 1 },
+        type: 'model',
+        parameters: 1,
+        gradientBytes: 4,
+        bucketBytes: [4],
+        totalSteps: 1,
+        testSamples: 1,
         trainSamples: SIZE,
       });
     }
@@ -52,7 +57,11 @@ class Story {
 }
 
 const fault = (kind: FaultKind, at: number, tab: string | null, rest: Partial<Fault> = {}): Fault => ({
-  ...{ kind, at, tab, undoneAt: null, endedAt: at + 1000 },
+  kind,
+  at,
+  tab,
+  undoneAt: null,
+  endedAt: at + 1000,
   ...rest,
 });
 
@@ -277,7 +286,14 @@ describe('recovery', () => {
 
 test('a run without a step', () => {
   expect(reportOf([], [fault('close', 0, 'a')])).toMatchObject({
-    ...{ steps: 0, samplesSkipped: 0, samplesRepeated: 0, hashMismatches: 0, membershipChanges: 0, stepGapMs: 0 },
-    ...{ recoveryMs: {}, unrecovered: { close: 1 }, accuracy: null },
+    steps: 0,
+    samplesSkipped: 0,
+    samplesRepeated: 0,
+    hashMismatches: 0,
+    membershipChanges: 0,
+    stepGapMs: 0,
+    recoveryMs: {},
+    unrecovered: { close: 1 },
+    accuracy: null,
   });
 });

@@ -53,7 +53,10 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   const { tabs, backend, gpu, headed = false } = options;
   const server = await ServerProcess.start(job, tabs, resolved.served);
   const pool = new TabPool({
-    ...{ tabs, server, io, timeoutMs: options.timeout * 1000 },
+    tabs,
+    server,
+    io,
+    timeoutMs: options.timeout * 1000,
     launch: { executable, backend, gpu, headed, probeUrl: new URL('/healthz', server.page).href },
   });
   const injector = new FaultInjector({ pool, server, io });

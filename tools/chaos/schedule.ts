@@ -36,8 +36,14 @@ export const REST_MS = 2_000;
  * contain all kinds; if recovery takes longer, the next fault waits.
  */
 const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
-  ...{ close: 3_000, crash: 6_000, freeze: 28_000, cut: 28_000, edge: 6_000, server: 10_000 },
-  ...{ duplicate: 15_000, join: 15_000 },
+  close: 3_000,
+  crash: 6_000,
+  freeze: 28_000,
+  cut: 28_000,
+  edge: 6_000,
+  server: 10_000,
+  duplicate: 15_000,
+  join: 15_000,
 };
 
 /**

@@ -89,7 +89,12 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   const server = await startSignaling({ dist: DIST, data: served });
   const scratch = await mkdtemp(path.join(tmpdir(), 'peergrad-crash-recovery-'));
   const world: World = {
-    ...{ server, job, executable, tabs: options.tabs, backend: options.backend, gpu: options.gpu },
+    server,
+    job,
+    executable,
+    tabs: options.tabs,
+    backend: options.backend,
+    gpu: options.gpu,
     timeoutMs: options.timeout * 1000,
     checkpoint: path.join(scratch, 'run.peergrad'),
   };
@@ -156,7 +161,9 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
   const attempt: Attempt = { result: null, steps: 0 };
   let tabs: Tabs | null = null;
   const writer = new ModelWriter({
-    ...{ checkpoint, out: null, clock: systemClock },
+    checkpoint,
+    out: null,
+    clock: systemClock,
     // Ignored: a tab was killed during an export.
     note: () => {},
     release: async (step) => tabs?.release(step),

@@ -32,7 +32,10 @@ async function takeTour(io: Io): Promise<void> {
   const browser = await launchBrowser();
   try {
     await visitEveryPage({
-      ...{ browser, origin: `http://localhost:${server.port}`, steps: STEPS, firstLook: FIRST_LOOK },
+      browser,
+      origin: `http://localhost:${server.port}`,
+      steps: STEPS,
+      firstLook: FIRST_LOOK,
       visit: async ({ name, part }, page) => {
         io.err(name);
         await inEveryLook(page, part, async ({ theme, size }) => {

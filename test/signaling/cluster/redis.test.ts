@@ -71,7 +71,10 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
 function remembered(generation: number, ring: RosterEntry[]): ReconnectState {
   return {
     settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isPausedByHost: false },
-    ...{ run: 1, isRunOn: true, generation, active: { generation, ring, isSteady: true } },
+    run: 1,
+    isRunOn: true,
+    generation,
+    active: { generation, ring, isSteady: true },
   };
 }
 
@@ -83,7 +86,10 @@ async function comeBack(
 ): Promise<TestMember> {
   const tab = member(server);
   await tab.send({
-    ...{ type: 'reconnect', version: PROTOCOL_VERSION, name: 'back', room },
+    type: 'reconnect',
+    version: PROTOCOL_VERSION,
+    name: 'back',
+    room,
     member: id,
     token,
     reconnectState,
@@ -301,7 +307,11 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(channels).toHaveLength(2);
     const [from] = channels.map((channel) => channel.split(':')[2]);
     const odd = [
-      ...['', '{', 'null', '{"type":"enter"}', 'x'.repeat(300_000)],
+      '',
+      '{',
+      'null',
+      '{"type":"enter"}',
+      'x'.repeat(300_000),
       JSON.stringify({ type: 'say', from, connection: 1, message: { type: 'leave' } }),
       JSON.stringify({ type: 'say', from, connection: 99, message: { type: 'start' } }),
       JSON.stringify({ type: 'tell', from: 'somebody-else.1', connections: [1], message: { type: 'heartbeat' } }),

@@ -91,12 +91,20 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   const messages = Math.round(MESSAGES * REAL_SHARE);
   const order: ServerOptions = {
     limits: {
-      ...{ socketsPerAddress: BEYOND_ANY, connectionsPerSecond: BEYOND_ANY, connectionBurst: BEYOND_ANY },
-      ...{ messagesPerSecond: BEYOND_ANY, messageBurst: BEYOND_ANY },
-      ...{ wrongCodesPerMinute: BEYOND_ANY, restoresPerMinute: BEYOND_ANY },
-      ...{ roomsPerMinute: BEYOND_ANY, roomBurst: BEYOND_ANY, emptyRoomMs: 500, maxRooms: 100 },
+      socketsPerAddress: BEYOND_ANY,
+      connectionsPerSecond: BEYOND_ANY,
+      connectionBurst: BEYOND_ANY,
+      messagesPerSecond: BEYOND_ANY,
+      messageBurst: BEYOND_ANY,
+      wrongCodesPerMinute: BEYOND_ANY,
+      restoresPerMinute: BEYOND_ANY,
+      roomsPerMinute: BEYOND_ANY,
+      roomBurst: BEYOND_ANY,
+      emptyRoomMs: 500,
+      maxRooms: 100,
     },
-    ...{ rooms: 9, startAt: 2 },
+    rooms: 9,
+    startAt: 2,
   };
   const child = started('../../../bench/signaling/serverProcess.ts', JSON.stringify(order));
   const server = await child.next<ServerReply>();

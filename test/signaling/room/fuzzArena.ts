@@ -51,8 +51,11 @@ export class FuzzArena {
   /** What was delivered to whom it does not concern. */
   readonly leaks: string[] = [];
   readonly sent: Record<FuzzKind, number> = {
-    ...{ malformed: 0, oversized: 0, truncated: 0 },
-    ...{ 'cross-room': 0, replayed: 0 },
+    malformed: 0,
+    oversized: 0,
+    truncated: 0,
+    'cross-room': 0,
+    replayed: 0,
   };
   /** Messages heard that concern a room. */
   heard = 0;
@@ -71,7 +74,10 @@ export class FuzzArena {
   join(): string {
     const room = this.#any(this.#codes);
     return JSON.stringify({
-      ...{ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room) },
+      type: 'join',
+      version: PROTOCOL_VERSION,
+      room,
+      name: nameIn(room),
     } satisfies ClientMessage);
   }
 
@@ -167,14 +173,12 @@ export class FuzzArena {
   #return(room: string, member: string, generation: number): ClientMessage {
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     return {
-      ...{
-        type: 'reconnect',
-        version: PROTOCOL_VERSION,
-        room,
-        member,
-        token: 'not-a-token-of-ours',
-        name: nameIn(room),
-      },
+      type: 'reconnect',
+      version: PROTOCOL_VERSION,
+      room,
+      member,
+      token: 'not-a-token-of-ours',
+      name: nameIn(room),
       reconnectState: { settings, run: 1, isRunOn: true, generation, active: null },
     };
   }

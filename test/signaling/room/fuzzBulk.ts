@@ -48,11 +48,21 @@ const log = pino({ level: 'error' }, { write: () => void errors++ });
 const roomLog = new RoomLog(log, metrics);
 const credentials = new Credentials('the secret of the fuzz');
 const hub: Hub = new Hub({
-  ...{ clock, limits, listener: roomLog, hasRelay: false },
+  clock,
+  limits,
+  listener: roomLog,
+  hasRelay: false,
   seal: (room, members) => credentials.sealOf(room, members),
 });
 const context: ServerContext = {
-  ...{ hub, rooms: localRoomDirectory(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
+  hub,
+  rooms: localRoomDirectory(hub),
+  clock,
+  limits,
+  log,
+  metrics,
+  ice: NO_ICE,
+  bootId: 'boot',
   credentials,
   wrongCodes: new FailureCounter(clock, many),
   restores: new FailureCounter(clock, many),

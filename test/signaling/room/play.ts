@@ -1,4 +1,4 @@
-/** Plays events to a room's state machine, without a server. */
+/** Feeds events to a room's state machine, without a server. */
 import { expect } from 'vitest';
 import type { Device } from '../../../src/protocol/room.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
@@ -17,16 +17,16 @@ export const NAMES = ['Ada', 'Bo', 'Cy', 'Di', 'Ed'];
 
 type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 
-/** Members are called by their ids. */
-export function join(member: string, asked: Partial<Of<'join'>> = {}): RoomEvent {
-  return { type: 'join', member, name: member, holdsKey: false, ...asked };
+/** A member's name is its id. */
+export function join(member: string, request: Partial<Of<'join'>> = {}): RoomEvent {
+  return { type: 'join', member, name: member, holdsKey: false, ...request };
 }
 
 export function ready(member: string, stateOfRun: number | null = null): RoomEvent {
   return { type: 'ready', member, device: DEVICE, stateOfRun };
 }
 
-/** Keeps the last state and all effects of the last event. */
+/** A room: its state, and the effects of the last event. */
 export class Play {
   state: RoomState;
   effects: readonly RoomEffect[] = [];
@@ -40,7 +40,7 @@ export class Play {
     return this;
   }
 
-  /** The first `n` members, joined and ready; who is here already says nothing. */
+  /** The first `n` members join and report that they are ready, unless they have. */
   enter(n: number): this {
     for (const name of NAMES.slice(0, n)) {
       const known = this.state.members.find(({ member }) => member === name);
@@ -60,10 +60,7 @@ export class Play {
     return this;
   }
 
-  /**
-   * The time passes in which others could say what they saw of a failure, where the room waits for
-   * that.
-   */
+  /** Lets the time pass in which the room waits for further reports of a failure. */
   gather(): this {
     const { complaints, generation } = this.state;
     return complaints.size > 0 ? this.do({ type: 'gathered', generation }) : this;
@@ -78,27 +75,28 @@ export class Play {
   }
 
   /** From LINKING to RUNNING. */
-  train(): this {
-    return this.linkAll().report('synced', ['same']);
+  train(atStep = 0): this {
+    return this.linkAll().report('synced', ['same'], atStep);
   }
 
-  /** Ready members, training. */
+  /** A room whose `n` ready members train. */
   static running(n: number, options: Partial<RoomOptions> = {}): Play {
     return new Play(options).enter(n).start().train();
   }
 
-  /** In ring order. */
+  /** The ranks in ring order. */
   get ring(): string[] {
     return this.state.ring.map((m) => m.member);
   }
 
-  /** What the last event sent to a member. */
+  /** The messages that the last event sent to a member. */
   sentTo(member: string): ServerMessage[] {
     return this.effects.flatMap((effect) =>
       effect.type === 'send' && effect.to.includes(member) ? [effect.message] : [],
     );
   }
 
+  /** The message of this type that the last event sent to a member. */
   said<Type extends ServerMessage['type']>(member: string, type: Type): Extract<ServerMessage, { type: Type }> {
     const message = this.sentTo(member).find((m) => m.type === type);
     expect(message, `a "${type}" to ${member}`).toBeDefined();

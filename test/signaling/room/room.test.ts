@@ -18,7 +18,7 @@ const NAMES = ALL_NAMES.slice(0, 4);
 const BROWSERS = ['browser-of-the-lab', 'browser-at-home'];
 
 describe('a room', () => {
-  test('goes through a whole run', () => {
+  test('reaches every phase of a run', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     expect(play.state.phase).toBe('LINKING');
     expect(play.said('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
@@ -46,7 +46,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('leaves out who is not ready, and keeps them waiting', () => {
+  test('leaves out members that are not ready; they wait', () => {
     const play = new Play().enter(2).do(join('Cy'), { type: 'start', member: 'Ada' });
     expect(play.state.ring.map((m) => m.member)).toEqual(['Ada', 'Bo']);
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
@@ -54,7 +54,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('only the host starts and configures, and only when ready', () => {
+  test('only the host configures and starts the run, when it is ready', () => {
     const play = new Play().do(join('Ada'), { type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused').code).toBe('not-now');
     play.enter(2).do({ type: 'start', member: 'Bo' });
@@ -74,7 +74,7 @@ describe('a room', () => {
     expect(play.said('Cy', 'refused').code).toBe('room-running');
   });
 
-  test('ends the run when a rank leaves, and names it', () => {
+  test('ends the run when a rank leaves, and names the rank', () => {
     const play = Play.running(3).do({ type: 'left', member: 'Cy', reason: 'left' });
     const message = 'Rank 2 (Cy) left while training, so the run ended. Start again with the others.';
     expect(play.said('Ada', 'ended')).toEqual({ type: 'ended', run: 1, outcome: 'failed', message });
@@ -82,7 +82,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('ends the run when a rank fails, with its own words', () => {
+  test('ends the run when a rank fails, with its message', () => {
     const play = Play.running(2).do({
       type: 'failed',
       member: 'Bo',
@@ -94,7 +94,7 @@ describe('a room', () => {
     expect(play.said('Bo', 'ended').outcome).toBe('failed');
   });
 
-  test('names who missed a deadline', () => {
+  test('names the ranks that missed a deadline', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.said('Bo', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 2 \(Cy\) did not reach the neighbours/);
@@ -102,7 +102,7 @@ describe('a room', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('names who differs', () => {
+  test('names the ranks whose state differs', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
     expect(play.said('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
@@ -110,7 +110,7 @@ describe('a room', () => {
     expect(late.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
   });
 
-  test('a rank that has finished may leave', () => {
+  test('continues when a rank that has finished leaves', () => {
     const play = Play.running(2);
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
@@ -119,12 +119,12 @@ describe('a room', () => {
     expect(play.said('Bo', 'ended').outcome).toBe('finished');
   });
 
-  test('the oldest member becomes host when the host leaves', () => {
+  test('makes the oldest member host when the host leaves', () => {
     const play = new Play().enter(3).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.said('Cy', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('is empty, with no run, when its last member has left, and the next to join is its host', () => {
+  test('is empty and has no run after its last member has left; the next newcomer is host', () => {
     const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
@@ -135,20 +135,20 @@ describe('a room', () => {
     expect(play.said('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('says nothing about a member that is as ready as it was', () => {
+  test('sends no message if a repeated ready changes nothing', () => {
     const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, stateOfRun: null });
     expect(play.effects).toEqual([]);
     play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, stateOfRun: null });
     expect(play.said('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
-  test('nobody is ready for a job with other data until it says so again', () => {
+  test('makes members unready when the job needs other data', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
     play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
     expect(play.said('Bo', 'room').members[0]?.device).toEqual(DEVICE);
     play.do({ type: 'configure', member: 'Ada', job: FILES_JOB });
     expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
-    // Files that tabs have need not be fit for another job, or for another column of theirs.
+    // Files that fit one job may not fit another job or another target column.
     const table = { ...FILES_JOB, job: 'table' as const };
     const priced = { ...table, target: 'price' };
     for (const job of [table, priced, { ...priced, seed: 9 }, FILES_JOB]) {
@@ -164,7 +164,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('gives the ranks asked for, and the gaps to the others in the order they joined', () => {
+  test('assigns requested ranks, and the rest in the order of joining', () => {
     const play = new Play({ startAt: 4 });
     for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
       play.do(join(name, { rank }));
@@ -175,20 +175,20 @@ describe('a room', () => {
   });
 
   test.each([
-    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already. Request another rank, or none.'],
+    ['the rank of another member', { rank: 2 }, 'Ada has rank 2 already. Request another rank, or none.'],
     ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3. Request one from 0 to 2.'],
     ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4. Request 3, or join another room."],
-  ])('refuses who asks for %s', (_, asked, sentence) => {
+  ])('refuses a newcomer that requests %s', (_, asked, sentence) => {
     const play = new Play({ startAt: 3 }).do(join('Ada', { rank: 2, worldSize: 3 }));
     play.do(join('Bo', asked));
     expect(play.said('Bo', 'refused')).toMatchObject({ code: 'mismatch', message: sentence });
     expect(play.state.members.map((m) => m.name)).toEqual(['Ada']);
-    // A rank is free again when who had it has left.
+    // A rank is free again after its member has left.
     play.do({ type: 'left', member: 'Ada', reason: 'left' }, join('Bo', { rank: 2 }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
   });
 
-  test('gives the rank of a member whose connection is gone to whoever asks for it before a run', () => {
+  test('gives the rank of a disconnected member to a newcomer before a run', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
@@ -197,13 +197,13 @@ describe('a room', () => {
       ['Bo', 1],
       ['Cy', 0],
     ]);
-    // Where the newcomer is refused for another reason, the member that is away keeps its place.
+    // If the newcomer is refused for another reason, the disconnected member keeps its rank.
     play.do({ type: 'away', member: 'Bo' }, join('Di', { rank: 1, worldSize: 3 }));
     expect(play.said('Di', 'refused').code).toBe('mismatch');
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('keeps its only member, which is away, until the member that takes its rank is in', () => {
+  test('is not empty while a newcomer takes the rank of its only, disconnected member', () => {
     const play = new Play({ startAt: 1 }).do(join('Ada', { rank: 0 }), { type: 'away', member: 'Ada' });
     play.do(join('Bo', { rank: 0 }));
     expect(play.effects).not.toContainEqual({ type: 'empty' });
@@ -212,7 +212,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
   });
 
-  test('takes back the member whose rank was given away, without a rank, and the host as its host', () => {
+  test('readmits a member whose rank was given away, without a rank and still as host', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
@@ -228,7 +228,7 @@ describe('a room', () => {
     ]);
   });
 
-  test('that is full gives the place of a member whose connection is gone with its rank', () => {
+  test('that is full removes the disconnected member whose rank a newcomer takes', () => {
     const play = new Play({ startAt: 2, capacity: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
@@ -236,7 +236,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('refuses a start with fewer than a member counts on, and says who', () => {
+  test('refuses a start with too few members, and names the member that expects more', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused')).toMatchObject({
@@ -254,7 +254,7 @@ describe('a room', () => {
     expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
   });
 
-  test('starts by itself again once all who ran have left, and not before', () => {
+  test('starts by itself again only after all former ranks have left', () => {
     const play = new Play({ startAt: 2 }).enter(2).do({ type: 'left', member: 'Bo', reason: 'left' });
     expect(play.said('Ada', 'ended').outcome).toBe('failed');
     for (const name of ['Bo', 'Cy']) {
@@ -265,7 +265,7 @@ describe('a room', () => {
     expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
   });
 
-  test('tells the tabs of one browser by a number of its own', () => {
+  test('numbers browsers without revealing their ids', () => {
     const play = new Play();
     for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
       play.do(join(NAMES[i]!, { browser }));
@@ -293,7 +293,7 @@ describe('a room', () => {
   });
 });
 
-/** Any event, most of them about few members and a near generation so that they often fit. */
+/** Any event. Few members and generations are used, so that events often fit the room. */
 const member = fc.constantFrom(...NAMES, 'nobody');
 const generation = fc.integer({ min: 0, max: 4 });
 const report = {
@@ -305,9 +305,14 @@ const report = {
 const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   fc.record(
     {
-      ...{ type: fc.constant('join' as const), member, name: fc.constant('Ada'), holdsKey: fc.boolean() },
-      ...{ browser: fc.constantFrom(...BROWSERS), rank: fc.integer({ min: 0, max: 4 }) },
-      ...{ worldSize: fc.integer({ min: 1, max: 4 }), isSpectator: fc.boolean() },
+      type: fc.constant('join' as const),
+      member,
+      name: fc.constant('Ada'),
+      holdsKey: fc.boolean(),
+      browser: fc.constantFrom(...BROWSERS),
+      rank: fc.integer({ min: 0, max: 4 }),
+      worldSize: fc.integer({ min: 1, max: 4 }),
+      isSpectator: fc.boolean(),
     },
     { requiredKeys: ['type', 'member', 'name', 'holdsKey'] },
   ),
@@ -344,32 +349,32 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   }),
 );
 
-/** The number steers: mostly the event that brings the room on, now and then any event. */
+/** The number chooses: mostly an event that advances the run, sometimes any event. */
 const script = fc.array(fc.tuple(anyEvent, fc.integer({ min: 0, max: 99 })), { maxLength: 120, size: 'max' });
 
-/** What a well-behaved member would do next; `pick` chooses which. */
+/** The next event of a correct member; `pick` chooses the member. */
 function helpful(state: RoomState, pick: number): RoomEvent {
-  const late = state.ring.filter(
+  const silent = state.ring.filter(
     (m) => !state.reports.has(m.member) && state.members.some((x) => x.member === m.member),
   );
-  const next = late[Math.floor(pick * late.length)];
-  const said = { generation: state.generation, step: 0, stateHash: 'x' };
+  const next = silent[Math.floor(pick * silent.length)];
+  const reported = { generation: state.generation, step: 0, stateHash: 'x' };
   if (next !== undefined && state.phase === 'LINKING')
     return { type: 'linked', member: next.member, generation: state.generation };
-  if (next !== undefined && state.phase === 'SYNCING') return { type: 'synced', member: next.member, ...said };
-  if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...said };
+  if (next !== undefined && state.phase === 'SYNCING') return { type: 'synced', member: next.member, ...reported };
+  if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...reported };
   const cold = state.members.find((m) => m.device === null);
   if (cold !== undefined) return ready(cold.member);
   const outside = NAMES.findIndex((name) => !state.members.some((m) => m.member === name));
   if (outside >= 0) {
-    // Half of them come with wishes: the later the name, the lower the rank.
-    const wishes = pick < 0.5 ? { rank: NAMES.length - 1 - outside, browser: BROWSERS[outside % 2] } : {};
-    return join(NAMES[outside]!, wishes);
+    // Half of them request a rank: the later the name, the lower the rank.
+    const request = pick < 0.5 ? { rank: NAMES.length - 1 - outside, browser: BROWSERS[outside % 2] } : {};
+    return join(NAMES[outside]!, request);
   }
   return { type: 'start', member: hostsOf(state)[0]! };
 }
 
-test('whatever happens, in whatever order, a room keeps its laws', () => {
+test('a room keeps its invariants for random events', () => {
   const phases = new Set<string>();
   const outcomes = new Set<string>();
   let mixedRings = 0;
@@ -401,8 +406,8 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
           if (effect.type === 'setTimer') isTimed ||= effect.key === 'deadline';
           else if (effect.type === 'clearTimer') isTimed &&= effect.key !== 'deadline';
           else if (effect.type === 'send' && effect.message.type === 'prepare') {
-            // Rank = index: the one asked for, else in the order they joined; every one of them is
-            // told.
+            // The index is the rank: the requested one, else in the order of joining. All ranks
+            // receive the message.
             expect(effect.message.members).toEqual(after.ring);
             expect(effect.to).toEqual(ids(after.ring));
             for (const [rank, one] of after.ring.entries()) expect(one.rank ?? rank).toBe(rank);
@@ -417,15 +422,15 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
             if (effect.message.type === 'spectator-update') expect(effect.to).toEqual(ids(after.spectators));
           }
         }
-        // Linking and syncing have deadlines; training is not the server's to time.
+        // LINKING and SYNCING have deadlines; training has none on the server.
         expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
 
-        // A room whose runners have all left may start again in the same moment.
+        // A room whose ranks have all left may start again in the same step.
         const isOff = after.phase === 'FORMING' || after.generation > before.generation;
         const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
-        const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
-        expect(told.length).toBe(isOver ? 1 : 0);
-        for (const { to, message } of told) {
+        const endings = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
+        expect(endings.length).toBe(isOver ? 1 : 0);
+        for (const { to, message } of endings) {
           if (message.type === 'ended') outcomes.add(message.outcome);
           expect(message).toMatchObject({ run: before.run });
           expect(to).toEqual(areHere);
@@ -437,7 +442,7 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
     }),
     { numRuns: 200 },
   );
-  // The laws mean nothing where the dice never got far.
+  // The random events must reach every phase.
   expect([...phases].sort()).toEqual(['FORMING', 'LINKING', 'RUNNING', 'SYNCING']);
   expect([...outcomes].sort()).toEqual(['failed', 'finished']);
   expect(mixedRings).toBeGreaterThan(0);

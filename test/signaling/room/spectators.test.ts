@@ -78,7 +78,12 @@ describe('who watches', () => {
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };
     const back: RoomEvent = {
-      ...{ type: 'reconnect', member: 'Wu', name: 'Wu', holdsKey: true, isSpectator: true, reconnectState },
+      type: 'reconnect',
+      member: 'Wu',
+      name: 'Wu',
+      holdsKey: true,
+      isSpectator: true,
+      reconnectState,
     };
     play.do({ type: 'away', member: 'Wu' }, back);
     expect(play.said('Ada', 'room').spectators).toHaveLength(1);

@@ -1,0 +1,119 @@
+/** The invariants of recovery, R1 to R5. A {@link Violation} is thrown if one is broken. */
+import { Violation } from '../violation.ts';
+import { numberOf, type History, type Part, type Sum } from './history.ts';
+import type { Tab } from './tab.ts';
+
+/** `replicated`: every tab has all samples. `federated`: every tab has its own. */
+export type DataKind = 'replicated' | 'federated';
+
+interface InvariantOptions {
+  kind: DataKind;
+  /** Number of samples in the data set, if it is replicated. */
+  samples: number;
+  /** Number of samples of each tab. */
+  sizes: readonly number[];
+}
+
+export class Invariants {
+  readonly #kind: DataKind;
+  readonly #samples: number;
+  readonly #sizes: readonly number[];
+  /** The state after a step, by the generation that applied it and the step. */
+  readonly #named = new Map<number, History>();
+
+  constructor({ kind, samples, sizes }: InvariantOptions) {
+    this.#kind = kind;
+    this.#samples = samples;
+    this.#sizes = sizes;
+  }
+
+  /**
+   * R1: after each step the number of learned samples is the position's. `tabs` took part in all
+   * steps of the epoch.
+   */
+  checkLearned(learned: readonly number[], tabs: number, { isEndOfEpoch, to }: Sum): void {
+    if (this.#kind === 'replicated') {
+      const due = isEndOfEpoch ? this.#samples : Math.floor(to / 4096) % 4096;
+      if (bitsOf(learned[0]!) !== due)
+        throw new Violation('R1', `${bitsOf(learned[0]!)} samples of ${due} are learned`);
+      return;
+    }
+    if (!isEndOfEpoch) return;
+    for (const [slot, size] of this.#sizes.entries()) {
+      if (((tabs >> slot) & 1) === 1 && learned[slot] !== (1 << size) - 1) {
+        throw new Violation('R1', `tab ${slot} took part in the whole epoch, and not all of its samples are learned`);
+      }
+    }
+  }
+
+  /** R3: step and generation name one state. */
+  checkName({ name, progress, history }: Tab): void {
+    const { step, appliedIn } = progress;
+    if (appliedIn === 0) return;
+    const key = appliedIn * 4096 + step;
+    const known = this.#named.get(key);
+    if (known === undefined) this.#named.set(key, history);
+    else if (known !== history) {
+      throw new Violation(
+        'R3',
+        `${name} has another state after step ${step} of generation ${appliedIn} than others had`,
+      );
+    }
+  }
+
+  /** R2: the gradients that a tab keeps are the first ones of its assignment. */
+  checkHeld({ name, held, assignment }: Tab): void {
+    if (held.some((index, i) => assignment?.indices[i] !== index)) {
+      throw new Violation(
+        'R2',
+        `${name} has gradients of the samples ${held.join()} and uses them as those of ${assignment?.indices.join()}`,
+      );
+    }
+  }
+
+  /** R2: all ranks take the same step. */
+  checkAlike(parts: readonly Part[]): void {
+    const { tab: first, assignment } = parts[0]!;
+    for (const { tab, assignment: other } of parts) {
+      const { window, microBatches } = other;
+      const isAlike =
+        tab.history === first.history &&
+        numberOf(window) === numberOf(assignment.window) &&
+        numberOf(window.next) === numberOf(assignment.window.next) &&
+        window.size === assignment.window.size &&
+        microBatches === assignment.microBatches;
+      if (!isAlike)
+        throw new Violation('R2', `${tab.name} and ${first.name} are about to take different steps together`);
+      const { epoch, offset } = tab.progress.position;
+      const isNext = window.epoch === epoch && (this.#kind === 'federated' || window.offset === offset);
+      if (!isNext) throw new Violation('R1', `${tab.name} does not take the next step`);
+    }
+  }
+
+  /**
+   * R2: all ranks have one state. R5: no step of ranks in `trained` is undone, except a last step
+   * that is repeated in a later generation.
+   */
+  checkBegun(tabs: readonly Tab[], trained: ReadonlySet<Tab>): void {
+    const { history, progress } = tabs[0]!;
+    for (const tab of tabs) {
+      if (tab.history !== history || tab.progress.appliedIn !== progress.appliedIn) {
+        throw new Violation('R2', `${tab.name} enters with another state than ${tabs[0]!.name}`);
+      }
+      const { arrived } = tab;
+      if (!trained.has(tab) || arrived.sum === null) continue;
+      const now = history.until(arrived.steps);
+      const isRepeated = now.before === arrived.before && now.sum!.generation > arrived.sum.generation;
+      if (now !== arrived && !isRepeated) {
+        const { steps, sum } = arrived;
+        throw new Violation('R5', `step ${steps} of generation ${sum.generation}, which ${tab.name} has, is undone`);
+      }
+    }
+  }
+}
+
+function bitsOf(bits: number): number {
+  let count = 0;
+  for (let left = bits; left !== 0; left &= left - 1) count++;
+  return count;
+}

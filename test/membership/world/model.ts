@@ -1,0 +1,149 @@
+/** The parts of the modelled world: connections, clients and generations. */
+import type { ElectedState } from '../../../src/parallel/recovery/stateElection.ts';
+import { electState } from '../../../src/parallel/recovery/stateElection.ts';
+import { currentGradients, type RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
+import { step as stepRoom } from '../../../signaling/room/index.ts';
+import { advance as advanceMember, OUTSIDE, type MembershipState } from '../../../src/engine/membership/membership.ts';
+import type { ClientMessage, ServerMessage } from '../../../src/protocol/control.ts';
+import type { Nodes } from '../../../src/protocol/room.ts';
+import type { SampleAssigner, StepAssignment } from '../../../src/engine/training/data/sampleAssigner.ts';
+import { Replica, takeOver } from '../replica.ts';
+
+/** The functions under test; a test may replace one by a faulty one. */
+export interface Parts {
+  stepRoom: typeof stepRoom;
+  advanceMember: typeof advanceMember;
+  electState: typeof electState;
+  takeOver: typeof takeOver;
+  currentGradients: typeof currentGradients;
+  /** Changes a rank's sample assigner. */
+  assigner: (assigner: SampleAssigner) => SampleAssigner;
+  /** Whether a step needs the contributions of all ranks. */
+  needsAll: boolean;
+}
+export const REAL_PARTS: Parts = {
+  stepRoom,
+  advanceMember,
+  electState,
+  takeOver,
+  currentGradients,
+  assigner: (assigner) => assigner,
+  needsAll: true,
+};
+
+export interface WorldOptions {
+  /** Most clients at the same time. */
+  slots: number;
+  /** `null`: a fixed world. */
+  nodes: Nodes | null;
+  startAt: number | null;
+  hasRelay: boolean;
+}
+
+type Sent = Extract<ClientMessage, { type: 'join' | 'reconnect' }>;
+export type ToServer =
+  | Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'heartbeat' }>
+  | Pick<Sent & { type: 'join' }, 'type'>
+  | Pick<Sent & { type: 'reconnect' }, 'type' | 'reconnectState'>;
+export type ToClient = ServerMessage | { type: 'admitted'; member: string };
+
+/** A WebSocket: ordered, and without loss while it is open. */
+export interface Connection {
+  readonly member: string;
+  toServer: ToServer[];
+  toClient: ToClient[];
+  /** Whether the server's end is open. */
+  isOpen: boolean;
+}
+
+/** Closes the server's end. */
+export function hangUp(connection: Connection): void {
+  connection.isOpen = false;
+  connection.toServer = [];
+}
+
+export interface Client {
+  readonly slot: number;
+  /** `null`: the slot has no client now. */
+  member: string | null;
+  incarnations: number;
+  state: MembershipState;
+  /** The last `room` message that it received. */
+  room: Extract<ServerMessage, { type: 'room' }> | null;
+  connection: Connection | null;
+  isFrozen: boolean;
+  /** Whether it must send `ready`. */
+  isDue: boolean;
+  /** The generation whose links it opens; whether they are open. */
+  linking: number;
+  isLinked: boolean;
+  /** The generation whose group it has. */
+  active: number;
+  /** Progress of entering: 0 has sent its status, 1 has sent what others need, 2 has its state. */
+  stage: number;
+  isTraining: boolean;
+  replica: Replica;
+  assigner: SampleAssigner | null;
+  /** Its samples of the next step. */
+  assignment: StepAssignment | null;
+  /**
+   * Whether a run continues without it, in a generation of which it is not a member: its last steps
+   * may be undone.
+   */
+  isBehind: boolean;
+}
+
+export function emptySlot(slot: number): Client {
+  return {
+    slot,
+    member: null,
+    incarnations: 0,
+    state: OUTSIDE,
+    room: null,
+    connection: null,
+    isFrozen: false,
+    isDue: false,
+    linking: 0,
+    isLinked: false,
+    active: 0,
+    stage: 0,
+    isTraining: false,
+    replica: new Replica(),
+    assigner: null,
+    assignment: null,
+    isBehind: false,
+  };
+}
+
+/** Removes a client's state of a run. */
+export function forget(client: Client): void {
+  Object.assign(client, { replica: new Replica(), assigner: null, assignment: null });
+}
+
+/** The members of a generation, and what they exchange. */
+export interface Generation {
+  readonly run: number;
+  readonly ring: readonly string[];
+  readonly relayed: readonly (readonly [string, string])[];
+  /** By rank. */
+  readonly statuses: (Status | null)[];
+  /** Result of all statuses, once all have arrived. */
+  comparison: ElectedState | null;
+  readonly hasSent: boolean[];
+  /** State with which each rank has entered. */
+  readonly entered: (string | null)[];
+  /** Contributions of ranks to the step after `steps`. */
+  readonly contributions: Map<number, ({ samples: number; base: number } | null)[]>;
+}
+
+/** State of a rank that enters a generation. */
+export interface Status {
+  replica: Replica;
+  note: { retained: RetainedGradient | null };
+}
+
+export function bitsOf(bits: number): number {
+  let count = 0;
+  for (let left = bits; left !== 0; left &= left - 1) count++;
+  return count;
+}

@@ -1,0 +1,222 @@
+import { describe, expect, test } from 'vitest';
+import { MAX_RETRIES, SYNCING_MS, type RoomEvent } from '../../../signaling/room/index.ts';
+import { enteringMs } from '../../../signaling/room/timers.ts';
+import { breaksOf, MAX_OUTAGES } from '../../../signaling/room/faults.ts';
+import type { Fault } from '../../../signaling/room/records.ts';
+import { OPEN, grow, away, open, breakLink } from './elasticRoom.ts';
+import { join, Play, ready } from './play.ts';
+
+const deadline = (phase: 'LINKING' | 'SYNCING', generation = 1): RoomEvent => ({ type: 'deadline', generation, phase });
+
+const fail = (scope: 'rank' | 'generation' | 'run', generation = 1): RoomEvent => ({
+  type: 'failed',
+  member: 'Bo',
+  generation,
+  message: 'The GPU was lost.',
+  scope,
+});
+
+describe('a link that breaks', () => {
+  test('once is opened again, in the same order', () => {
+    const play = breakLink(open(4), 'Ada', 'Bo');
+    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 2, relayed: [] });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+    expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
+  });
+
+  test('counts once if both ends report it', () => {
+    const play = open(4).do(
+      { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
+      { type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] },
+    );
+    play.gather();
+    expect(play.state.generation).toBe(2);
+    expect([...breaksOf(play.state.faults).values()]).toEqual([1]);
+  });
+
+  test('twice is avoided by another order of four or more ranks', () => {
+    const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.state.members).toHaveLength(4);
+    expect(Math.abs(play.ring.indexOf('Ada') - play.ring.indexOf('Bo'))).toBe(2);
+  });
+
+  test('twice suspends one rank of three, even if others wait', () => {
+    const play = open(3, { nodes: { min: 1, max: 3 }, capacity: 5 }).enter(5);
+    breakLink(breakLink(play, 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Di']);
+    expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Bo', 'Cy', 'Di', 'Ed']);
+  });
+
+  test('twice goes over a relay with three ranks', () => {
+    const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
+  });
+
+  test('twice suspends one rank of three without a relay', () => {
+    const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.said('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    play.train().do(ready('Bo'), { type: 'suspension-end', id: 1 }, grow);
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('twice to each of two neighbours suspends their common rank', () => {
+    let play = open(4);
+    for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
+    expect(play.said('Bo', 'suspended')).toMatchObject({ generation: 4 });
+    expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
+  });
+
+  test('is forgotten after a while without another one', () => {
+    const play = breakLink(open(3), 'Ada', 'Bo');
+    expect(play.timer('age-faults').event).toEqual({ type: 'age-faults' });
+    play.train().do({ type: 'age-faults' }, { type: 'age-faults' });
+    expect(breakLink(play, 'Bo', 'Ada').ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('to a rank without a connection shows that the rank is gone', () => {
+    const play = breakLink(open(3).do(away('Bo')), 'Ada', 'Bo');
+    expect(breaksOf(play.state.faults).size).toBe(0);
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('is ignored unless two different ranks are its ends', () => {
+    const play = open(2).do(join('Cy'), away('Bo'));
+    expect(breakLink(play, 'Cy', 'Bo').effects).toEqual([]);
+    expect(breakLink(play, 'Ada', 'Cy').effects).toEqual([]);
+    expect(breakLink(play, 'Ada', 'Ada').effects).toEqual([]);
+  });
+});
+
+describe('a missed deadline', () => {
+  test('of LINKING counts the missing links as broken', () => {
+    const play = new Play(OPEN).enter(4).start();
+    // No rank reaches Bo.
+    play.do({ type: 'linked', member: 'Di', generation: 1 }, deadline('LINKING'));
+    expect([...breaksOf(play.state.faults)]).toEqual([
+      ['Ada Bo', 1],
+      ['Bo Cy', 1],
+    ]);
+    // With other neighbours it shows which end was at fault.
+    expect(play.ring).toEqual(['Bo', 'Ada', 'Cy', 'Di']);
+    play.do({ type: 'linked', member: 'Cy', generation: 2 }, deadline('LINKING', 2));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
+  });
+
+  test('of LINKING leaves out the only rank that reported nothing', () => {
+    const play = new Play(OPEN).enter(3).start();
+    for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, generation: 1 });
+    play.do(deadline('LINKING'));
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    expect(play.said('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
+    // It joins again when it is ready.
+    play.train().do(ready('Bo'), grow);
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('of SYNCING leaves out the only rank that reported nothing', () => {
+    const play = new Play(OPEN).enter(2).start().linkAll();
+    expect(play.timer('deadline').ms).toBe(SYNCING_MS);
+    play.do({ type: 'synced', member: 'Bo', generation: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
+    expect(play.ring).toEqual(['Bo']);
+  });
+
+  test('is extended when a rank of this generation reports progress', () => {
+    const play = new Play(OPEN).enter(2).start().linkAll();
+    play.do({ type: 'syncing', member: 'Bo', generation: 1 });
+    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
+    play.do({ type: 'syncing', member: 'Bo', generation: 0 });
+    expect(play.effects).toEqual([]);
+    play.report('synced', ['x']).do({ type: 'syncing', member: 'Bo', generation: 1 });
+    expect(play.effects).toEqual([]);
+  });
+
+  test('by all ranks ends the run after the last retry', () => {
+    const play = new Play(OPEN).enter(2).start();
+    for (let generation = 1; generation <= MAX_RETRIES; generation++) {
+      play.linkAll().do(deadline('SYNCING', generation));
+      expect(play.state).toMatchObject({ phase: 'LINKING', generation: generation + 1 });
+    }
+    play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
+    expect(play.said('Ada', 'ended').message).toMatch(
+      /^The run ended after 5 attempts to continue: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
+    );
+  });
+});
+
+describe('a failure', () => {
+  test('of a rank leaves it out until it is ready again', () => {
+    const play = open(3).do(fail('rank'));
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    play.train().do(grow);
+    expect(play.state.generation).toBe(2);
+    play.do(ready('Bo'));
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('of a rank in the previous generation leaves it out as well', () => {
+    const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 3 });
+    expect(play.ring).toEqual(['Ada']);
+    play.train().do(grow, ready('Bo')).train();
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+  });
+
+  test('of a generation is followed by another with the same ranks', () => {
+    const play = open(3).do(fail('generation')).gather();
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.train().state.retries).toBe(0);
+  });
+
+  test.each([
+    ['without a step in between, ends the run', 0, 'FORMING'],
+    ['with a step in between, does not end the run', 1, 'LINKING'],
+  ])('of two ranks that wait for each other, six times %s', (_, stepsInBetween, phase) => {
+    const play = open(2);
+    for (let outage = 0; outage <= MAX_OUTAGES; outage++) {
+      expect(play.state.phase).toBe('RUNNING');
+      const [member, peer] = outage % 2 === 0 ? ['Ada', 'Bo'] : ['Bo', 'Ada'];
+      play.do({ type: 'late', member, generation: play.state.generation, peers: [peer] }).gather();
+      if (outage < MAX_OUTAGES) play.train((outage + 1) * stepsInBetween);
+    }
+    expect(play.state.phase).toBe(phase);
+    if (stepsInBetween > 0) return;
+    expect(play.said('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
+  });
+
+  test('of the run ends it for all', () => {
+    const play = open(3).do(fail('run'));
+    expect(play.said('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
+    expect(play.said('Cy', 'ended').message).toMatch(/could not go on, so the run ended: The GPU was lost\.$/);
+  });
+
+  test('to agree on a state is retried; at the end of the run it ends the run', () => {
+    const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
+    play.train().report('finished', ['x', 'y'], 9);
+    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+  });
+});
+
+const late = (by: string, generation: number): Fault => ({
+  kind: 'late',
+  generation,
+  by,
+  about: 'Bo',
+  byBrowser: by,
+  aboutBrowser: 'Bo',
+  isCredible: true,
+  age: 0,
+});
+
+describe('a rank that does not begin to compare states', () => {
+  test.each([
+    ['nobody', [], 65_000],
+    ['one rank, however often', [late('Ada', 1), late('Ada', 2), late('Ada', 3)], 20_000],
+    ['one rank each time', [late('Ada', 1), late('Cy', 2)], 20_000],
+    ['two ranks, twice', [late('Ada', 1), late('Cy', 1), late('Ada', 2), late('Cy', 2)], 2_000],
+  ])('has less time after late reports by %s', (_, faults, ms) => {
+    expect(enteringMs({ ...open(4).state, faults }, 'Bo')).toBe(ms);
+  });
+});

@@ -1,0 +1,129 @@
+import { describe, expect, test } from 'vitest';
+import type { RoomEvent, RoomOptions } from '../../../signaling/room/index.ts';
+import type { Reason } from '../../../signaling/room/records.ts';
+import { noticeOf } from '../../../signaling/room/suspensions.ts';
+import { OPEN, grow, left, away, missed, open, breakLink } from './elasticRoom.ts';
+import { join, Play, ready } from './play.ts';
+
+/** Three ranks that train, until the link between two breaks twice and Bo is suspended. */
+const withoutBo = (options: Partial<RoomOptions> = {}): Play =>
+  breakLink(breakLink(open(3, options), 'Ada', 'Bo'), 'Bo', 'Ada');
+
+describe('a suspended tab', () => {
+  test('with the state continues the run if no other member has it', () => {
+    const play = withoutBo().do(ready('Bo', 1), left('Ada'), left('Cy'));
+    expect([play.state.phase, play.ring]).toEqual(['LINKING', ['Bo']]);
+  });
+
+  test('that has the state continues the run once it is ready', () => {
+    const play = withoutBo().do(left('Ada'), left('Cy'));
+    expect(play.state.phase).toBe('PAUSED');
+    expect(play.do(ready('Bo', 1)).ring).toEqual(['Bo']);
+  });
+
+  test('that trained an older state waits for those with the latest', () => {
+    const play = withoutBo().train().do(ready('Bo', 1), away('Ada'), away('Cy'), missed('Ada'), missed('Cy'));
+    expect(play.state.phase).toBe('PAUSED');
+    expect(play.ring).toEqual([]);
+  });
+
+  test.each([
+    ['is suspended for the same time if too few others are left', 3, 1],
+    ['is suspended twice as long if enough others are left', 2, 4],
+  ])('that is late again %s', (_, min, factor) => {
+    const play = open(3, { nodes: { min, max: 4 } });
+    const lengths: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      const { generation } = play.state;
+      play.do({ type: 'late', member: 'Ada', generation, peers: ['Cy'] });
+      play.do({ type: 'late', member: 'Bo', generation, peers: ['Cy'] });
+      lengths.push(play.timer('suspended 1').ms);
+      play.do(ready('Cy', 1), { type: 'suspension-end', id: 1 });
+      if (play.state.phase === 'RUNNING') play.do(grow);
+      play.train().do(grow).train();
+    }
+    expect(lengths[2]).toBe(factor * lengths[0]!);
+  });
+});
+
+describe('a start with a suspended tab', () => {
+  const pardon: RoomEvent = { type: 'suspension-end', id: 1 };
+  const stop: RoomEvent = { type: 'stop', member: 'Ada' };
+
+  test('leaves the tab out if enough others are ready', () => {
+    const play = withoutBo().do(stop, ready('Bo')).start();
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('by the tab itself succeeds if no other is left', () => {
+    const play = withoutBo().do(stop, ready('Bo'), left('Ada'), left('Cy'), { type: 'start', member: 'Bo' });
+    expect(play.ring).toEqual(['Bo']);
+    expect(play.train().state.phase).toBe('RUNNING');
+  });
+
+  test('includes the tab if too few others are ready', () => {
+    const play = withoutBo({ nodes: { min: 3, max: 3 } }).do(stop, ready('Bo'));
+    expect(play.start().ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('happens by itself once enough members are ready, including the tab', () => {
+    const play = withoutBo({ startAt: 3 }).do(left('Ada'), left('Bo'), left('Cy'));
+    play.enter(2);
+    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    expect(play.enter(3).ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('that is refused names the suspended tab and the time left', () => {
+    const play = withoutBo({ nodes: { min: 3, max: 3 } })
+      .do(stop)
+      .start();
+    expect(play.said('Ada', 'refused').message).toBe(
+      'This room needs 3 members, and 2 members are ready. Wait for more. Bo is suspended and will be tried again within 30 s.',
+    );
+  });
+
+  test('forms no world of another size than a member expects', () => {
+    for (const isOver of [false, true]) {
+      const play = new Play(OPEN).do(join('Ada'), join('Bo'), join('Cy', { worldSize: 3 }));
+      for (const member of ['Ada', 'Bo', 'Cy']) play.do(ready(member));
+      breakLink(breakLink(play.start().train(), 'Ada', 'Bo'), 'Bo', 'Ada');
+      if (isOver) play.do(pardon);
+      expect(play.do(stop, ready('Bo')).start().ring.toSorted()).toEqual(['Ada', 'Bo', 'Cy']);
+    }
+  });
+});
+
+test('ranks that one browser reports as late, each time with another tab, are not suspended', () => {
+  for (const browsers of [
+    ['one', 'one'],
+    ['one', 'another'],
+  ]) {
+    const play = Play.running(3, { nodes: { min: 1, max: 8 }, capacity: 8 });
+    for (const [i, browser] of browsers.entries()) {
+      const tab = `tab ${i}`;
+      play.do(grow, join(tab, { browser }), ready(tab)).train();
+      const { generation } = play.state;
+      play.do({ type: 'late', member: tab, generation, peers: ['Ada'] }).gather();
+      if (play.state.phase === 'LINKING') play.train();
+      play.do(left(tab)).train();
+    }
+    expect(play.ring.includes('Ada')).toBe(browsers[0] === browsers[1]);
+  }
+});
+
+test.each<[Reason, RegExp]>([
+  ['unreachable', /could not connect to this tab .* \(--turn\)\. It will be tried again within 30 s\.$/],
+  ['unstable', /failed more than once, so they continue without it\. Check the network of this machine/],
+  ['late', /Close other programs and tabs on this machine, or ask the host for a smaller batch\. It will be tried/],
+  ['stuck', /If it does not recover by itself, reload it\. It will be tried/],
+  ['alone', /Reload it, and check its network\. It will be tried/],
+  ['failing', /^Each generation with this tab failed/],
+])('the notice of a suspension for "%s" gives the reason and the time', (reason, sentence) => {
+  const { state } = Play.running(1, { nodes: { min: 1, max: 4 } });
+  const suspension = { id: 1, times: 1, reason, isOn: true };
+  const notice = noticeOf({ ...state, suspensions: new Map([['Ada', suspension]]) }, 'Ada');
+  expect(notice).toMatchObject({ type: 'send', message: { type: 'suspended' } });
+  const { message } = notice as { message: { message: string } };
+  expect(message.message).toMatch(sentence);
+  expect(message.message).not.toMatch(/NaN|undefined/);
+});
