@@ -1,8 +1,8 @@
 /** The player of a page, with its keys and the speed of the address. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
-import { reducedMotion } from '../browser/env.ts';
-import { computesOnCpu, route } from '../state/store.ts';
+import { reducedMotion } from '../../browser/env.ts';
+import { computesOnCpu, route } from '../../state/store.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
 import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';

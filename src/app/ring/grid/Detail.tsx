@@ -2,15 +2,15 @@
  * Details of the picked chunk: whose copy it is, its bytes, its numbers, and its way with times.
  */
 import { useComputed } from '@preact/signals';
-import { chunkRange, ringStepCount, type Transfer } from '../../collectives/plans/ringPlan.ts';
-import { formatBytes, formatMs } from '../locales/format.ts';
-import { RankMark } from '../components/RankMark.tsx';
-import type { RecordedTrace } from '../../protocol/stepTrace.ts';
-import { messages } from '../locales/index.ts';
-import { chunkName, type Frame } from './frameAt.ts';
-import { holderOf, moveOf, narratePicked } from './narrate.ts';
-import { sumsOf } from './numbers.ts';
-import type { Picked, Player, Stage } from './player.ts';
+import { chunkRange, ringStepCount, type Transfer } from '../../../collectives/plans/ringPlan.ts';
+import { formatBytes, formatMs } from '../../locales/format.ts';
+import { RankMark } from '../../components/RankMark.tsx';
+import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
+import { messages } from '../../locales/index.ts';
+import { chunkName, type Frame } from '../frameAt.ts';
+import { holderOf, moveOf, narratePicked } from '../narrate.ts';
+import { sumsOf } from '../numbers.ts';
+import type { Picked, Player, Stage } from '../player/player.ts';
 
 /** Gradients travel, and are counted, as float32. */
 const BYTES_PER_ELEMENT = 4;

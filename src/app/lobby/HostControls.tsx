@@ -3,7 +3,7 @@ import { isOpen } from '../state/derive.ts';
 import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
 import type { Lobby } from '../state/room.ts';
 import { messages } from '../locales/index.ts';
-import { ConfirmButton } from './ConfirmButton.tsx';
+import { ConfirmButton } from '../components/ConfirmButton.tsx';
 
 export function HostControls({ lobby }: { lobby: Lobby }) {
   const { isLocked, isPausedByHost, phase } = lobby;

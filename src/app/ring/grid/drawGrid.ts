@@ -1,8 +1,8 @@
 /** Paints the grid of cells on a canvas. */
-import { ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
-import { identityOf, SHAPES } from '../components/rankIdentity.ts';
-import { includes, type Frame, type Parts } from './frameAt.ts';
-import { currentValues, formatValue, type Extent, type Numbers } from './numbers.ts';
+import { ringStepCount, transfersAt } from '../../../collectives/plans/ringPlan.ts';
+import { identityOf, SHAPES } from '../../components/rankIdentity.ts';
+import { includes, type Frame, type Parts } from '../frameAt.ts';
+import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
 
 /** With more ranks, slots of single ranks are too thin for colours: one bar shows their range. */
 const MOST_SLOTS = 16;

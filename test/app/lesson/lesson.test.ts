@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { lineBytes } from '../../src/engine/lesson/lessonRound.ts';
-import { busiestBytes } from '../../src/app/lesson/Compare.tsx';
-import { blocksOf } from '../../src/app/lesson/Stall.tsx';
-import { isShown, LESSON_PAGES, pageWithin } from '../../src/app/lesson/pages.ts';
-import { describeStep, sumText } from '../../src/app/lesson/describeStep.ts';
-import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../src/app/lesson/solo.ts';
-import { en } from '../../src/app/locales/en/index.ts';
-import { zh } from '../../src/app/locales/zh/index.ts';
-import { LESSON_MODES } from '../../src/protocol/lesson.ts';
+import { lineBytes } from '../../../src/engine/lesson/lessonRound.ts';
+import { busiestBytes } from '../../../src/app/lesson/Compare.tsx';
+import { blocksOf } from '../../../src/app/lesson/Stall.tsx';
+import { isShown, LESSON_PAGES, pageWithin } from '../../../src/app/lesson/pages.ts';
+import { describeStep, sumText } from '../../../src/app/lesson/describeStep.ts';
+import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../../src/app/lesson/solo.ts';
+import { en } from '../../../src/app/locales/en/index.ts';
+import { zh } from '../../../src/app/locales/zh/index.ts';
+import { LESSON_MODES } from '../../../src/protocol/lesson.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

@@ -4,8 +4,8 @@ import { nameOfJob, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { saveFile } from '../browser/download.ts';
 import { messages } from '../locales/index.ts';
-import { DropZone } from './DropZone.tsx';
-import { Problem } from './Problem.tsx';
+import { DropZone } from '../components/DropZone.tsx';
+import { Problem } from '../components/Problem.tsx';
 
 /** Loaded with the first file; the first page does not need it. */
 const jobFiles = () => import('../../spec/jobFile.ts');

@@ -10,7 +10,7 @@ import type {
 } from '../../spec/preview.ts';
 import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
-import { Problem } from './Problem.tsx';
+import { Problem } from '../components/Problem.tsx';
 
 /** Classes with counts, and left-out columns, that are listed. */
 const LISTED = 12;

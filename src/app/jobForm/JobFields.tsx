@@ -1,6 +1,6 @@
 /** Types that the parts of the job form share. */
 import type { JobSpec } from '../../spec/job.ts';
-import { NumberField } from './Fields.tsx';
+import { NumberField } from '../components/Fields.tsx';
 
 /** Offers a changed job; stores it if it is settled and valid. Returns the error, or `null`. */
 export type Offer = (job: JobSpec, isSettled?: boolean) => string | null;

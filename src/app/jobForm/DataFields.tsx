@@ -4,7 +4,7 @@ import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measur
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
 import { SERVER_DATA } from '../browser/serverData.ts';
 import { messages } from '../locales/index.ts';
-import { Select } from './Fields.tsx';
+import { Select } from '../components/Fields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
 
 /** The column to predict: a select if the columns are known, else a text field. */

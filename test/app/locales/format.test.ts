@@ -9,10 +9,10 @@ import {
   formatRate,
   formatShare,
   list,
-} from '../../src/app/locales/format.ts';
-import { withJob, withOptimizer } from '../../src/app/state/jobForm.ts';
-import { identityOf, shapePath, SHAPES } from '../../src/app/components/rankIdentity.ts';
-import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
+} from '../../../src/app/locales/format.ts';
+import { withJob, withOptimizer } from '../../../src/app/state/jobForm.ts';
+import { identityOf, shapePath, SHAPES } from '../../../src/app/components/rankIdentity.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 
 test('formats the time since an event', () => {
   const minute = 60_000;

@@ -1,11 +1,11 @@
 import { signal } from '@preact/signals';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
-import { createPlayer, type Player, type PlayerOptions, type Stage } from '../../../src/app/ring/player.ts';
-import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
-import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../src/app/ring/pacing.ts';
-import { ringStepCount } from '../../../src/collectives/plans/ringPlan.ts';
+import { frameAt, timelineOf } from '../../../../src/app/ring/frameAt.ts';
+import { createPlayer, type Player, type PlayerOptions, type Stage } from '../../../../src/app/ring/player/player.ts';
+import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
+import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../../src/app/ring/player/pacing.ts';
+import { ringStepCount } from '../../../../src/collectives/plans/ringPlan.ts';
 
 /** Two ranks, two ring steps, with flights of 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
 const LINE = planPacing(timelineOf(simulatedTrace(2), 2));

@@ -8,7 +8,7 @@ import { roomHash } from '../state/route.ts';
 import { latestWhole, lookForRuns, removeCheckpoints, savedRuns, type SavedRun } from '../state/savedRuns.ts';
 import { createRoom, entering } from '../state/store.ts';
 import { language, messages } from '../locales/index.ts';
-import { ConfirmButton } from './ConfirmButton.tsx';
+import { ConfirmButton } from '../components/ConfirmButton.tsx';
 
 export function SavedRuns() {
   useEffect(() => void lookForRuns(), []);

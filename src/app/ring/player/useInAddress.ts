@@ -1,7 +1,7 @@
 /** Stores settings of a picture in the page's address. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { keepInAddress, route } from '../state/store.ts';
+import { keepInAddress, route } from '../../state/store.ts';
 
 /**
  * Milliseconds without a change before it is stored: browsers refuse an address that changes more

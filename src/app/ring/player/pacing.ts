@@ -3,7 +3,7 @@
  * to be seen (one hop may take a tenth of a millisecond and the next, behind a straggler, fifty);
  * pure.
  */
-import type { Timeline } from './frameAt.ts';
+import type { Timeline } from '../frameAt.ts';
 
 export interface Pacing {
   /** Milliseconds to play the whole round at speed 1. */

@@ -6,7 +6,7 @@ import { hasPreview } from '../../spec/preview.ts';
 import { formatBytes } from '../locales/format.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
-import { DropZone } from './DropZone.tsx';
+import { DropZone } from '../components/DropZone.tsx';
 import { FilesPreview } from './FilesPreview.tsx';
 
 /** Files listed by name; a folder may have thousands. */

@@ -4,9 +4,9 @@
  * (trace, n, t), so scrubbing and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
-import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
+import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from '../frameAt.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing } from './pacing.ts';
-import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
 
 /** What is played. */
 export interface Stage {

@@ -3,7 +3,7 @@ import type { PresetName } from '../../spec/gpt.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { presetOf, withPreset } from '../state/jobForm.ts';
 import { messages } from '../locales/index.ts';
-import { NumberField, Select } from './Fields.tsx';
+import { NumberField, Select } from '../components/Fields.tsx';
 import type { Offer } from './JobFields.tsx';
 
 const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;

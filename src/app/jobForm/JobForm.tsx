@@ -12,7 +12,7 @@ import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { SETTINGS } from '../state/strategies.ts';
 import { messages } from '../locales/index.ts';
 import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
-import { Select } from './Fields.tsx';
+import { Select } from '../components/Fields.tsx';
 import { GptFields, PresetField } from './GptFields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
 import { LayerTable } from './LayerTable.tsx';

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
-import type { TermName } from './Term.tsx';
+import type { TermName } from '../components/Term.tsx';
 
 export const helpOpen = signal(false);
 

@@ -3,9 +3,9 @@
  * run it plays.
  */
 import { useComputed } from '@preact/signals';
-import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import { formatCount, formatMs } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';
+import { formatCount, formatMs } from '../../locales/format.ts';
+import { messages } from '../../locales/index.ts';
 import type { Player } from './player.ts';
 import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
 

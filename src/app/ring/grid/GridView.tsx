@@ -6,17 +6,17 @@
  */
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
-import { RankMark } from '../components/RankMark.tsx';
-import { useSize } from '../components/useSize.ts';
-import { smallText, theme, zoom } from '../browser/theme.ts';
-import { messages } from '../locales/index.ts';
+import { RankMark } from '../../components/RankMark.tsx';
+import { useSize } from '../../components/useSize.ts';
+import { smallText, theme, zoom } from '../../browser/theme.ts';
+import { messages } from '../../locales/index.ts';
 import { Detail } from './Detail.tsx';
 import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
-import { chunkName } from './frameAt.ts';
-import { narratePicked } from './narrate.ts';
-import { extentOf } from './numbers.ts';
-import type { Player } from './player.ts';
-import { useHighlight, type Highlight } from './useHighlight.ts';
+import { chunkName } from '../frameAt.ts';
+import { narratePicked } from '../narrate.ts';
+import { extentOf } from '../numbers.ts';
+import type { Player } from '../player/player.ts';
+import { useHighlight, type Highlight } from '../useHighlight.ts';
 
 interface Props {
   names: readonly string[];
