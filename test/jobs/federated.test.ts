@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
-import { idxFile, imagesFile } from './idxFiles.ts';
+import { idxFile, imagesFile } from './formats/idxFiles.ts';
 
 const jobOf = (fields: Record<string, unknown> = {}): JobSpec =>
   parseJob({ job: 'table', data: { kind: 'federated' }, ...fields });

@@ -6,7 +6,7 @@ import type { RunParticipant } from '../../../src/engine/training/runParticipant
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
-import { imagesFile, labelsFile } from '../../jobs/idxFiles.ts';
+import { imagesFile, labelsFile } from '../../jobs/formats/idxFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {

@@ -1,11 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { en } from '../../src/app/locales/en/index.ts';
-import { zh } from '../../src/app/locales/zh/index.ts';
-import { buildModel, countConfusion, countCorrect, lossSum, type JobModel } from '../../src/jobs/index.ts';
-import { UsageError } from '../../src/util/errors.ts';
-import { hashState } from '../../src/util/hash.ts';
-import { createRng } from '../../src/util/rng.ts';
+import { en } from '../../../src/app/locales/en/index.ts';
+import { zh } from '../../../src/app/locales/zh/index.ts';
+import { buildModel, countConfusion, countCorrect, lossSum, type JobModel } from '../../../src/jobs/index.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { hashState } from '../../../src/util/hash.ts';
+import { createRng } from '../../../src/util/rng.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 

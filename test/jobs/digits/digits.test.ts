@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { SyntheticDigits } from '../../src/jobs/digits/digits.ts';
-import { Raster, smoothLine } from '../../src/jobs/digits/pen.ts';
-import { STYLES } from '../../src/jobs/digits/handwriting.ts';
-import { UsageError } from '../../src/util/errors.ts';
-import { hashState } from '../../src/util/hash.ts';
+import { SyntheticDigits } from '../../../src/jobs/digits/digits.ts';
+import { Raster, smoothLine } from '../../../src/jobs/digits/pen.ts';
+import { STYLES } from '../../../src/jobs/digits/handwriting.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { hashState } from '../../../src/util/hash.ts';
 
 const PIXELS = 784;
 

@@ -1,18 +1,18 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { bigramLoss } from '../../src/jobs/gpt/bigram.ts';
-import { BytePairs } from '../../src/jobs/gpt/bytePairs.ts';
-import { createCorpus } from '../../src/jobs/gpt/corpus.ts';
-import { FABLES_LENGTH, writeFables } from '../../src/jobs/gpt/fables.ts';
-import { loadText } from '../../src/jobs/gpt/loadText.ts';
-import { plainText, textOf, type Text } from '../../src/jobs/gpt/text.ts';
-import { Network, type NetworkSize } from '../../src/jobs/gpt/network.ts';
-import { Characters } from '../../src/jobs/gpt/characters.ts';
-import { TokenSampler } from '../../src/jobs/gpt/tokenSampler.ts';
-import { PRESETS } from '../../src/spec/gpt.ts';
-import { UsageError } from '../../src/util/errors.ts';
-import { createRng } from '../../src/util/rng.ts';
+import { bigramLoss } from '../../../src/jobs/gpt/bigram.ts';
+import { BytePairs } from '../../../src/jobs/gpt/bytePairs.ts';
+import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
+import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';
+import { loadText } from '../../../src/jobs/gpt/loadText.ts';
+import { plainText, textOf, type Text } from '../../../src/jobs/gpt/text.ts';
+import { Network, type NetworkSize } from '../../../src/jobs/gpt/network.ts';
+import { Characters } from '../../../src/jobs/gpt/characters.ts';
+import { TokenSampler } from '../../../src/jobs/gpt/tokenSampler.ts';
+import { PRESETS } from '../../../src/spec/gpt.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
 

@@ -1,12 +1,12 @@
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
-import { buildModel, lossSum } from '../../src/jobs/index.ts';
-import { parseJob, type JobSpec } from '../../src/spec/job.ts';
-import { rowsOf, Topology } from '../../src/spec/topology.ts';
-import { UsageError } from '../../src/util/errors.ts';
-import { hashState } from '../../src/util/hash.ts';
-import { loadLayersModel } from './loadLayersModel.ts';
+import { buildModel, lossSum } from '../../../src/jobs/index.ts';
+import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { rowsOf, Topology } from '../../../src/spec/topology.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { hashState } from '../../../src/util/hash.ts';
+import { loadLayersModel } from '../loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { gzip, idxFile, imagesFile, labelsFile } from './idxFiles.ts';
-import { openIdx } from '../../src/jobs/formats/idx.ts';
-import { DataError } from '../../src/util/errors.ts';
+import { openIdx } from '../../../src/jobs/formats/idx.ts';
+import { DataError } from '../../../src/util/errors.ts';
 
 describe('reads', () => {
   test.each([

@@ -7,13 +7,13 @@ import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { buildModel, lossSum, type JobModel } from '../../src/jobs/index.ts';
-import { decodeWeights, fitWeights } from '../../src/jobs/weights/weightsFile.ts';
-import { parseJob, type JobSpec } from '../../src/spec/job.ts';
-import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
-import { rowsOf, Topology } from '../../src/spec/topology.ts';
+import { buildModel, lossSum, type JobModel } from '../../../src/jobs/index.ts';
+import { decodeWeights, fitWeights } from '../../../src/jobs/weights/weightsFile.ts';
+import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { readJobFile, writeJobFile } from '../../../src/spec/jobFile.ts';
+import { rowsOf, Topology } from '../../../src/spec/topology.ts';
 import { CUSTOM_MODEL_JOB } from './customModelJob.ts';
-import { loadLayersModel } from './loadLayersModel.ts';
+import { loadLayersModel } from '../loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, 'weights', name));
+const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '..', 'weights', name));
 const topologyOf = (model: unknown): Topology => v.parse(Topology, model);
 
 /** Two branches that are added up, laid side by side, and gate each other. */

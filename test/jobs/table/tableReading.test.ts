@@ -3,11 +3,11 @@
  * stand.
  */
 import { describe, expect, test } from 'vitest';
-import { sampleLength } from '../../src/jobs/dataset.ts';
-import { agreeOn, openShard } from '../../src/jobs/index.ts';
-import { trainTestSplit } from '../../src/jobs/trainTestSplit.ts';
-import { Table, type TableJob } from '../../src/jobs/table/table.ts';
-import { parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { sampleLength } from '../../../src/jobs/dataset.ts';
+import { agreeOn, openShard } from '../../../src/jobs/index.ts';
+import { trainTestSplit } from '../../../src/jobs/trainTestSplit.ts';
+import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
+import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 

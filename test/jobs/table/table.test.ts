@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
-import { Table, type TableJob } from '../../src/jobs/table/table.ts';
+import { sampleLength, type Dataset } from '../../../src/jobs/dataset.ts';
+import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 

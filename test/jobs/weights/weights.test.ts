@@ -8,18 +8,18 @@ import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { unzipSync } from 'fflate';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { buildModel, type JobModel } from '../../src/jobs/index.ts';
+import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
 import {
   decodeWeights,
   encodeWeights,
   fitWeights,
   type NamedTensor,
   type Topology,
-} from '../../src/jobs/weights/weightsFile.ts';
-import { readSafetensors, writeSafetensors } from '../../src/jobs/weights/safetensors.ts';
-import { WEIGHTS_FORMATS } from '../../src/spec/modelFile.ts';
-import { DataError } from '../../src/util/errors.ts';
-import { createRng } from '../../src/util/rng.ts';
+} from '../../../src/jobs/weights/weightsFile.ts';
+import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import { WEIGHTS_FORMATS } from '../../../src/spec/modelFile.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -28,7 +28,7 @@ beforeAll(async () => {
 const MODELS = ['mlp', 'cnn'] as const;
 
 const fixture = (name: string): Uint8Array<ArrayBuffer> =>
-  new Uint8Array(readFileSync(path.join(import.meta.dirname, 'weights', name)));
+  new Uint8Array(readFileSync(path.join(import.meta.dirname, name)));
 
 const tensor = (name: string, shape: number[], values: number[]): NamedTensor => ({
   name,
