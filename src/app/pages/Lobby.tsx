@@ -78,9 +78,9 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="what">
             <JobTitle job={lobby.job} />
           </h2>
-          {view.goesOnAfter !== null && <p>{labels.goesOn(view.goesOnAfter)}</p>}
+          {view.resumesAfter !== null && <p>{labels.resumes(view.resumesAfter)}</p>}
           {view.beginsWith !== null && <p>{labels.beginsWith(view.beginsWith)}</p>}
-          {host && lobby.phase === 'FORMING' && view.goesOnAfter === null && view.beginsWith === null ? (
+          {host && lobby.phase === 'FORMING' && view.resumesAfter === null && view.beginsWith === null ? (
             <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (
             !hidden.value.has('job') && <JobToCome job={lobby.job} />

@@ -35,9 +35,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const open = (isSpectator: boolean): void => {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
-    const goesOn = chosen?.checkpoint?.job;
+    const resumed = chosen?.checkpoint?.job;
     // A checkpoint brings its job and hides the form, so the automatic start is ignored.
-    createRoom(goesOn ?? job.value, goesOn === undefined ? startAt.value : null, options);
+    createRoom(resumed ?? job.value, resumed === undefined ? startAt.value : null, options);
   };
   return (
     <main class="narrow wrap">

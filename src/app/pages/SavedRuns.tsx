@@ -72,11 +72,11 @@ function Saved({ run }: { run: SavedRun }) {
       <span class="row">
         <button
           type="button"
-          aria-label={saved.goOnWith(name, step)}
+          aria-label={saved.resumeFrom(name, step)}
           disabled={checking.value || entering.value}
           onClick={() => void goOn()}
         >
-          {saved.goOn}
+          {saved.resume}
         </button>
         <ConfirmButton
           class="quiet"

@@ -26,7 +26,7 @@ export const charts = {
     r2: 'R²',
   },
   /** Accuracy of a language model. */
-  foretold: 'next characters predicted',
+  predicted: 'next characters predicted',
   notMeasured: 'not measured yet',
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',

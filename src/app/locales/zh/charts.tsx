@@ -21,7 +21,7 @@ export const charts: Messages['charts'] = {
     mae: '平均绝对误差',
     r2: 'R²',
   },
-  foretold: '下一个字符的预测准确率',
+  predicted: '下一个字符的预测准确率',
   notMeasured: '尚未测量',
   noLoss: '损失：还没有训练步。',
   noAccuracy: '准确率：尚未测量。',
