@@ -16,20 +16,20 @@ function read(data: SyntheticDigits, indices: readonly number[]) {
 
 const firstHundred = Array.from({ length: 100 }, (_, i) => i);
 
-describe('drawn digits', () => {
-  test('sizes, shape and balanced labels', () => {
+describe('synthetic digits', () => {
+  test('have fixed sizes and shapes, and balanced labels', () => {
     const train = new SyntheticDigits(1, 'train');
     expect(train).toMatchObject({ size: 20_000, inputShape: [28, 28, 1], classes: 10 });
     expect(new SyntheticDigits(1, 'test').size).toBe(2_000);
     expect([...read(train, [0, 7, 19_999, 30]).labels]).toEqual([0, 7, 9, 0]);
   });
 
-  test('the same bits on every machine', async () => {
+  test('are the same bits on every machine', async () => {
     const { inputs, labels } = read(new SyntheticDigits(1, 'train'), firstHundred);
     expect(hashState([inputs, labels])).toBe('8a434d66da152390');
   });
 
-  test('a sample does not depend on what is read with it', () => {
+  test('do not depend on other samples of the read', () => {
     const together = read(new SyntheticDigits(5, 'train'), [12, 5_000, 3]).inputs;
     const data = new SyntheticDigits(5, 'train');
     [12, 5_000, 3].forEach((index, i) => {
@@ -37,7 +37,7 @@ describe('drawn digits', () => {
     });
   });
 
-  test('seeds, splits and indices differ', () => {
+  test('differ by seed, split and index', () => {
     const images = [
       read(new SyntheticDigits(1, 'train'), [3, 13]).inputs,
       read(new SyntheticDigits(2, 'train'), [3, 13]).inputs,
@@ -46,7 +46,7 @@ describe('drawn digits', () => {
     expect(new Set(images.map((image) => image.join())).size).toBe(6);
   });
 
-  test('floats in 0 .. 1, ink on every image, an almost clean margin', () => {
+  test('are floats in 0 .. 1 with ink on every image and an almost clean margin', () => {
     const { inputs } = read(new SyntheticDigits(3, 'train'), firstHundred);
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
     for (let i = 0; i < 100; i++) {
@@ -57,7 +57,7 @@ describe('drawn digits', () => {
     }
   });
 
-  test('leaves what is behind the samples alone, and checks its arguments', () => {
+  test('leave the rest of the arrays unchanged, and check their arguments', () => {
     const data = new SyntheticDigits(1, 'test');
     const inputs = new Float32Array(2 * PIXELS).fill(-1);
     data.read([4], inputs, new Int32Array(2));
@@ -66,7 +66,7 @@ describe('drawn digits', () => {
     expect(() => data.read([0, 1, 2], inputs, new Int32Array(3))).toThrow(UsageError);
   });
 
-  test('every stroke of every style is pairs of points in the box', () => {
+  test('have strokes of points in the box', () => {
     expect(STYLES).toHaveLength(10);
     for (const stroke of STYLES.flat(2)) {
       expect(stroke.length % 2).toBe(0);
@@ -77,7 +77,7 @@ describe('drawn digits', () => {
 });
 
 describe('the pen', () => {
-  test('a curve goes through its points, straight between two, and stops at corners', () => {
+  test('draws curves through their points, straight between two, with corners', () => {
     const curve = smoothLine([0, 0, 1, 2, 4, 1]);
     const points = Array.from({ length: curve.length / 2 }, (_, k) => `${curve[2 * k]},${curve[2 * k + 1]}`);
     expect(points).toEqual(expect.arrayContaining(['0,0', '1,2', '4,1']));
@@ -87,7 +87,7 @@ describe('the pen', () => {
     for (let k = 0; k < corner.length; k += 2) expect(Math.min(1 - corner[k]!, corner[k + 1]!)).toBeCloseTo(0, 12);
   });
 
-  test('ink is full inside a line, half on its edge, none outside; off the paper nothing happens', () => {
+  test('inks fully inside a line, half on its edge, not outside; ignores points off the paper', () => {
     const raster = new Raster(8);
     raster.draw([-5, 4, 20, 4], 1, 1);
     expect([1, 2, 3, 4, 5, 6].map((y) => raster.coverage(y * 8 + 4))).toEqual([0, 0, 1, 1, 0, 0]);

@@ -48,7 +48,7 @@ async function logitsOf(network: Network, tokens: Int32Array): Promise<Float32Ar
   return values;
 }
 
-/** A network whose tokens and places differ enough to matter, and its weights. */
+/** A network with clearly different tokens and positions, and its weights. */
 function loudNetwork(): { network: Network; weights: Float32Array } {
   const network = new Network(SIZE, 3);
   for (const variable of network.variables.slice(0, 2)) tf.tidy(() => variable.assign(variable.mul(40)));
@@ -57,24 +57,24 @@ function loudNetwork(): { network: Network; weights: Float32Array } {
 }
 
 describe('tokens', () => {
-  test('characters come back as they were, also those of two code units', () => {
+  test('characters are restored, including those of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
     const characters = new Characters(text);
     expect(characters.decode(characters.encode(text))).toBe(text);
     expect(characters.size).toBe(new Set(text).size);
-    // Others are left out.
+    // Characters without a token are left out.
     expect(characters.decode(characters.encode('Bücher'))).toBe('Ber');
   });
 
-  test('more characters than a model takes are refused', () => {
+  test('more characters than a model supports are rejected', () => {
     const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
     expect(() => new Characters(text)).toThrow(/5000 different characters.*choose byte pairs/);
   });
 
-  test('byte pairs are the frequent ones, the first made first, and any text comes back as it was', async () => {
+  test('byte pairs are the most frequent pairs, in order, and restore any text', async () => {
     const pairs = await BytePairs.of(piecesOf('abab abab abab xy'), 259);
     expect(pairs.size).toBe(259);
-    // "ab", then " abab" by way of "abab": with its space as often as without.
+    // "ab", then "abab", then " abab", which is as frequent with its space as without.
     expect([...pairs.encode('ab')]).toEqual([256]);
     for (const text of ['abab xyz', '  two  spaces\n\n', 'neu: ä 漢字 🦊', '', '\uFEFFab\uFEFF']) {
       expect(pairs.decode(pairs.encode(text))).toBe(text);
@@ -82,11 +82,11 @@ describe('tokens', () => {
     expect(pairs.encode('abab abab').length).toBeLessThan(5);
   });
 
-  test('byte pairs stop where no pair is there twice', async () => {
+  test('byte pairs end when no pair occurs twice', async () => {
     expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
   });
 
-  test('are the same of a text in pieces, wherever it is cut', async () => {
+  test('are the same for a text in pieces, wherever it is cut', async () => {
     const character = fc.oneof(
       fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
       fc.string({ unit: 'grapheme', minLength: 1 }),
@@ -123,7 +123,7 @@ describe('the bigram model', () => {
 });
 
 describe('the text', () => {
-  test('that is built in is the same each time, and long enough', () => {
+  test('is the same in every run, and long enough, if it is built in', () => {
     const text = writeFables();
     expect(text.length).toBeGreaterThanOrEqual(FABLES_LENGTH);
     expect(writeFables()).toBe(text);
@@ -132,14 +132,14 @@ describe('the text', () => {
   });
 
   const source = { job: 'gpt', data: { kind: 'files' } } as const;
-  test('of several files comes in the order of their names', async () => {
+  test('consists of its files in the order of their names', async () => {
     const files = [file('b.txt', 'two'), file('a.txt', 'one')];
     expect(await read(await loadText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
   });
 
-  test('that is no UTF-8 is refused with the byte that is wrong', async () => {
+  test('is rejected with the invalid byte if it is not UTF-8', async () => {
     const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
-    // In pieces of any size.
+    // For pieces of any size.
     for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
       const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
       await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
@@ -148,7 +148,7 @@ describe('the text', () => {
     await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
   });
 
-  test('is asked for where there is none', async () => {
+  test('is required', async () => {
     await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
       /No text among the files/,
     );
@@ -156,7 +156,7 @@ describe('the text', () => {
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
-  test('is cut into windows, each with what follows; the end is held out', async () => {
+  test('is cut into windows with their next tokens; its end is held out', async () => {
     const text = plainText('abcdefghij'.repeat(20));
     const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
     const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
@@ -169,14 +169,14 @@ describe('the text', () => {
     expect(() => train.read([25], tokens, next)).toThrow(/no sample 25/);
   });
 
-  test('that is too short says so', async () => {
+  test('is rejected if it is too short', async () => {
     const model = { tokens: 'characters', vocabulary: 512, context: 64 } as const;
     const making = createCorpus(plainText('too short'), model);
     await expect(making).rejects.toThrow(/has 9 characters.*samples of 64 tokens/);
   });
 
-  test.each(['characters', 'byte-pairs'] as const)('is held out whole characters, as %s', async (tokens) => {
-    // Each of two code units, of which an odd number is held out.
+  test.each(['characters', 'byte-pairs'] as const)('is never cut within a character, as %s', async (tokens) => {
+    // Characters of two code units, of which an odd number would be held out.
     const text = '🦊🐻🦁🐯🐷'.repeat(31);
     const model = { tokens, vocabulary: 257, context: 1 } as const;
     const { train, test: held, tokenizer } = await createCorpus(plainText(text), model);
@@ -184,7 +184,7 @@ describe('the text', () => {
     expect(train.tokensPerCharacter).toBe(train.tokens.length / 140);
   });
 
-  test('comes from an address with a "%" in it, or from a folder, of which only texts are fetched', async () => {
+  test('is fetched from an address with a "%", or from the text files of a folder', async () => {
     const bodies: Record<string, string> = {
       '/100%25.txt': 'all of it',
       '/50%.txt': 'half of it',
@@ -217,7 +217,7 @@ describe('the network', () => {
   });
   afterAll(() => network.dispose());
 
-  test('is as large as its presets say', () => {
+  test('has the size of its preset', () => {
     const parameters = (['tiny', 'small', 'medium', 'large'] as const).map((name) => {
       const { layers, width, context } = PRESETS[name].model;
       return (68 + context + 1) * width + layers * (12 * width * width + 2 * width);
@@ -225,7 +225,7 @@ describe('the network', () => {
     expect(parameters).toEqual([55_744, 1_009_536, 4_772_096, 10_746_240]);
   });
 
-  test('knows nothing at first: its loss is the logarithm of the vocabulary', async () => {
+  test('starts with the loss of uniform predictions, the logarithm of the vocabulary', async () => {
     const logits = await logitsOf(network, tokensOf(4, SIZE));
     const { vocabulary } = SIZE;
     for (let row = 0; row < logits.length; row += vocabulary) {
@@ -235,7 +235,7 @@ describe('the network', () => {
     }
   });
 
-  test('sees no later place, and every earlier one', async () => {
+  test('attends to every earlier position and to no later one', async () => {
     const { context, vocabulary } = SIZE;
     const tokens = tokensOf(1, SIZE);
     const before = await logitsOf(network, tokens);
@@ -253,7 +253,7 @@ describe('the network', () => {
     }
   });
 
-  test('has the gradients that small changes of its weights show', async () => {
+  test('has gradients that equal finite differences', async () => {
     const tokens = tf.tensor2d(tokensOf(3, SIZE), [3, SIZE.context], 'int32');
     const weights = tf.randomNormal([3 * SIZE.context, SIZE.vocabulary], 0, 1, 'float32', 5);
     const { network: loud } = loudNetwork();
@@ -278,7 +278,7 @@ describe('the network', () => {
     loud.dispose();
   });
 
-  test('is the same on every machine, and another with another seed', () => {
+  test('has the same weights on every machine, and others with another seed', () => {
     const [own, same, other] = [network, new Network(SIZE, 7), new Network(SIZE, 8)].map((one) =>
       one.variables.flatMap((variable) => [...variable.dataSync()]),
     );
@@ -286,7 +286,7 @@ describe('the network', () => {
     expect(other).not.toEqual(own);
   });
 
-  test('leaves out what masks say, and nothing without', async () => {
+  test('drops masked activations, and nothing without masks', async () => {
     const tokens = tf.tensor2d(tokensOf(2, SIZE), [2, SIZE.context], 'int32');
     const ones = Array.from({ length: 5 }, () => tf.ones([2, 1, SIZE.width]));
     const without = await logitsOf(network, tokensOf(2, SIZE));
@@ -303,13 +303,13 @@ describe('the network', () => {
   });
 });
 
-describe('writing', () => {
-  test('takes at temperature 0 what the network finds likeliest, also beyond its context', async () => {
+describe('sampling', () => {
+  test('chooses the most likely token at temperature 0, also beyond the context', async () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
     const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([3, 1], { temperature: 0, seed: 1 });
-    // What is in view when the next token is drawn: half of it is forgotten when it is full.
+    // Tokens in the window when the next one is sampled: a full window drops its first half.
     let view = [3, 1];
     while (written.length < 12) {
       const padded = new Int32Array(context);
@@ -325,7 +325,7 @@ describe('writing', () => {
     network.dispose();
   });
 
-  test('draws the same with the same seed, and bolder when it is hotter', () => {
+  test('repeats with the same seed, and varies more at higher temperatures', () => {
     const { network, weights } = loudNetwork();
     const write = (temperature: number, seed: number): number[] => {
       const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([0], { temperature, seed });

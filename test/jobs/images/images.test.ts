@@ -13,8 +13,8 @@ const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
 type Files = Record<string, Uint8Array<ArrayBuffer>>;
 
 /**
- * A picture's file is its brightness; one of 13 is damaged. What browsers decode, tests in real
- * tabs see.
+ * A fake decoder: a picture's byte is its brightness, and 13 is damaged. Tests in real tabs use the
+ * browser's decoder.
  */
 const decode: DecodePicture = async (name, blob, { side, channels }) => {
   const [value] = new Uint8Array(await blob.arrayBuffer());
@@ -52,10 +52,10 @@ const pets: Files = Object.fromEntries(
   upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
 );
 
-/** As many pictures in one folder. */
+/** A folder with this number of pictures. */
 const inFolder = (folder: string, pictures: number): Files =>
   Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
-/** A zip file whose directory has this size for an entry. */
+/** A zip file whose directory states this size for an entry. */
 function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uint8Array<ArrayBuffer> {
   const name = Buffer.from(zip.buffer).lastIndexOf(path);
   new DataView(zip.buffer).setUint32(name - 46 + 24, size, true);
@@ -66,7 +66,7 @@ const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs',
 
 describe('pictures in folders', () => {
   test.each([
-    ['as they are', pets],
+    ['plain', pets],
     ['zipped', { 'pets.zip': zipFile(pets) }],
   ])('%s are of the class that their folder names', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
@@ -89,7 +89,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test('hold the same data as their zip file; another picture or another size is other data', async () => {
+  test('have the digest of their zip file; another picture or size changes it', async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
@@ -97,7 +97,7 @@ describe('pictures in folders', () => {
     expect(await digestOf(pets, { side: 9 })).not.toBe(own);
   });
 
-  test('folders called train and test say what is held out, and what is no picture is counted', async () => {
+  test('are split by folders called train and test; other files are counted', async () => {
     const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
     const {
       train,
@@ -109,19 +109,19 @@ describe('pictures in folders', () => {
     expect(preview.ignored).toBe(1);
   });
 
-  test('unlabelled pictures to test on, as Kaggle has them, are left out and counted', async () => {
+  test("without labels, as in Kaggle's test folders, are left out and counted", async () => {
     for (const unlabelled of ['test', 'test/test', 'test1/test1', 'seg_pred/seg_pred']) {
       const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
       expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
       expect(held.size).toBe(2);
       expect(preview).toMatchObject({ samples: 10, ignored: 0, leftOut: [{ folder: unlabelled, pictures: 6 }] });
     }
-    // A folder "train" is not needed for that.
+    // A folder "train" is not required.
     const { preview } = await load({ ...pets, ...inFolder('test', 6) });
     expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
   });
 
-  test('pictures beside a folder of training pictures are of no class, whatever is above it', async () => {
+  test('beside a folder of training pictures have no class, whatever folder is above', async () => {
     for (const root of ['', 'data/']) {
       const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
       const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
@@ -147,7 +147,7 @@ describe('pictures in folders', () => {
     expect(loaded.preview.leftOut).toEqual([]);
   });
 
-  test('a class may be called test or train', async () => {
+  test('may have a class called test or train', async () => {
     const { train } = await load({ ...inFolder('test', 5), ...inFolder('control', 5) });
     expect(train.classNames).toEqual(['control', 'test']);
     const vehicles = ['train', 'car', 'plane'].map((one) => inFolder(one, 5));
@@ -197,7 +197,7 @@ describe('pictures in folders', () => {
       { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
       'p.zip, q.zip: choose a single npz or zip file',
     ],
-  ])('wrong: %s', async (_, files, sentence) => {
+  ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
     await expect(load(files)).rejects.toBeInstanceOf(DataError);
   });
@@ -211,7 +211,7 @@ describe('arrays', () => {
     { type: 'i8' },
   );
 
-  test('of bytes are images from 0 to 1, and labels are counted off', async () => {
+  test('of bytes are images of 0 to 1, and labels become class indices', async () => {
     const {
       train,
       test: held,
@@ -227,7 +227,7 @@ describe('arrays', () => {
     expect(preview.pictures).toHaveLength(8);
   });
 
-  test('of large images are looked at, however many numbers one has', async () => {
+  test('of large images have a preview', async () => {
     const pixels = 224 * 224 * 3;
     const large = npyFile(
       [10, 224, 224, 3],
@@ -238,7 +238,7 @@ describe('arrays', () => {
     expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
   });
 
-  test('of features have mean 0 and deviation 1 over the training rows, each of its own', async () => {
+  test('of features are standardized by feature over the training rows', async () => {
     const flat = npyFile(
       [10, 2],
       upTo(10).flatMap((i) => [1000 + i, i % 2]),
@@ -260,7 +260,7 @@ describe('arrays', () => {
     await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('choose mlp');
   });
 
-  test('of floats may differ in how exact they are', async () => {
+  test('of floats may have different precisions', async () => {
     const arrays = {
       'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
       'y_train.npy': y,
@@ -330,7 +330,7 @@ describe('arrays', () => {
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': x, 'y_test.npy': npyFile([10], upTo(10)) }),
       'held-out row 0 has label 0',
     ],
-  ])('wrong: %s', async (_, files, sentence) => {
+  ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });
 });
@@ -349,7 +349,7 @@ describe('IDX files', () => {
     expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
   });
 
-  test('of two pairs the one called t10k is held out', async () => {
+  test('hold out the pair called t10k', async () => {
     const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
     const loaded = await load({ ...pair, ...held });
     expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);
@@ -372,7 +372,7 @@ describe('IDX files', () => {
     ],
     ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
     ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'there are 1 different labels'],
-  ])('wrong: %s', async (_, files, sentence) => {
+  ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });
 });

@@ -35,7 +35,7 @@ function load(url: string, base = baseUrl, signal?: AbortSignal) {
 }
 
 describe('picked files', () => {
-  test('both pairs: one trains, one tests', async () => {
+  test('train on one pair and test on the other', async () => {
     const { train, test: held } = await fromFiles({ ...pair('train', 20, '.gz'), ...pair('t10k', 5) });
     expect([train.size, held.size]).toEqual([20, 5]);
     expect(train).toMatchObject({ inputShape: [28, 28, 1], classes: 10 });
@@ -46,14 +46,14 @@ describe('picked files', () => {
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
   });
 
-  test.each(['train', 't10k'])('only %s: the first four fifths train, the rest tests', async (split) => {
+  test.each(['train', 't10k'])('train on four fifths of a single pair (%s) and test on the rest', async (split) => {
     const { train, test: held } = await fromFiles(pair(split, 15));
     expect([train.size, held.size]).toEqual([12, 3]);
     expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
     expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
   });
 
-  test('reading leaves what is behind the samples alone, and checks its arguments', async () => {
+  test('leave the rest of the arrays unchanged, and check their arguments', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);
@@ -82,7 +82,7 @@ describe('picked files', () => {
     ['no samples', pair('train', 0), 'has no images'],
     ['one sample', pair('train', 1), 'too few'],
     ['gzip', { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) }, 'is not gzip'],
-  ])('wrong: %s', async (_, files, sentence) => {
+  ])('are rejected: %s', async (_, files, sentence) => {
     const error = await fromFiles(files).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
@@ -112,7 +112,7 @@ describe('a folder on a server', () => {
     return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   }
 
-  test('with an index asks for what exists, and takes relative addresses', async () => {
+  test('with an index: requests existing files only, and supports relative addresses', async () => {
     const files = {
       ...pair('t10k', 10, '.gz'),
       'index.json': '["t10k-images-idx3-ubyte.gz","t10k-labels-idx1-ubyte.gz"]',
@@ -123,13 +123,16 @@ describe('a folder on a server', () => {
     expect(asked).toEqual(['index.json', 't10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz']);
   });
 
-  test.each([404, 403, 'page'] as const)('without an index tries the names (missing files: %s)', async (missing) => {
-    const { origin } = await serve({ ...pair('train', 6), ...pair('t10k', 4, '.gz') }, missing);
-    const { train, test: held } = await load(`${origin}/data/`);
-    expect([train.size, held.size]).toEqual([6, 4]);
-  });
+  test.each([404, 403, 'page'] as const)(
+    'without an index: tries the usual names (missing files: %s)',
+    async (missing) => {
+      const { origin } = await serve({ ...pair('train', 6), ...pair('t10k', 4, '.gz') }, missing);
+      const { train, test: held } = await load(`${origin}/data/`);
+      expect([train.size, held.size]).toEqual([6, 4]);
+    },
+  );
 
-  test('an empty folder, a wrong index, a listed file that is not there', async () => {
+  test('rejects an empty folder, an invalid index and a missing listed file', async () => {
     const { origin } = await serve({});
     await expect(load(`${origin}/data/`)).rejects.toThrow(`No MNIST files in ${origin}/data/: looked for train-images`);
     const wrong = await serve({ 'index.json': '{"files":[]}' });
@@ -138,7 +141,7 @@ describe('a folder on a server', () => {
     await expect(load(`${broken.origin}/data`)).rejects.toThrow('is listed in index.json but does not exist');
   });
 
-  test('a server that fails or is not there', async () => {
+  test('reports a server that fails or cannot be reached', async () => {
     const { origin } = await serve({}, 500);
     await expect(load(`${origin}/data`)).rejects.toThrow('the server answered 500');
     close.splice(0).forEach((fn) => fn());
@@ -147,13 +150,13 @@ describe('a folder on a server', () => {
     expect((error as DataError).message).toMatch(/^http:.*index\.json could not be fetched .*CORS/);
   });
 
-  test('what is no web address', async () => {
+  test('rejects an address that is not http', async () => {
     await expect(load('http://[')).rejects.toThrow('is not a URL');
     await expect(load('file:///etc/')).rejects.toThrow('is not a web address');
     await expect(load('data:text/plain,x')).rejects.toThrow(DataError);
   });
 
-  test('an aborted load ends with the reason', async () => {
+  test("rejects an aborted load with the signal's reason", async () => {
     const controller = new AbortController();
     const server = createServer(() => controller.abort(new Error('left the room')));
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -167,7 +170,7 @@ describe('a folder on a server', () => {
   });
 });
 
-test('a job and data that do not fit', async () => {
+test('rejects data of a kind that the job does not support', async () => {
   await expect(loadData({ job: 'digits', seed: 1, data: { kind: 'files' } }, { baseUrl })).rejects.toThrow(UsageError);
   await expect(loadData({ job: 'mnist', seed: 1, data: { kind: 'synthetic' } }, { baseUrl })).rejects.toThrow(
     UsageError,
@@ -177,7 +180,7 @@ test('a job and data that do not fit', async () => {
 /** Folder of MNIST's test images. */
 const folder = process.env['MNIST_DIR'];
 
-test.skipIf(folder === undefined)('the real test images, where MNIST_DIR names their folder', async () => {
+test.skipIf(folder === undefined)('reads the real test images of the folder MNIST_DIR', async () => {
   const names = ['t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz'];
   const files = Object.fromEntries(names.map((name) => [name, new Uint8Array(readFileSync(resolve(folder!, name)))]));
   const { train, test: held } = await fromFiles(files);

@@ -14,7 +14,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A model with every layer that there is. */
+/** A model with every supported layer. */
 function everyLayer(): tf.Sequential {
   return tf.sequential({
     layers: [
@@ -70,19 +70,19 @@ function rowJob(units: number, last: object = {}): JobSpec {
   return jobWith({ class_name: 'Sequential', config: { layers } }, { job: 'table', data: { kind: 'files' } });
 }
 
-test('each layer has the shape and the weights that TensorFlow.js gives it', () => {
+test("each layer has the shape and weights of TensorFlow.js's layer", () => {
   const model = everyLayer();
   expect(rowsOf(topologyOf(model)).map(({ shape, parameters }) => ({ shape, parameters }))).toEqual(
     model.layers.map((layer) => ({ shape: layer.outputShape.slice(1), parameters: layer.countParams() })),
   );
 });
 
-test('what is taken from a description is taken from what was taken, too', () => {
+test('parsing a parsed topology changes nothing', () => {
   const once = topologyOf(everyLayer());
   expect(JSON.stringify(v.parse(Topology, structuredClone(once)))).toBe(JSON.stringify(once));
 });
 
-test('a model of every layer learns: each of its weights has a gradient', () => {
+test('every weight of every layer has a gradient', () => {
   const model = buildModel(jobWith(everyLayer().toJSON(null, false)), SHAPE);
   const gradients = tf.tidy(() => {
     const x = tf.randomUniform([3, 28, 28, 1], 0, 1, 'float32', 7);
@@ -96,12 +96,12 @@ test('a model of every layer learns: each of its weights has a gradient', () => 
   model.dispose();
 });
 
-test('first weights are the same for the same seed, whatever the file says, and others for another', () => {
+test("initial weights depend on the seed only, not on the file's initializers", () => {
   expect(startOf(1)).toBe(startOf(1));
   expect(startOf(1)).not.toBe(startOf(2));
 });
 
-test('a softmax at the end is in the file of the model, and not in what the loss gets', async () => {
+test("a final softmax is in the model's file, but not applied to the logits", async () => {
   for (const layers of [
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10, activation: 'softmax' })],
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],
@@ -117,14 +117,14 @@ test('a softmax at the end is in the file of the model, and not in what the loss
   }
 });
 
-test('samples in one row are taken, too, as a table has them', () => {
+test('accepts rows of numbers, as tables have', () => {
   const model = buildModel(rowJob(2), { inputShape: [1, 1, 6], classes: 2 });
   expect(model.logits(tf.ones([4, 1, 1, 6])).shape).toEqual([4, 2]);
   expect(model.names).toEqual(['dense1/kernel', 'dense1/bias']);
   model.dispose();
 });
 
-test('a model that does not fit the data says what both have', () => {
+test('rejects a model that does not fit the data, naming both shapes', () => {
   expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 5], classes: 3 })).toThrow(
     'model.config.layers[0].config.batch_input_shape: the model needs samples of [6], but the samples are [1, 1, 5], or [5] in one row.',
   );

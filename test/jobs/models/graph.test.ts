@@ -24,7 +24,7 @@ beforeAll(async () => {
 const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '..', 'weights', name));
 const topologyOf = (model: unknown): Topology => v.parse(Topology, model);
 
-/** Two branches that are added up, laid side by side, and gate each other. */
+/** Two branches that are added, concatenated and multiplied. */
 function branching(): tf.LayersModel {
   const input = tf.input({ shape: [28, 28, 1] });
   const pooled = tf.layers.averagePooling2d({ poolSize: 4 }).apply(input) as tf.SymbolicTensor;
@@ -42,13 +42,13 @@ function branching(): tf.LayersModel {
 
 const jobOf = (model: unknown): JobSpec => parseJob({ model });
 
-/** Weights by their names, in whatever order the model has them. */
+/** Weights by name. */
 function copyWeights(from: tf.LayersModel, to: JobModel): void {
   const values = new Map(from.weights.map((weight) => [weight.originalName, weight.read()]));
   for (const [i, variable] of to.variables.entries()) variable.assign(values.get(to.names[i]!)!);
 }
 
-test("TensorFlow.js's is computed as TensorFlow.js does, and is told by the same shapes", () => {
+test("a TensorFlow.js graph has TensorFlow.js's outputs and shapes", () => {
   const theirs = branching();
   const job = jobOf(theirs.toJSON(null, false));
   const ours = buildModel(job, SHAPE);
@@ -68,7 +68,7 @@ test("TensorFlow.js's is computed as TensorFlow.js does, and is told by the same
   ours.dispose();
 });
 
-test('what is taken from a description is taken from what was taken, too, by way of a job file', () => {
+test('a parsed graph survives a job file unchanged', () => {
   for (const model of [
     branching().toJSON(null, false),
     JSON.parse(fixture('functional.json').toString()),
@@ -81,8 +81,8 @@ test('what is taken from a description is taken from what was taken, too, by way
   }
 });
 
-test("Keras 3's is computed as Keras does, with the weights that Keras saved", async () => {
-  // What Keras 3.15.1 on JAX answered.
+test("a Keras 3 graph with Keras's weights has Keras's outputs", async () => {
+  // Outputs of Keras 3.15.1 on JAX.
   const expected = [
     [0.087437, 0.131223, 0.100559, 0.105826, 0.10997, 0.097123, 0.091027, 0.07207, 0.107664, 0.097102],
     [0.087334, 0.131083, 0.100704, 0.105828, 0.109949, 0.09702, 0.091155, 0.071995, 0.107776, 0.097156],
@@ -101,7 +101,7 @@ test("Keras 3's is computed as Keras does, with the weights that Keras saved", a
   model.dispose();
 });
 
-test('a saved model answers in TensorFlow.js as here', async () => {
+test('a saved model has the same outputs in TensorFlow.js', async () => {
   const model = buildModel(jobOf(CUSTOM_MODEL_JOB.model), SHAPE);
   const loaded = await loadLayersModel(model);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
@@ -110,7 +110,7 @@ test('a saved model answers in TensorFlow.js as here', async () => {
   model.dispose();
 });
 
-test('each weight has the gradient that differences have', () => {
+test("each weight's gradient equals its finite difference", () => {
   const model = buildModel(jobOf(branching().toJSON(null, false)), SHAPE);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 5);
   const loss = () => lossSum(model.logits(x), tf.tensor1d([1, 7], 'int32'), tf.ones([2]));
@@ -143,7 +143,7 @@ interface Described {
 
 const call = (...names: string[]): unknown[] => [names.map((name) => [name, 0, 0, {}])];
 
-describe('a model is refused by the path to what is wrong:', () => {
+describe('rejects a topology with the path of the problem:', () => {
   test.each<[string, (config: Described['config']) => void, string]>([
     [
       'a layer that is not there',

@@ -79,7 +79,7 @@ describe.each([
     bits: '5e92ae69e0287a38',
   },
 ])('$model', ({ model: name, names, shapes, bits }) => {
-  test('variables in forward order, with the same names each time', () => {
+  test('has its variables in forward order, with fixed names', () => {
     for (let time = 0; time < 2; time++) {
       const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
       expect(model.names).toEqual(names);
@@ -89,7 +89,7 @@ describe.each([
     }
   });
 
-  test('starts from the same bits on every machine, and from others with another seed', async () => {
+  test('has the same initial bits on every machine, and others with another seed', async () => {
     expect(hashState(startOf(name, 1))).toBe(bits);
     expect(hashState(startOf(name, 2))).not.toBe(bits);
     const [kernel, bias] = startOf(name, 1);
@@ -101,7 +101,7 @@ describe.each([
     expect(Math.min(...kernel!)).toBeLessThan(-0.8 * limit);
   });
 
-  test('rows of weight 0 change nothing', () => {
+  test('ignores rows of weight 0', () => {
     const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     const batch = batchOf(5);
     const padded = {
@@ -116,7 +116,7 @@ describe.each([
     model.dispose();
   });
 
-  test('the sums of four shares are the sum of the whole', () => {
+  test('has equal sums for four shares and for the whole batch', () => {
     const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
@@ -150,7 +150,7 @@ describe.each([
   });
 });
 
-test('the hidden width is a choice; an unknown model is refused', () => {
+test('the hidden width is configurable; an unknown model is rejected', () => {
   const model = buildModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();
@@ -185,7 +185,7 @@ describe('lossSum', () => {
 });
 
 describe('countCorrect', () => {
-  test('counts rows whose largest logit is at the label; the first of equals wins; NaN is wrong', () => {
+  test('counts rows whose largest logit is at the label; of equal logits the first counts; NaN is wrong', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, NaN, 1);
     expect(countCorrect(logits, [0, 1, 0, 2, 2], 3)).toBe(3);
     expect(countCorrect(logits, [0, 2, 1, 0, 1], 3)).toBe(1);
@@ -201,7 +201,7 @@ describe('countCorrect', () => {
 });
 
 describe('countConfusion', () => {
-  test('counts the answers to each label; the first of equals wins, rows of weight 0 and with a NaN are in none', () => {
+  test('counts predictions by label; of equal logits the first counts; skips rows of weight 0 or with NaN', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, 1, NaN, 0, 1, 2);
     const labels = [0, 2, 2, 2, 2, 1];
     expect([...countConfusion(logits, labels, 3)]).toEqual([1, 0, 0, 0, 0, 1, 1, 1, 0]);

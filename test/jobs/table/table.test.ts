@@ -33,7 +33,7 @@ NA,blue,c,,rose
 `;
 
 describe('a table', () => {
-  test('what its columns hold is guessed', async () => {
+  test('detects the kinds of its columns', async () => {
     expect((await open(flowers)).preview).toMatchObject({
       rows: 4,
       columns: [
@@ -58,8 +58,8 @@ describe('a table', () => {
     });
   });
 
-  test('words become an input each, what is missing is zero and says so, rows without a target are left out', async () => {
-    // Whatever is held out, a training row has the same.
+  test('encodes words as inputs and missing numbers as zero with a marker; leaves out rows without a target', async () => {
+    // Every held-out row equals a training row.
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
     const { train, test: held } = await table.load();
@@ -69,11 +69,11 @@ describe('a table', () => {
     const rows = samples.flatMap(({ inputs, labels }) =>
       inputs.map((row, i) => [...row.slice(1), labels[i]].join(' ')),
     );
-    // Missing size, blue, red, and which kind.
+    // Size missing; blue; red; kinds.
     expect(rows.sort()).toEqual(['0 0 0 0', '0 0 0 0', '0 0 1 1', '0 0 1 1', '1 1 0 1', '1 1 0 1']);
   });
 
-  test("training numbers have mean 0 and deviation 1, whatever they were; the split is the seed's", async () => {
+  test('standardizes numbers over the training rows; the seed determines the split', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     await fc.assert(
       fc.asyncProperty(
@@ -100,7 +100,7 @@ describe('a table', () => {
     );
   });
 
-  test('a target of many numbers is an amount, and its unit is kept', async () => {
+  test('treats a target of many numbers as an amount, and keeps its unit', async () => {
     const text = `x,price\n${Array.from({ length: 50 }, (_, i) => `${i},${1000 + 10 * i}`).join('\n')}`;
     const table = await open(text);
     expect(table.preview).toMatchObject({ target: 'price', task: 'regression', classes: [] });
@@ -111,7 +111,7 @@ describe('a table', () => {
     expect(train.labelUnit).toBeLessThan(200);
   });
 
-  test('a target of few numbers is a class, unless the job says otherwise', async () => {
+  test('treats a target of few numbers as a class, unless the job sets the task', async () => {
     const text = `x,digit\n${Array.from({ length: 50 }, (_, i) => `${i},${i % 5}`).join('\n')}`;
     expect((await open(text)).preview.task).toBe('classification');
     expect((await open(text, { task: 'regression' })).preview.task).toBe('regression');
@@ -155,11 +155,11 @@ describe('a table', () => {
       { metrics: ['accuracy', 'r2'] },
       'a.csv, column "y": the job has metrics[1]: r2 is for amounts, but this job predicts classes: choose accuracy or top-3.',
     ],
-  ])('wrong: %s', async (_, text, job, sentence) => {
+  ])('is rejected: %s', async (_, text, job, sentence) => {
     const table = await open(text, job);
     expect(table.problem()?.message).toContain(sentence);
     await expect(table.load()).rejects.toThrow(sentence);
-    // What can be told of it is told all the same.
+    // The preview is available in spite of the problem.
     expect(table.preview.columns).toHaveLength(2);
   });
 });

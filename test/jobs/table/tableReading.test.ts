@@ -1,6 +1,5 @@
 /**
- * Tables as people have them: which fields are missing, how numbers are written, and where names
- * stand.
+ * Tables as found in practice: missing values, notations of numbers, headers.
  */
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../../src/jobs/dataset.ts';
@@ -14,11 +13,11 @@ const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, see
 const open = (text: string, job: Partial<TableJob> = {}): Promise<Table> =>
   Table.open(new File([text], 'a.csv'), { ...JOB, ...job });
 
-/** A line of names, and rows below. */
+/** A header and rows. */
 const table = (header: string, rows: number, row: (i: number) => string): string =>
   `${header}\n${Array.from({ length: rows }, (_, i) => row(i)).join('\n')}\n`;
 
-/** A target with these classes in turn, beside a number. */
+/** A column of numbers, and a target with these classes in turn. */
 const classes = (...names: string[]): string =>
   table('size,class', 20 * names.length, (i) => `${i % 13},${names[i % names.length]}`);
 
@@ -38,7 +37,7 @@ const shardsOf = (texts: readonly string[], job: JobSpec = federated) =>
     }),
   );
 
-describe('a field that is missing', () => {
+describe('a missing value', () => {
   test.each([
     ['none', 'mild', 'severe'],
     ['+', '-'],
@@ -58,21 +57,21 @@ describe('a field that is missing', () => {
     expect(train.size + held.size).toBe(20 * names.length);
   });
 
-  test('is empty in a feature of words: whatever stands there is a word of its own', async () => {
+  test('is an empty field in a feature of words; markers are words there', async () => {
     const text = table('road,class', 90, (i) => `${['none', 'gravel', '-', '?', ''][i % 5]},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'category', missing: 18, distinct: 4 });
     expect(await sizes(text)).toEqual([90, 4]);
   });
 
-  test('is a word that stands for it among numbers, as programs write it', async () => {
+  test('is a marker in a column of numbers', async () => {
     const words = ['', 'NA', 'n/a', 'NaN', 'null', 'None', '?', '-', '#N/A', '<NA>', '.', '--'];
     const text = table('size,class', 60, (i) => `${i < 12 ? words[i] : i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'number', missing: 12, distinct: 48 });
-    // The number, and whether it is missing.
+    // The number, and its marker of missing values.
     expect(await sizes(text)).toEqual([60, 2]);
   });
 
-  test('leaves its row out where the target is of numbers', async () => {
+  test('leaves out its row if it is in a numeric target', async () => {
     const text = table('size,class', 60, (i) => `${i},${i % 3 === 0 ? '?' : i % 2}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '0', count: 20 },
@@ -81,13 +80,13 @@ describe('a field that is missing', () => {
     expect(await sizes(text)).toEqual([40, 1]);
   });
 
-  test('is nothing but such words in a feature of no use', async () => {
+  test('makes a feature that has only markers useless', async () => {
     const text = table('a,b,class', 20, (i) => `NA,${i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'empty', missing: 20 });
     expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
-  test('is agreed on where each tab has its own table: one has the class "-" only, and a feature of "?"', async () => {
+  test('is agreed on in federated tables: one has only the class "-", and a feature of "?"', async () => {
     const texts = [
       table('a,b,class', 20, (i) => `?,${i},-`),
       table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),
@@ -110,7 +109,7 @@ describe('a field that is missing', () => {
     }
   });
 
-  test('is not agreed on where one tab has words that others have among numbers: it is told by name', async () => {
+  test('makes a federated table divergent that has words in a column of numbers, by name', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -124,14 +123,14 @@ describe('a field that is missing', () => {
   });
 });
 
-/** The numbers that columns are read as, each of which has one number only. */
+/** The number in each column; every column repeats a single number. */
 async function meansOf(text: string): Promise<number[]> {
   const { columns } = (await open(text)).facts();
   return columns.map(({ moments }) => moments.mean);
 }
 
 describe('numbers', () => {
-  test.each([40, 400])('have decimal commas in a file with semicolons: %i rows', async (rows) => {
+  test.each([40, 400])('have decimal commas in a file with semicolons (%i rows)', async (rows) => {
     const text = table('menge;preis;umsatz', rows, (i) => `${i % 7};${i % 5},25;${i},5`);
     expect((await open(text)).preview).toMatchObject({
       task: 'regression',
@@ -148,7 +147,7 @@ describe('numbers', () => {
     ['1.234,56', ';', 1234.56],
     ['-1.234.567', '\t', -1234567],
     ['2,5', '\t', 2.5],
-    // As sheets write it where a comma is the decimal mark and separates columns, too.
+    // Spreadsheets write this if a comma is both the decimal mark and the separator.
     ['"2,5"', ',', 2.5],
     ['"1,234"', ',', 1234],
     ['"1,234,567.5"', ',', 1234567.5],
@@ -158,12 +157,12 @@ describe('numbers', () => {
     expect((await meansOf(text))[0]).toBeCloseTo(mean, 9);
   });
 
-  test('have the decimal mark of the other columns where they do not say it themselves', async () => {
+  test('have the decimal mark of the other columns if their own is ambiguous', async () => {
     const comma = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2,5;${i}`));
     expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
     const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
     expect(point.slice(0, 3)).toEqual([1.234, 1234, 2.5]);
-    // Without other columns, numbers are read as programs write them.
+    // Without other columns, the decimal mark is a point.
     expect((await meansOf(table('a;y', 30, (i) => `1.234;${i}`)))[0]).toBe(1.234);
   });
 
@@ -186,7 +185,7 @@ describe('numbers', () => {
       'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Use the same mark in all of them.',
     ],
     [
-      'as many with one decimal mark as with the other',
+      'equally many numbers with both decimal marks',
       table('a;y', 60, (i) => `${i % 2 ? `${i}.5` : `${i},25`};${i % 2}`),
       'has another decimal mark than the 30 other numbers',
     ],
@@ -205,12 +204,12 @@ describe('numbers', () => {
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
       'a.csv, line 52: "5o" in column "a" is not a number, but 59 others are. Correct it, or leave it empty.',
     ],
-  ])('wrong: %s', async (_, text, sentence) => {
+  ])('are rejected: %s', async (_, text, sentence) => {
     expect((await open(text)).problem()?.message).toContain(sentence);
     await expect((await open(text)).load()).rejects.toThrow(sentence);
   });
 
-  test('are the same classes however they are written', async () => {
+  test('are the same classes in any notation', async () => {
     const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '1', count: 23 },
@@ -219,7 +218,7 @@ describe('numbers', () => {
     expect((await (await open(text)).load()).train.classNames).toEqual(['1', '1.5']);
   });
 
-  test('are different classes where they differ in more digits than a number holds', async () => {
+  test('are different classes if they differ beyond the digits of a float64', async () => {
     const names = [
       '10000000000000000001',
       '10000000000000000002',
@@ -235,7 +234,7 @@ describe('numbers', () => {
     expect(few.classNames).toEqual(['1', '2']);
   });
 
-  test('have one decimal mark in all tabs where each has its own table; one that has whole numbers fits', async () => {
+  test('have one decimal mark in all federated tables; integers fit any', async () => {
     const [comma, alike, whole, point] = await shardsOf([
       table('a;y', 20, (i) => `${i},5;${i % 2}`),
       table('a;y', 20, (i) => `${i},25;${i % 2}`),
@@ -254,7 +253,7 @@ describe('numbers', () => {
     expect(agreedBy(comma, alike, point).divergent).toEqual([
       { rank: 2, why: 'its column "a" has decimal points, but the others\' has decimal commas' },
     ]);
-    // A tab that joins whole numbers later reads its own as they are written.
+    // A tab that joins later reads its own integers as written.
     const { facts: wholes } = agreedBy(whole, whole);
     expect(agreeOn([comma!.facts], wholes, federated).divergent).toEqual([]);
     const { train } = await comma!.load(wholes);
@@ -268,8 +267,8 @@ describe('numbers', () => {
   });
 });
 
-describe('a line of names', () => {
-  test('that is not there is told of where the job names a column', async () => {
+describe('a header', () => {
+  test('is reported as missing if the job names a column', async () => {
     const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
     expect((await open(text, { target: 'class' })).problem()?.message).toBe(
       'a.csv, line 1: there is no column "class". Line 1 is data, not column names: ' +
@@ -280,14 +279,14 @@ describe('a line of names', () => {
     expect(opened.preview).toMatchObject({ rows: 21, target: 'column 3', classes: [{ count: 7 }, { count: 14 }] });
   });
 
-  test('and rows between spaces are one column: that is told', async () => {
+  test('with spaces as separators is reported as a single column', async () => {
     const text = table('a b y', 20, (i) => `${i} ${i * 2} ${i % 2}`);
     expect((await open(text)).problem()?.message).toBe(
       'a.csv, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.',
     );
   });
 
-  test('that one tab has and another has not is told where each has its own table', async () => {
+  test('makes federated tables divergent if one has it and another does not', async () => {
     const shards = await shardsOf(
       ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
     );
@@ -302,7 +301,7 @@ describe('held-out rows', () => {
   /** The rows that the seed holds out. */
   const heldOut = trainTestSplit(20, JOB.seed).test;
 
-  test('add no category, and no input for gaps: what only they have is zero', async () => {
+  test('add no category and no marker input: values that only they have are zero', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
     const opened = await open(text);
     const { train, test: held } = await opened.load();
@@ -318,17 +317,17 @@ describe('held-out rows', () => {
     expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
   });
 
-  test('have classes of their own: these are told right or wrong, too', async () => {
+  test('may have classes of their own, which are evaluated too', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? 'late' : 'uv'[i % 2]}`);
     expect((await (await open(text)).load()).test.classNames).toEqual(['late', 'u', 'v']);
   });
 
-  test('and rows without a target add no category either', async () => {
+  test('without a target add no category', async () => {
     const text = table('b,y', 20, (i) => (i < 10 ? `${'uv'[i % 2]},${i % 2}` : 'rare,'));
     expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
   });
 
-  test('are told apart from an amount that is the same in all others before anything is trained', async () => {
+  test('do not make a constant training target valid', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
       'has the same value in every training row',
@@ -337,7 +336,7 @@ describe('held-out rows', () => {
 });
 
 describe('a preview', () => {
-  test('says which rows are left out, by what stands in the column to predict', async () => {
+  test("shows which rows are left out, by the target's text", async () => {
     const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
     const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
     expect(numbers.preview.unlabelled).toEqual([
@@ -352,7 +351,7 @@ describe('a preview', () => {
     expect((await open(classes('+', '-'))).preview.unlabelled).toEqual([]);
   });
 
-  test('says which columns are left out, and whether the first line is data', async () => {
+  test('shows which columns are left out, and whether the first line is data', async () => {
     const { columns, hasHeader } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`))).preview;
     expect(columns.map(({ kind }) => kind)).toEqual(['text', 'empty', 'number', 'number']);
     expect(hasHeader).toBe(true);
@@ -363,8 +362,8 @@ describe('a preview', () => {
   });
 });
 
-describe('files that people have', () => {
-  test('UCI crx: no names, "?" for what is missing, and classes "+" and "-"', async () => {
+describe('well-known files', () => {
+  test('UCI crx: no header, "?" as the marker, classes "+" and "-"', async () => {
     const text = `${Array.from({ length: 60 }, (_, i) =>
       [
         ['b', 'a', '?'][i % 3],
@@ -396,12 +395,11 @@ describe('files that people have', () => {
         { name: '-', count: 30 },
       ],
     });
-    // 3 words; a number, and whether it is missing; 2 words; 2 words; a number; a number, and
-    // whether it is missing.
+    // 3 words; a number with its marker; 2 words; 2 words; a number; a number with its marker.
     expect(await sizes(text)).toEqual([60, 12]);
   });
 
-  test('Kaggle Titanic: quoted names with commas, tickets and names that are left out, ages that are missing', async () => {
+  test('Kaggle Titanic: quoted names with commas, names and tickets left out, missing ages', async () => {
     const text = table('PassengerId,Survived,Name,Sex,Age,Ticket,Cabin,Embarked', 150, (i) =>
       [
         i + 1,
@@ -426,7 +424,7 @@ describe('files that people have', () => {
       ['Cabin', 'category', 142],
       ['Embarked', 'category', 0],
     ]);
-    // A number; 2 words; a number, and whether it is missing; 1 word; 3 words.
+    // A number; 2 words; a number with its marker; 1 word; 3 words.
     expect(await sizes(text, { target: 'Survived' })).toEqual([150, 9]);
   });
 

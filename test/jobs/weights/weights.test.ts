@@ -1,6 +1,6 @@
 /**
- * Weights as files. What other programs wrote is in `weights/`: safetensors 0.8.0 for Python, and
- * Keras 3.15.1.
+ * Files of weights. The fixtures beside this file were written by safetensors 0.8.0 for Python and
+ * by Keras 3.15.1.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -36,7 +36,7 @@ const tensor = (name: string, shape: number[], values: number[]): NamedTensor =>
   values: Float32Array.from(values),
 });
 
-/** What Python wrote. */
+/** The tensors of the file that Python wrote. */
 const SMALL = [
   tensor('dense1/kernel', [2, 3], [1.5, -2, 0.25, 3, 4, -0.5]),
   tensor('dense1/bias', [2], [7, -8]),
@@ -44,7 +44,7 @@ const SMALL = [
   tensor('empty', [0, 3], []),
 ];
 
-/** A Sequential of dense layers, by their names. */
+/** The topology of a Sequential of dense layers with these names. */
 const dense = (...names: string[]): Topology => ({
   class_name: 'Sequential',
   config: { layers: names.map((name) => ({ class_name: 'Dense', config: { name } })) },
@@ -81,7 +81,7 @@ const F32 = (begin: number, end: number, shape: number[]) => ({
   data_offsets: [begin, end],
 });
 
-/** By name, as a file's tensors need not be in the model's order. */
+/** Sorted by name: a file may have another order than the model. */
 const sorted = (tensors: readonly NamedTensor[]): NamedTensor[] =>
   [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
 
@@ -92,7 +92,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test.each(MODELS)('gives an %s back, with the same answers bit for bit', async (name) => {
+  test.each(MODELS)('restores an %s with the same outputs bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -107,15 +107,15 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     again.dispose();
   });
 
-  test('refuses what is cut off, wherever', async () => {
+  test('rejects a file that is cut off at any byte', async () => {
     const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
-    // Every byte of the short ones; HDF5 has thousands, most of them zeros.
+    // Every length of short files; HDF5 files have thousands of bytes, most of them zeros.
     const step = bytes.length > 2000 ? 53 : 1;
     for (let end = 0; end < bytes.length; end += step) await refusalOf(bytes.slice(0, end));
     await refusalOf(bytes.slice(0, -1));
   }, 60_000);
 
-  test('notices a changed weight', async () => {
+  test('detects a changed weight', async () => {
     const values = SMALL[0]!;
     const bytes = await encodeWeights(format, [values], dense('dense1'), {});
     const at = Buffer.from(bytes).indexOf(Buffer.from(values.values.buffer));
@@ -124,7 +124,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     expect(await refusalOf(bytes)).toContain('a file is damaged: its weights are not those that were saved');
   });
 
-  test('names what does not fit the model', async () => {
+  test('names the tensor that does not fit the model', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
@@ -140,8 +140,8 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
   });
 });
 
-// HDF5 writes the time into its files.
-test.each(['safetensors', 'tfjs'] as const)('%s gives the same bytes for the same weights', async (format) => {
+// HDF5 files contain the time of writing.
+test.each(['safetensors', 'tfjs'] as const)('%s writes the same bytes for the same weights', async (format) => {
   const model = build('cnn', 1);
   const write = () => encodeWeights(format, tensorsOf(model), model.topology, {});
   expect(await write()).toEqual(await write());
@@ -149,17 +149,17 @@ test.each(['safetensors', 'tfjs'] as const)('%s gives the same bytes for the sam
 });
 
 describe('safetensors', () => {
-  test('is byte for byte what the library for Python writes', () => {
+  test('writes the same bytes as the Python library', () => {
     expect(writeSafetensors(SMALL, { 'made by': 'Python – ü' })).toEqual(fixture('python.safetensors'));
   });
 
-  test('reads what the library for Python writes', () => {
+  test('reads a file of the Python library', () => {
     const { tensors, about } = readSafetensors('python.safetensors', fixture('python.safetensors'));
     expect(sorted(tensors)).toEqual(sorted(SMALL));
     expect(about).toEqual({ 'made by': 'Python – ü' });
   });
 
-  test('gives back any tensors', () => {
+  test('restores any tensors', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
     const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
     fc.assert(
@@ -182,7 +182,7 @@ describe('safetensors', () => {
       Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]),
       "at byte 0, the header's length of",
     ],
-    ['a header that is no JSON', safetensors('{"a":'), 'at byte 8, its header is not a JSON object'],
+    ['a header that is not JSON', safetensors('{"a":'), 'at byte 8, its header is not a JSON object'],
     [
       'a header that is a list',
       safetensors('{}').fill(0x5b, 8, 9).fill(0x5d, 9, 10),
@@ -213,13 +213,13 @@ describe('safetensors', () => {
     ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header belong to no tensor'],
     ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" belong to no tensor'],
     ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
-  ])('refuses %s, and says where', async (_, bytes, says) => {
-    expect(await refusalOf(bytes)).toContain(says);
+  ])('rejects %s, with its position', async (_, bytes, sentence) => {
+    expect(await refusalOf(bytes)).toContain(sentence);
   });
 });
 
 describe('tfjs', () => {
-  test.each(MODELS)('is an %s that TensorFlow.js loads', async (name) => {
+  test.each(MODELS)('writes an %s that TensorFlow.js loads', async (name) => {
     const model = build(name, 1);
     const files = unzipSync(await encodeWeights('tfjs', tensorsOf(model), model.topology, {}));
     const json = JSON.parse(new TextDecoder().decode(files['model.json'])) as tf.io.ModelJSON;
@@ -236,7 +236,7 @@ describe('tfjs', () => {
     model.dispose();
   });
 
-  test('says which file of the zip is missing, and which weight is cut off or no float32', async () => {
+  test('names the missing file of the zip, and a weight that is cut off or not float32', async () => {
     const { zipSync } = await import('fflate');
     const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
       const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
@@ -267,7 +267,7 @@ describe('keras', () => {
     },
   };
 
-  test('reads what Keras writes', async () => {
+  test('reads a file of Keras', async () => {
     const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
     const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
     const file = await decodeWeights('keras.weights.h5', fixture('keras.weights.h5'));
@@ -278,7 +278,7 @@ describe('keras', () => {
     }
   });
 
-  test('says that a model without layers has no such file', async () => {
+  test('rejects a model without layers', async () => {
     await expect(encodeWeights('keras', SMALL, null, {})).rejects.toThrow(
       /not made of TensorFlow.js layers: save it as/,
     );
