@@ -17,7 +17,7 @@ export const charts: Messages['charts'] = {
   metrics: {
     accuracy: '准确率',
     'top-3': '前三命中率',
-    rmse: '典型误差',
+    rmse: '均方根误差',
     mae: '平均绝对误差',
     r2: 'R²',
   },
