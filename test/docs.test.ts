@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../launcher/cli.ts';
+import { SampleFacts } from '../src/spec/dataFacts.ts';
 import { runTools } from '../tools/cli.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
@@ -140,4 +141,19 @@ describe('commands', () => {
       expect(Object.keys(scripts), `${page} runs ${script}`).toContain(script);
     }
   });
+});
+
+/** All field names of a schema's objects. */
+function namesOf(schema: unknown): string[] {
+  const { entries, item, wrapped } = schema as Record<'entries' | 'item' | 'wrapped', Record<string, unknown>>;
+  const inner = [...(item ? [item] : []), ...(wrapped ? [wrapped] : []), ...Object.values(entries ?? {})];
+  return [...Object.keys(entries ?? {}), ...inner.flatMap(namesOf)];
+}
+
+test('the facts in model files have the fields that export.md describes', () => {
+  const described = read('docs/export.md');
+  // `untrained` only matters while ranks agree.
+  const names = SampleFacts.options.flatMap(namesOf).filter((name) => name !== 'untrained');
+  expect(names).toContain('moments');
+  expect(names.filter((name) => !described.includes(`\`${name}\``))).toEqual([]);
 });

@@ -1,12 +1,12 @@
 /** The current page, with header and footer. */
 import { useEffect } from 'preact/hooks';
-import { Footer, Header } from './components/Header.tsx';
-import { helpOpen, HowItWorks } from './components/HowItWorks.tsx';
+import { Footer, Header } from './shell/Header.tsx';
+import { helpOpen, HowItWorks } from './shell/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
-import { lazyPage } from './components/lazyPage.tsx';
+import { lazyPage } from './shell/lazyPage.tsx';
 import { leave, route, screen, view } from './state/store.ts';
 
 const Run = lazyPage(async () => (await import('./pages/Run.tsx')).Run);

@@ -12,26 +12,26 @@ const MOST_NAMED = 8;
  * The difference between the samples that a model was trained on and `own`; `null` if their meaning
  * is the same.
  */
-export function dataDifference(learned: SampleFacts, own: SampleFacts): string | null {
-  if (learned.kind === 'table' && own.kind === 'table') return otherTable(learned, own);
-  if (learned.kind === 'images' && own.kind === 'images') return otherImages(learned, own);
-  return learned.kind === 'table'
-    ? 'it was trained on a table, and this data are images'
+export function dataDifference(trained: SampleFacts, own: SampleFacts): string | null {
+  if (trained.kind === 'table' && own.kind === 'table') return otherTable(trained, own);
+  if (trained.kind === 'images' && own.kind === 'images') return otherImages(trained, own);
+  return trained.kind === 'table'
+    ? 'it was trained on a table, and this data is images'
     : 'it was trained on images, and this data is a table';
 }
 
-function otherTable(learned: TableFacts, own: TableFacts): string | null {
-  if (learned.target !== own.target) {
-    return `it predicts ${JSON.stringify(learned.target)}, but this job predicts ${JSON.stringify(own.target)}`;
+function otherTable(trained: TableFacts, own: TableFacts): string | null {
+  if (trained.target !== own.target) {
+    return `it predicts ${JSON.stringify(trained.target)}, but this job predicts ${JSON.stringify(own.target)}`;
   }
-  if (keyOfTable(learned) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(learned)}, but here they are ${namesOf(own)}`;
+  if (keyOfTable(trained) !== keyOfTable(own)) {
+    return `its columns are ${namesOf(trained)}, but here they are ${namesOf(own)}`;
   }
-  if (learned.task !== own.task) {
-    return `it predicts ${JSON.stringify(own.target)} by ${learned.task}, but this job by ${own.task}`;
+  if (trained.task !== own.task) {
+    return `it predicts ${JSON.stringify(own.target)} by ${trained.task}, but this job by ${own.task}`;
   }
   for (const [i, column] of own.columns.entries()) {
-    const theirs = learned.columns[i]!;
+    const theirs = trained.columns[i]!;
     const name = `its column ${JSON.stringify(column.name)}`;
     const isTarget = column.name === own.target;
     const [there, here] = [theirs, column].map((one) => (isTarget ? 'predicted' : roleOf(one)));
@@ -49,12 +49,12 @@ function roleOf({ kind, isMissing }: ColumnFacts): string {
   return kind === 'category' ? 'categories' : 'left out';
 }
 
-function otherImages(learned: ImagesFacts, own: ImagesFacts): string | null {
-  const [there, here] = [learned, own].map(
+function otherImages(trained: ImagesFacts, own: ImagesFacts): string | null {
+  const [there, here] = [trained, own].map(
     ({ shape, moments }) => `${shape.join(' x ')} ${moments === null ? 'bytes' : 'numbers that are not bytes'}`,
   );
   if (there !== here) return `its samples are ${there}, but here they are ${here}`;
-  const others = otherValues(learned.classes, own.classes);
+  const others = otherValues(trained.classes, own.classes);
   return others === null ? null : `it has other classes (${others})`;
 }
 
@@ -62,9 +62,9 @@ function otherImages(learned: ImagesFacts, own: ImagesFacts): string | null {
  * The difference between two lists in which each position is an input or an output; `null` if they
  * are equal.
  */
-function otherValues(learned: readonly string[], own: readonly string[]): string | null {
-  if (JSON.stringify(learned) === JSON.stringify(own)) return null;
-  const [gone, added] = [without(learned, own), without(own, learned)];
+function otherValues(trained: readonly string[], own: readonly string[]): string | null {
+  if (JSON.stringify(trained) === JSON.stringify(own)) return null;
+  const [gone, added] = [without(trained, own), without(own, trained)];
   const parts = [
     ...(gone.length > 0 ? [`missing here: ${named(gone)}`] : []),
     ...(added.length > 0 ? [`new: ${named(added)}`] : []),

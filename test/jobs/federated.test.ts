@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
-import { idxFile, imagesFile } from './idxFiles.ts';
+import { idxFile, imagesFile } from './formats/idxFiles.ts';
 
 const jobOf = (fields: Record<string, unknown> = {}): JobSpec =>
   parseJob({ job: 'table', data: { kind: 'federated' }, ...fields });
@@ -21,13 +21,13 @@ async function factsOf(texts: readonly string[], fields: Record<string, unknown>
   return (await Promise.all(texts.map((text) => shardOf(text, fields)))).map(({ facts }) => facts);
 }
 
-/** Images of these classes. */
+/** IDX files of images with these labels. */
 const filesOf = (classes: number[]): File[] => [
   new File([imagesFile(classes.length)], 'x-idx3-ubyte'),
   new File([idxFile([classes.length], Uint8Array.from(classes))], 'y-idx1-ubyte'),
 ];
 
-/** Two pairs, of which the second is held out. */
+/** Two pairs of files; the second is held out. */
 const pairsOf = (train: number[], held: number[]): File[] => [
   ...filesOf(train),
   new File([imagesFile(held.length)], 't10k-x-idx3-ubyte'),
@@ -36,13 +36,13 @@ const pairsOf = (train: number[], held: number[]): File[] => [
 
 const twelve = (label: number): number[] => Array.from({ length: 12 }, () => label);
 
-/** A table of these rows, each six times. */
+/** A table with each row six times. */
 const fruits = (...rows: string[]): string =>
   `size,colour,kind\n${Array.from({ length: 6 }, () => rows)
     .flat()
     .join('\n')}\n`;
 
-/** A table of two classes that are numbers. */
+/** A table with two numeric classes. */
 const written = (zero: string, one: string): string =>
   fruits(`1,red,${zero}`, `2,red,${one}`).replaceAll(',red', '').replace(',colour', '');
 
@@ -52,8 +52,8 @@ const FRUIT = [
   fruits('5,,plum', '7,blue,plum'),
 ];
 
-describe('tables of which every tab has its own', () => {
-  test('are scaled and encoded as all rows together say, though each has one class only', async () => {
+describe('federated tables', () => {
+  test('are scaled and encoded by the rows of all tabs, even if each tab has one class', async () => {
     const facts = await factsOf(FRUIT);
     const { facts: agreed, divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([]);
@@ -73,7 +73,7 @@ describe('tables of which every tab has its own', () => {
     }
   });
 
-  test('have the mean and deviation of all numbers, in whatever order ranks are', async () => {
+  test('have the mean and deviation of all numbers, for any order of ranks', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     const parts = fc.array(fc.array(number, { minLength: 10, maxLength: 20 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
@@ -96,7 +96,7 @@ describe('tables of which every tab has its own', () => {
     );
   });
 
-  test('what leaves a tab is no row, no number, and no word that fewer than three rows have', async () => {
+  test('share no row, no number and no word of fewer than three rows', async () => {
     for (const rows of [120, 60]) {
       const people = Array.from(
         { length: rows },
@@ -113,7 +113,7 @@ describe('tables of which every tab has its own', () => {
     }
   });
 
-  test('one who has too many classes, or too few rows, or nothing to tell apart, does not stop the others', async () => {
+  test('reject a tab with too many classes without stopping the others', async () => {
     const many = Array.from({ length: 150 }, (_, i) => `${i},red,person${i}`);
     await expect(shardOf(fruits(...many))).rejects.toThrow('column "kind" has more than 100 different values');
     const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
@@ -122,7 +122,7 @@ describe('tables of which every tab has its own', () => {
     expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
   });
 
-  test('classes that are numbers are the same however they are written', async () => {
+  test('treat numeric classes as equal in any notation', async () => {
     const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
     const { facts: agreed } = agreeOn(facts, null, jobOf());
     expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
@@ -136,7 +136,7 @@ describe('tables of which every tab has its own', () => {
     expect(new Set(labels)).toEqual(new Set([0, 1]));
   });
 
-  test('where some have classes and others amounts, the job has to say which', async () => {
+  test("need the job's task if some have classes and others amounts", async () => {
     const amounts = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i / 3}`).join('\n')}`;
     const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
     const all = [classes, amounts, classes];
@@ -148,7 +148,7 @@ describe('tables of which every tab has its own', () => {
     expect(agreeOn(await factsOf(all, { task: 'regression' }), null, said).facts).toMatchObject({ task: 'regression' });
   });
 
-  test('most decide which columns there are, and whether one is of numbers; others are told why they do not fit', async () => {
+  test("follow the majority's columns and their kinds; the other tabs are divergent, with a reason", async () => {
     const facts = await factsOf([
       ...FRUIT,
       fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
@@ -161,7 +161,7 @@ describe('tables of which every tab has its own', () => {
     ]);
   });
 
-  test('who joins a run goes by what it began with: other words are no input, another class is refused', async () => {
+  test('that join a run keep its inputs and classes: new words are ignored, a new class is rejected', async () => {
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [fits, strange] = await factsOf([
       fruits('1,violet,apple', '3,red,plum'),
@@ -177,7 +177,7 @@ describe('tables of which every tab has its own', () => {
     expect([...inputs.subarray(2)]).toEqual([0, 0, 0, 0]);
   });
 
-  test('nothing can be learned where all have the same class, or where a table is damaged', async () => {
+  test('are rejected if all have the same class or one is damaged', async () => {
     const facts = await factsOf([FRUIT[0]!, FRUIT[0]!]);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
       'The tables of all tabs: column "kind" has the same value in every row',
@@ -191,10 +191,10 @@ describe('tables of which every tab has its own', () => {
   });
 });
 
-describe('images of which every tab has its own', () => {
+describe('federated images', () => {
   const job = jobOf({ job: 'images' });
 
-  test('have the classes of all', async () => {
+  test('have the classes of all tabs', async () => {
     const shards = await Promise.all(
       [Array.from({ length: 12 }, () => 7), Array.from({ length: 12 }, (_, i) => (i % 2 ? 2 : 10))].map((classes) =>
         samplesOf(job, filesOf(classes)),
@@ -213,7 +213,7 @@ describe('images of which every tab has its own', () => {
     expect(labels[0]).toBe(1);
   });
 
-  test('a tab may test on a class that it has no training samples of, and not on one that no tab has', async () => {
+  test('allow a held-out class that another tab trains on, and reject one that no tab trains on', async () => {
     const shards = await Promise.all(
       [pairsOf(twelve(7), [7, 2]), pairsOf(twelve(2), [2]), pairsOf(twelve(2), [7, 9])].map((files) =>
         samplesOf(job, files),
@@ -228,18 +228,18 @@ describe('images of which every tab has its own', () => {
     expect(divergent).toEqual([{ rank: 2, why: 'it tests on the class "9", which the run does not know' }]);
   });
 
-  test('nothing can be learned of one class', async () => {
+  test('are rejected if all have the same class', async () => {
     const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
     expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: there are 1 different labels');
   });
 });
 
-describe('texts of which every tab has its own', () => {
+describe('federated texts', () => {
   const gpt = { ...DEFAULT_JOB.gpt, context: 8, width: 8 };
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
 
-  test('have a token for every character of all, and a bigram model for each to beat', async () => {
+  test('have a token for every character of all tabs, and a common bigram loss', async () => {
     const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
     const { facts: agreed, divergent } = agreeOn(facts, null, job);
@@ -247,7 +247,7 @@ describe('texts of which every tab has its own', () => {
     expect(agreed).toMatchObject({ kind: 'text', characters: ' abcdé' });
     expect(agreeOn([...facts].reverse(), null, job).facts).toEqual(agreed);
     const [first] = shards;
-    if (!('read' in first!)) throw new Error('This is no text.');
+    if (!('read' in first!)) throw new Error('This is not a text.');
     const { tokenizer, train, bigramLoss } = await first.read(agreed);
     expect(tokenizer.size).toBe(6);
     expect(tokenizer.decode(train.tokens.slice(0, 5))).toBe('abab ');
@@ -256,7 +256,7 @@ describe('texts of which every tab has its own', () => {
     expect(bigramLoss).toBeLessThan(Math.max(...losses));
   });
 
-  test('a text that comes later with another character is refused by name, byte pairs at once', async () => {
+  test('reject a later text with unknown characters, which are named, and byte pairs', async () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );

@@ -1,4 +1,4 @@
-/** Data of people's own, as jobs: picked, or from a server. */
+/** Jobs on users' data: picked files, or files of a server. */
 import * as tf from '@tensorflow/tfjs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,7 +8,7 @@ import { inspectFiles, loadData } from '../../src/jobs/index.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { npyFile } from './formats/npyFiles.ts';
 import { zipFile } from './formats/zipFiles.ts';
-import { labelsFile, imagesFile } from './idxFiles.ts';
+import { labelsFile, imagesFile } from './formats/idxFiles.ts';
 
 const baseUrl = 'http://localhost/';
 const houses = `rooms,price\n${Array.from({ length: 40 }, (_, i) => `${i % 8},${1000 * (i % 8) + i}`).join('\n')}`;
@@ -30,7 +30,7 @@ async function serve(files: Record<string, string | Uint8Array>): Promise<string
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('a table is read from a picked file, or from an address', async () => {
+test('reads a table from a picked file and from an address', async () => {
   const picked = await loadData(parseJob({ job: 'table', data: { kind: 'files' } }), {
     files: [new File([houses], 'houses.csv')],
     baseUrl,
@@ -45,7 +45,7 @@ test('a table is read from a picked file, or from an address', async () => {
   await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
 });
 
-test('images are read from a folder with a list of what is in it', async () => {
+test('reads images from a folder with an index', async () => {
   const origin = await serve({
     '/data/index.json': '["x-idx3-ubyte","sub/y-idx1-ubyte"]',
     '/data/x-idx3-ubyte': imagesFile(10, 4, 4),
@@ -58,7 +58,7 @@ test('images are read from a folder with a list of what is in it', async () => {
   await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
 });
 
-test('what picked files hold is told, and what is wrong with them, or with the target', async () => {
+test('previews picked files, and reports problems of files and of the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];
   expect(await inspectFiles({ ...job, target: 'price' }, files)).toMatchObject({
@@ -87,14 +87,14 @@ const model = (inputs: number, units: number, activation = 'linear') => ({
 
 async function problemOf(fields: Record<string, unknown>, file: File): Promise<string | null> {
   const { preview, problem } = await inspectFiles(parseJob({ data: { kind: 'files' }, ...fields }), [file]);
-  // What the files hold can be looked at all the same.
+  // The preview is available in spite of the problem.
   expect(preview).not.toBeNull();
   return problem;
 }
 
-test("a job's own layers that do not fit the files are told before anything is trained", async () => {
+test('reports custom layers that do not fit the files before training', async () => {
   const table = new File(['rooms,age,kind\n', '1,old,a\n2,new,b\n3,,a\n,old,b\n'.repeat(2)], 'a.csv');
-  // Rooms and whether they are missing, new, old.
+  // Rooms, whether they are missing, new, old.
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
   expect(await problemOf({ job: 'table', model: model(3, 2) }, table)).toBe(
     'model.config.layers[0].config.batch_input_shape: the model needs samples of [3], but the samples are [1, 1, 4], or [4] in one row.',
@@ -111,7 +111,7 @@ test("a job's own layers that do not fit the files are told before anything is t
   expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model outputs [5]');
 });
 
-test('an amount is learned by squared error, and told in its own unit', async () => {
+test('trains on amounts by squared error, and reports metrics in their unit', async () => {
   await tf.setBackend('cpu');
   const job = parseJob({ job: 'table', data: { kind: 'files' }, hidden: 4 });
   const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
@@ -125,7 +125,7 @@ test('an amount is learned by squared error, and told in its own unit', async ()
   const inputs = new Float32Array(3);
   const amounts = new Float32Array(3);
   await data.test.read([0, 1, 2], inputs, amounts);
-  // By hand: the model's two layers.
+  // The model's two layers, computed by hand.
   const [kernel1, bias1, kernel2, bias2] = (task.model as tf.Variable[]).map((variable) => variable.dataSync());
   const expected = Array.from(inputs, (x, i) => {
     const hidden = Array.from(kernel1!, (weight, k) => Math.max(0, weight * x + bias1![k]!));
@@ -136,7 +136,7 @@ test('an amount is learned by squared error, and told in its own unit', async ()
   task.dispose();
 });
 
-test('what a picked text holds is told as it will be learned, and what is wrong with it', async () => {
+test('previews a picked text by its tokens, and reports its problems', async () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
   const context = job.gpt.context;
   const text = '0123456789'.repeat(2 * context);

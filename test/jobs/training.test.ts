@@ -10,10 +10,9 @@ beforeAll(async () => {
 });
 
 /**
- * One tab's training, without any of the engine: the parts of this folder, the optimizer and the
- * cursor together.
+ * Training of one rank without the engine: jobs, optimizer and cursor together.
  */
-test('an mlp learns the drawn digits', async () => {
+test('an mlp learns the synthetic digits', async () => {
   const job = DEFAULT_JOB;
   const globalBatch = 128;
   const { train, test: held } = await loadData(job, { baseUrl: 'http://localhost/' });

@@ -11,7 +11,7 @@ import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { npyFile } from '../jobs/formats/npyFiles.ts';
 import { pngFile } from '../jobs/formats/pngFiles.ts';
 import { zipFile } from '../jobs/formats/zipFiles.ts';
-import { idxFile } from '../jobs/idxFiles.ts';
+import { idxFile } from '../jobs/formats/idxFiles.ts';
 import { type Tab, type World, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -35,7 +35,7 @@ test('two tabs learn a text together, show samples and continue a prompt', async
   const { page } = ann;
   await page.getByText('after 6 steps, loss').waitFor();
   await page.getByLabel('Prompt').fill('An old ');
-  await page.getByRole('button', { name: 'Write', exact: true }).click();
+  await page.getByRole('button', { name: 'Generate', exact: true }).click();
   const { answer } = await ann.event('generated');
   expect(answer!.steps).toBe(6);
   expect(answer!.text).toHaveLength(160);

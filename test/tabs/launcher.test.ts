@@ -16,7 +16,7 @@ import { readSafetensors } from '../../src/jobs/weights/safetensors.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { relative, train } from '../engine/train.ts';
-import { CUSTOM_MODEL_JOB } from '../jobs/customModelJob.ts';
+import { CUSTOM_MODEL_JOB } from '../jobs/models/customModelJob.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 

@@ -1,6 +1,6 @@
 /**
  * Entry: loads the page and shows an error if a part of it fails to load; otherwise the page would
- * stay blank. The texts are here, as `locales/` is such a part too.
+ * stay blank. The texts are here, because `locales/` may be the missing part.
  */
 const MISSING = {
   en: ['A part of this page did not load. Check the connection, then ', 'reload it', '.'],

@@ -15,7 +15,7 @@ export function remembered(key: string): { get(): string | null; set(value: stri
         if (value === null) localStorage.removeItem(key);
         else localStorage.setItem(key, value);
       } catch {
-        // Private windows may refuse.
+        // Private windows may forbid storage.
       }
     },
   };

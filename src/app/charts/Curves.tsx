@@ -3,7 +3,7 @@ import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../locales/format.ts';
 import { metricEntries, type MetricName } from '../../spec/measures.ts';
-import { tellsOwnOnly } from '../state/strategies.ts';
+import { reportsOwnLossOnly } from '../state/strategies.ts';
 import { smooth, smoothingFor } from '../state/series.ts';
 import type { Evaluation } from '../state/runProgress.ts';
 import type { Run } from '../state/run.ts';
@@ -97,19 +97,19 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   const marks = useMemo(() => marksOf({ changes, saves }, axis), [changes, saves, axis, charts]);
   const point = points[hovered.value ?? points.length - 1];
   const first = points[0];
-  const told = changes.map((one) => charts.changed(describeChange(one), one.step + 1)).join(' ');
+  const changesText = changes.map((one) => charts.changed(describeChange(one), one.step + 1)).join(' ');
   const saved = saves.at(-1);
   const label =
     first === undefined || point === undefined
       ? charts.noLoss
       : [
           charts.lossLabel(axis, formatLoss(first.value), formatLoss(points.at(-1)!.value)),
-          ...[told, saved === undefined ? '' : charts.savedAt(saved.step + 1)].filter((one) => one !== ''),
+          ...[changesText, saved === undefined ? '' : charts.savedAt(saved.step + 1)].filter((one) => one !== ''),
         ].join(' ');
   return (
     <figure class="curve">
       <figcaption>
-        <span>{tellsOwnOnly(run.job, run.worldSize) ? charts.ownLoss : charts.loss}</span>
+        <span>{reportsOwnLossOnly(run.job, run.worldSize) ? charts.ownLoss : charts.loss}</span>
         <span class="number">
           {point === undefined ? '–' : formatLoss(point.value)}
           {hovered.value !== null && point !== undefined && <At axis={axis} place={point} />}
@@ -125,7 +125,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
         formatY={tickLoss}
         onhover={(index) => {
           hovered.value = index;
-          tell(pointed, index === null ? undefined : points[index]);
+          setPointed(pointed, index === null ? undefined : points[index]);
         }}
         label={label}
       />
@@ -133,7 +133,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
         name={charts.loss}
         over={charts.step}
         rows={points}
-        say={(one) => [stepOf(one), formatLoss(one.value)]}
+        describe={(one) => [stepOf(one), formatLoss(one.value)]}
       />
     </figure>
   );
@@ -143,15 +143,15 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
 function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const { charts } = messages.value;
   const { evaluations, losses } = run;
-  const told = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
+  const names = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
   const chosen = useSignal<MetricName | null>(null);
-  const metric = told.find((one) => one === chosen.value) ?? told[0] ?? 'accuracy';
+  const metric = names.find((one) => one === chosen.value) ?? names[0] ?? 'accuracy';
   const nameOf = (one: MetricName): string =>
-    one === 'accuracy' && run.job.job === 'gpt' ? charts.foretold : charts.metrics[one];
+    one === 'accuracy' && run.job.job === 'gpt' ? charts.predicted : charts.metrics[one];
   const name = nameOf(metric);
   const isShare = metric === 'accuracy' || metric === 'top-3';
   const valueOf = ({ metrics }: Evaluation): number => metrics[metric] ?? NaN;
-  const say = (one: Evaluation): string => formatMetric(metric, valueOf(one));
+  const formatted = (one: Evaluation): string => formatMetric(metric, valueOf(one));
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
@@ -167,11 +167,11 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   return (
     <figure class="curve">
       <figcaption>
-        {told.length < 2 ? (
+        {names.length < 2 ? (
           <span>{name}</span>
         ) : (
           <span class="row small" role="group" aria-label={charts.metric}>
-            {told.map((each) => (
+            {names.map((each) => (
               <button
                 key={each}
                 type="button"
@@ -185,7 +185,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
           </span>
         )}
         <span class="number">
-          {one === undefined ? <span class="dim">{charts.notMeasured}</span> : say(one)}
+          {one === undefined ? <span class="dim">{charts.notMeasured}</span> : formatted(one)}
           {hovered.value !== null && one !== undefined && <At axis={axis} place={one} />}
         </span>
       </figcaption>
@@ -200,9 +200,14 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         {...(isShare && { range: [0, 1] as const })}
         formatY={(value) => (isShare ? formatShare(value) : formatAmount(value))}
         onhover={(index) => (hovered.value = index)}
-        label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, say(one))}
+        label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, formatted(one))}
       />
-      <NumbersTable name={name} over={charts.step} rows={evaluations} say={(row) => [stepOf(row), say(row)]} />
+      <NumbersTable
+        name={name}
+        over={charts.step}
+        rows={evaluations}
+        describe={(row) => [stepOf(row), formatted(row)]}
+      />
     </figure>
   );
 }
@@ -225,7 +230,7 @@ function chartProps(
 }
 
 /** The points at a place of the charts. */
-function tell(pointed: Signal<Pointed | null>, place: Place | undefined): void {
+function setPointed(pointed: Signal<Pointed | null>, place: Place | undefined): void {
   const now = pointed.peek();
   if (now?.by === 'timeline' || now?.step === place?.step) return;
   pointed.value = place === undefined ? null : { step: place.step, by: 'charts' };

@@ -10,10 +10,10 @@ interface Props<Row> {
   over: string;
   rows: readonly Row[];
   /** Place on the curve, and value. */
-  say: (row: Row) => readonly [place: string, value: string];
+  describe: (row: Row) => readonly [place: string, value: string];
 }
 
-export function NumbersTable<Row>({ name, over, rows, say }: Props<Row>) {
+export function NumbersTable<Row>({ name, over, rows, describe }: Props<Row>) {
   const { charts } = messages.value;
   return (
     <div class="away">
@@ -27,7 +27,7 @@ export function NumbersTable<Row>({ name, over, rows, say }: Props<Row>) {
         </thead>
         <tbody>
           {sample(rows)
-            .map(say)
+            .map(describe)
             .map(([place, value]) => (
               <tr key={place}>
                 <td>{place}</td>

@@ -48,7 +48,7 @@ export function RateCurve({ run, shown, pointed }: Props) {
   );
   const point = points[hovered.value ?? points.length - 1];
   const at = pointed.value?.by === 'timeline' ? pointed.value.step : null;
-  const told = suggested === null ? '' : ` ${charts.steepestAt(formatRate(suggested))}`;
+  const suggestion = suggested === null ? '' : ` ${charts.steepestAt(formatRate(suggested))}`;
   return (
     <figure class="curve">
       <figcaption>
@@ -76,14 +76,14 @@ export function RateCurve({ run, shown, pointed }: Props) {
         label={
           point === undefined
             ? charts.noLoss
-            : charts.rateLabel(formatRate(rateOf(points[0]!)), formatRate(rateOf(points.at(-1)!))) + told
+            : charts.rateLabel(formatRate(rateOf(points[0]!)), formatRate(rateOf(points.at(-1)!))) + suggestion
         }
       />
       <NumbersTable
         name={charts.loss}
         over={charts.rate}
         rows={points}
-        say={(one) => [formatRate(rateOf(one)), formatLoss(one.value)]}
+        describe={(one) => [formatRate(rateOf(one)), formatLoss(one.value)]}
       />
     </figure>
   );

@@ -21,12 +21,12 @@ const MOST_NAMES = 2;
 export function describeChange({ joined, returned, left, from, to }: WorldChange): string {
   const { charts } = messages.value;
   const parts = [
-    { names: joined, say: charts.joined },
-    { names: returned, say: charts.returned },
-    { names: left, say: charts.left },
-  ].flatMap(({ names, say }) => {
+    { names: joined, describe: charts.joined },
+    { names: returned, describe: charts.returned },
+    { names: left, describe: charts.left },
+  ].flatMap(({ names, describe }) => {
     if (names.length === 0) return [];
-    return [say(names.length <= MOST_NAMES ? charts.list(names) : String(names.length))];
+    return [describe(names.length <= MOST_NAMES ? charts.list(names) : String(names.length))];
   });
   return parts.length > 0 ? parts.join(', ') : charts.ranks(from, to);
 }

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { messages } from '../locales/index.ts';
 
 /** Time that the confirmation is shown, milliseconds. */
-const SAID_MS = 2000;
+const CONFIRM_MS = 2000;
 
 export function CopyButton({
   text,
@@ -24,7 +24,7 @@ export function CopyButton({
       // The clipboard needs a secure page and permission.
       message.value = messages.peek().lobby.copyByHand;
     }
-    setTimeout(() => (message.value = null), SAID_MS);
+    setTimeout(() => (message.value = null), CONFIRM_MS);
   };
   return (
     <button type="button" class={className} onClick={() => void copy()}>

@@ -46,7 +46,7 @@ function Check({ verdict, name }: { verdict: Verdict; name: string }) {
         {ICONS[verdict.kind]}
       </span>
       <span class={checking ? 'dim' : ''}>
-        <span class="away">{checks.said[verdict.kind]}</span>
+        <span class="away">{checks.verdicts[verdict.kind]}</span>
         {checking ? checks.checking(name) : verdict.text}
         {'fix' in verdict && <small class="dim">{verdict.fix}</small>}
       </span>

@@ -113,7 +113,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
           />
         </label>
         <button type="submit" disabled={isPending}>
-          {isPending ? labels.writing : labels.write}
+          {isPending ? labels.generating : labels.generate}
         </button>
       </form>
       <p class="small dim" id="temperature-about">

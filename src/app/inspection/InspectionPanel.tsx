@@ -8,7 +8,7 @@ import { IMAGE_SIDE, type LabelledImage, type ModelInspection } from '../../spec
 import { formatShare, shortHash } from '../locales/format.ts';
 import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
-import { tellsOwnOnly } from '../state/strategies.ts';
+import { reportsOwnLossOnly } from '../state/strategies.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { Answer } from './Answer.tsx';
@@ -153,6 +153,6 @@ function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
     </>
   );
   // All ranks agree at the end.
-  const isOwn = tellsOwnOnly(run.job, run.worldSize) && run.result === null;
+  const isOwn = reportsOwnLossOnly(run.job, run.worldSize) && run.result === null;
   return isOwn ? labels.own(run.rank, inspection.steps, state) : labels.all(run.worldSize, inspection.steps, state);
 }

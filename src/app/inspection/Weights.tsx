@@ -15,11 +15,11 @@ export function Weights({ weights }: { weights: WeightPictures }) {
       <div class="weights-title">
         <Subtitle>{labels.weights}</Subtitle>
         <p class="weights-legend small">
-          <span>{labels.hushes}</span>
+          <span>{labels.inhibits}</span>
           <span>−{largest}</span>
           <span class="weights-scale" aria-hidden="true" />
           <span>+{largest}</span>
-          <span>{labels.speaks}</span>
+          <span>{labels.activates}</span>
         </p>
       </div>
       <p class="small dim">

@@ -26,7 +26,7 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 }
 
 /**
- * What the model has inspection, asked again while it trains.
+ * The model's inspection, requested again while the model trains.
  * @param steps of the model, as far as the page knows.
  */
 export function useInspection(isVisible: boolean, steps: number): InspectionAnswer | null {

@@ -4,8 +4,8 @@ import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/rin
 import { stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { RingView } from '../ring/RingView.tsx';
-import type { Stage } from '../ring/player.ts';
-import { usePlayer } from '../ring/usePlayer.ts';
+import type { Stage } from '../ring/player/player.ts';
+import { usePlayer } from '../ring/player/usePlayer.ts';
 import { messages } from '../locales/index.ts';
 import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { phaseOf } from './describeStep.ts';

@@ -45,7 +45,7 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
           <p class="dim">{steps.leader(lesson.change.rank(leader, members[leader]!.name))}</p>
         )}
       </div>
-      <p class="lesson-retold" aria-live="polite">
+      <p class="lesson-last-step" aria-live="polite">
         {isStuck ? steps.waitsFor(waitsFor) : isMoving ? steps.moving : lastStepText(lesson, controls)}
       </p>
     </>
@@ -56,14 +56,14 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
 function lastStepText(lesson: Messages['lesson'], { state: { round }, you }: LessonControls): string {
   const { lastStep } = lesson;
   if (you === null) return '';
-  const told = describeStep(round, you);
-  if (told.kind !== 'added' && told.kind !== 'copied') return lastStep[told.kind];
-  const { sent, got } = told;
+  const step = describeStep(round, you);
+  if (step.kind !== 'added' && step.kind !== 'copied') return lastStep[step.kind];
+  const { sent, got } = step;
   const named = (chunk: number, numbers: readonly number[]): string =>
     lastStep.chunk(chunkName(chunk), numbers.map(numberText).join(', '));
   const out = named(sent.chunk, sent.numbers);
   const into = named(got.chunk, got.numbers);
-  if (told.kind === 'copied') return lastStep.copied(out, sent.to, into, got.from);
+  if (step.kind === 'copied') return lastStep.copied(out, sent.to, into, got.from);
   const sums = got.sums.map((sum, i) => `${sumText([got.numbers[i]!, got.own[i]!])} = ${numberText(sum)}`);
   return lastStep.added(out, sent.to, into, got.from, sums.join(', '));
 }

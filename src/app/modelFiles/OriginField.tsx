@@ -44,7 +44,7 @@ export function OriginField({
         <p>
           {checkpoint === null
             ? labels.beginsWith(file.name)
-            : labels.goesOn(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
+            : labels.resumes(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
         </p>
         {checkpoint !== null && <p class="dim small">{describeJob(checkpoint.job)}.</p>}
         <p>

@@ -2,12 +2,12 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { GridView } from '../ring/GridView.tsx';
+import { GridView } from '../ring/grid/GridView.tsx';
 import { narrate } from '../ring/narrate.ts';
-import { PlayerBar } from '../ring/PlayerBar.tsx';
+import { PlayerBar } from '../ring/player/PlayerBar.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
-import { usePlayer } from '../ring/usePlayer.ts';
+import { usePlayer } from '../ring/player/usePlayer.ts';
 import { messages } from '../locales/index.ts';
 
 export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {

@@ -25,7 +25,7 @@ export function Stragglers({ run }: { run: Run }) {
           <span class="wait" aria-hidden="true">
             ▲
           </span>{' '}
-          {sayFinding(one, run)}
+          {describeFinding(one, run)}
         </li>
       ))}
     </ul>
@@ -36,7 +36,7 @@ export function Stragglers({ run }: { run: Run }) {
  * `rank 2 (ben) slows the ring: its computation takes 2.1 times as long as the others’, its tab is
  * hidden`.
  */
-function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
+function describeFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
   const { run: labels } = messages.value;
   const who = (rank: number): string => labels.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {

@@ -84,7 +84,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
       }
       return;
     }
-    look(zoomed(window, spread(after) / spread(before), timeAt((after[0]! + after[1]!) / 2), extent));
+    look(zoomed(window, fingerDistance(after) / fingerDistance(before), timeAt((after[0]! + after[1]!) / 2), extent));
   };
   const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
 
@@ -158,7 +158,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
 }
 
 /** Least distance between two fingers, pixels. */
-function spread([a = 0, b = 0]: number[]): number {
+function fingerDistance([a = 0, b = 0]: number[]): number {
   return Math.max(8, Math.abs(a - b));
 }
 

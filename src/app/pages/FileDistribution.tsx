@@ -15,7 +15,7 @@ export function FileDistribution({ view, run }: { view: View; run: Run }) {
     <section aria-labelledby="files">
       <h2 id="files">{labels.title}</h2>
       {here !== null && <p class="dim small">{here === total ? labels.all(total) : labels.about(here, total)}</p>}
-      <ul class="handed-on plain">
+      <ul class="file-distribution plain">
         {run.members.map(({ member, name }, rank) => (
           <li key={member}>
             <RankMark rank={rank} />

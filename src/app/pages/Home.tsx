@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';
-import { SavedRuns } from '../components/SavedRuns.tsx';
+import { SavedRuns } from './SavedRuns.tsx';
 import { Term } from '../components/Term.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomHash } from '../state/route.ts';

@@ -8,12 +8,12 @@ import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts
 import { describeJob, presetOf } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
-import { GuestView } from '../components/GuestView.tsx';
-import { FileDrop } from '../components/FileDrop.tsx';
-import { SharedFiles } from '../components/SharedFiles.tsx';
-import { HostControls } from '../components/HostControls.tsx';
-import { JobForm } from '../components/JobForm.tsx';
-import { LayerTable } from '../components/LayerTable.tsx';
+import { GuestView } from '../lobby/GuestView.tsx';
+import { FileDrop } from '../lobby/FileDrop.tsx';
+import { SharedFiles } from '../lobby/SharedFiles.tsx';
+import { HostControls } from '../lobby/HostControls.tsx';
+import { JobForm } from '../jobForm/JobForm.tsx';
+import { LayerTable } from '../jobForm/LayerTable.tsx';
 import { QrCode } from '../components/QrCode.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
@@ -78,9 +78,9 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="what">
             <JobTitle job={lobby.job} />
           </h2>
-          {view.goesOnAfter !== null && <p>{labels.goesOn(view.goesOnAfter)}</p>}
+          {view.resumesAfter !== null && <p>{labels.resumes(view.resumesAfter)}</p>}
           {view.beginsWith !== null && <p>{labels.beginsWith(view.beginsWith)}</p>}
-          {host && lobby.phase === 'FORMING' && view.goesOnAfter === null && view.beginsWith === null ? (
+          {host && lobby.phase === 'FORMING' && view.resumesAfter === null && view.beginsWith === null ? (
             <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (
             !hidden.value.has('job') && <JobToCome job={lobby.job} />

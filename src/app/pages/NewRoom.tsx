@@ -7,8 +7,8 @@ import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { NameField, NumberField } from '../components/Fields.tsx';
-import { JobFileField } from '../components/JobFileField.tsx';
-import { JobForm } from '../components/JobForm.tsx';
+import { JobFileField } from '../jobForm/JobFileField.tsx';
+import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { askForServerData } from '../browser/serverData.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
@@ -35,9 +35,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const open = (isSpectator: boolean): void => {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
-    const goesOn = chosen?.checkpoint?.job;
+    const resumed = chosen?.checkpoint?.job;
     // A checkpoint brings its job and hides the form, so the automatic start is ignored.
-    createRoom(goesOn ?? job.value, goesOn === undefined ? startAt.value : null, options);
+    createRoom(resumed ?? job.value, resumed === undefined ? startAt.value : null, options);
   };
   return (
     <main class="narrow wrap">

@@ -129,9 +129,9 @@ function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: 
   if (run.worldSize === 1) return <span class="dim">–</span>;
   const right = rightOf(rank, run.worldSize);
   const own = rank === self ? run.links[right] : right === self ? run.links[rank] : undefined;
-  const told = run.telemetry?.ranks[rank]?.right;
+  const reported = run.telemetry?.ranks[rank]?.right;
   if (own?.up === false) return <span class="wait">{labels.connecting}</span>;
-  const { route, roundTripMs } = told ?? own ?? { route: null, roundTripMs: null };
+  const { route, roundTripMs } = reported ?? own ?? { route: null, roundTripMs: null };
   if (route === null) return <span class="dim">–</span>;
   return (
     <>

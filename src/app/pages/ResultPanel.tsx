@@ -34,10 +34,10 @@ interface Props {
 export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { run: labels, charts } = messages.value;
   const { worldSize } = result;
-  const told = metricEntries(metricsTold(result));
-  const [value, meaning] = outcome(result, told);
+  const metrics = metricEntries(metricsTold(result));
+  const [value, meaning] = outcome(result, metrics);
   // A language model shows its loss as the main result.
-  const others = result.bigramLoss === undefined ? told.slice(1) : told;
+  const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
@@ -58,7 +58,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         )}
         {others.map(([name, other]) => (
           <div key={name}>
-            <dt>{result.bigramLoss !== undefined && name === 'accuracy' ? charts.foretold : charts.metrics[name]}</dt>
+            <dt>{result.bigramLoss !== undefined && name === 'accuracy' ? charts.predicted : charts.metrics[name]}</dt>
             <dd>{formatMetric(name, other)}</dd>
           </div>
         ))}
@@ -154,7 +154,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
  */
 function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
-  told: readonly [MetricName, number][],
+  metrics: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
   const { run: labels, generation } = messages.value;
   const time = formatClock(ms);
@@ -162,7 +162,7 @@ function outcome(
   if (bigramLoss !== undefined) {
     return [formatLoss(valLoss ?? NaN), generation.result(formatLoss(bigramLoss), steps, time)];
   }
-  const [name, value] = told[0] ?? ['accuracy', NaN];
+  const [name, value] = metrics[0] ?? ['accuracy', NaN];
   return [formatMetric(name, value), labels.measured[name](steps, time)];
 }
 

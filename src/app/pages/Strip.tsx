@@ -13,7 +13,7 @@ import { keepsModel, kindOfModel } from '../../spec/job.ts';
 import { formatClock, formatCount, formatLoss, formatShare } from '../locales/format.ts';
 import { StatusLine } from '../components/StatusLine.tsx';
 import { Term } from '../components/Term.tsx';
-import { tellsOwnOnly } from '../state/strategies.ts';
+import { reportsOwnLossOnly } from '../state/strategies.ts';
 import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
@@ -29,7 +29,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
   const isTimed = endsByTimeOnly(run.job);
-  const ownOnly = tellsOwnOnly(run.job, run.worldSize);
+  const ownOnly = reportsOwnLossOnly(run.job, run.worldSize);
   return (
     <dl class="strip">
       <Cell label={<StatusLine view={view} brief />}>

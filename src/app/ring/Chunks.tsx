@@ -9,7 +9,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { chunkName, includes, type Flight } from './frameAt.ts';
 import { angleAlong, capsuleFor, pointAt, type RingLayout } from './geometry.ts';
 import { currentValues, extentOf, formatValue, type Numbers } from './numbers.ts';
-import type { Player } from './player.ts';
+import type { Player } from './player/player.ts';
 
 interface Props {
   layout: RingLayout;

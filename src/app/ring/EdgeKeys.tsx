@@ -6,7 +6,7 @@ import { messages } from '../locales/index.ts';
 import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
 import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
-import type { Player } from './player.ts';
+import type { Player } from './player/player.ts';
 import { useHighlight } from './useHighlight.ts';
 
 interface Props {

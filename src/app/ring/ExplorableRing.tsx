@@ -7,11 +7,11 @@ import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { route } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
-import { GridView } from './GridView.tsx';
-import { PlayerBar } from './PlayerBar.tsx';
+import { GridView } from './grid/GridView.tsx';
+import { PlayerBar } from './player/PlayerBar.tsx';
 import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
-import { useInAddress } from './useInAddress.ts';
-import { positionOf } from './pacing.ts';
+import { useInAddress } from './player/useInAddress.ts';
+import { positionOf } from './player/pacing.ts';
 
 /** From the fewest ranks that explain the ring to the most of a room. */
 const USUAL_RANKS = 4;

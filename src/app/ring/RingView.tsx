@@ -18,7 +18,7 @@ import {
   pointAt,
   type RingLayout,
 } from './geometry.ts';
-import type { Player } from './player.ts';
+import type { Player } from './player/player.ts';
 
 export interface RingMember {
   /** `null`: a free place. */

@@ -8,7 +8,7 @@ import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 import { narrate } from './narrate.ts';
-import type { Player } from './player.ts';
+import type { Player } from './player/player.ts';
 import { RingView, type RingEdge } from './RingView.tsx';
 import type { Instead } from '../state/strategies.ts';
 

@@ -4,10 +4,10 @@ import { useMemo } from 'preact/hooks';
 import { Term } from '../components/Term.tsx';
 import { messages } from '../locales/index.ts';
 import { narrate, narratePicked } from './narrate.ts';
-import type { Player } from './player.ts';
+import type { Player } from './player/player.ts';
 import { RingView, type RingMember } from './RingView.tsx';
 import { simulatedTrace } from './simulatedTrace.ts';
-import { usePlayer } from './usePlayer.ts';
+import { usePlayer } from './player/usePlayer.ts';
 
 interface Props {
   members: readonly RingMember[];

@@ -3,7 +3,7 @@ import { modulo, transferFrom, transfersAt, type Transfer } from '../../collecti
 import { messages } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
 import { sumsOf, type Numbers } from './numbers.ts';
-import type { Picked } from './player.ts';
+import type { Picked } from './player/player.ts';
 
 interface Narration {
   /** Two or three words for the ring's centre. */

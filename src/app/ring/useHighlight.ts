@@ -2,7 +2,7 @@
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { moveOf } from './narrate.ts';
-import type { Picked, Player } from './player.ts';
+import type { Picked, Player } from './player/player.ts';
 
 export interface Highlight extends Picked {
   /** Ranks that the chunk travels between. */

@@ -20,8 +20,8 @@ export function samplesPerSecond(run: Run): number | null {
   const later = run.recent.slice(1);
   const samples = later.reduce((sum, step) => sum + step.samples, 0);
   // Spectators do not receive every step.
-  const perTold = (last.step - first.step) / later.length;
-  return (samples * perTold * 1000) / (last.at - first.at);
+  const stepsPerReport = (last.step - first.step) / later.length;
+  return (samples * stepsPerReport * 1000) / (last.at - first.at);
 }
 
 /** Milliseconds until the last step at the present pace; `null` if unknown. */

@@ -46,7 +46,7 @@ export function describeState(view: View): StateText {
       return stateText(labels.syncing, isDistributing(run) ? labels.syncingFiles : labels.syncingAbout, 'busy');
     case 'RUNNING':
       if (view.isServerAway) return stateText(labels.training, labels.trainingServerAway, 'good');
-      // Training goes on in the present ring while the next one is linked.
+      // Training continues in the present ring while the next one is linked.
       return stateText(labels.training, view.connecting.length > 0 ? labels.trainingOthersJoin : '', 'good');
     default:
       return state satisfies never;
@@ -70,7 +70,7 @@ function describeRejoining(view: View, run: Run): StateText {
   const { state: labels } = messages.value;
   const lobby = view.lobby!;
   if (lobby.phase === 'PAUSED') return describePaused(lobby);
-  if (!isReady(view)) return stateText(labels.comingBack, labels.comingBackAbout, 'busy');
+  if (!isReady(view)) return stateText(labels.reconnecting, labels.reconnectingAbout, 'busy');
   return stateText(labels.rejoining, labels.rejoiningAbout(goneRanks(run, lobby)), 'busy');
 }
 

@@ -11,7 +11,7 @@ export function runFromOutside(view: View, lobby: Lobby): string {
   if (isSpectating(view)) return outside.watching;
   if (!isOpen(lobby)) return outside.next;
   if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
-  if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? outside.held : outside.paused(lobby.waitingFor);
+  if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? outside.pausedByHost : outside.paused(lobby.waitingFor);
   if (!isReady(view)) return outside.unready;
   return isFull(lobby) ? outside.full : outside.soon;
 }

@@ -8,7 +8,7 @@ export interface OriginView {
   /** Content or problem of this tab's data files; both `null` while they are read. */
   files: { preview: Preview | null; problem: string | null } | null;
   /** Steps of this tab's checkpoint that the room's first run continues. */
-  goesOnAfter: number | null;
+  resumesAfter: number | null;
   /** This tab's file whose weights the room's first run begins with. */
   beginsWith: string | null;
 }
@@ -16,7 +16,7 @@ export interface OriginView {
 export const initialOrigin: OriginView = {
   reading: null,
   files: null,
-  goesOnAfter: null,
+  resumesAfter: null,
   beginsWith: null,
 };
 
@@ -29,7 +29,7 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
     case 'preview':
       return { files: { preview: event.preview, problem: event.problem } };
     case 'checkpoint':
-      return { goesOnAfter: event.step };
+      return { resumesAfter: event.step };
     case 'weights':
       return { beginsWith: event.file };
     default:
@@ -37,12 +37,12 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
   }
 }
 
-/** Where a run begins: its origin is used up, unless the run only tests learning rates. */
+/** The origin after a run has begun: it is used up, unless the run only tests learning rates. */
 export function withoutOrigin(origin: OriginView, isRangeTest: boolean): Partial<OriginView> {
-  return { goesOnAfter: null, beginsWith: isRangeTest ? origin.beginsWith : null };
+  return { resumesAfter: null, beginsWith: isRangeTest ? origin.beginsWith : null };
 }
 
-/** Where reading failed: no progress is shown for files that are not read to their end. */
+/** The origin after reading has failed: an unfinished progress is cleared. */
 export function withoutPartialReading({ reading }: OriginView): Partial<OriginView> {
   return { reading: reading?.bytes === reading?.total ? reading : null };
 }

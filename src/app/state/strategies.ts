@@ -17,7 +17,7 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
 };
 
 /** Whether the loss and samples of a step are those of this rank alone, until the next exchange. */
-export function tellsOwnOnly({ strategy }: JobSpec, worldSize: number): boolean {
+export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): boolean {
   const isApart = strategy === 'async-parameter-server' || strategy === 'local-sgd' || strategy === 'diloco';
   return isApart && worldSize > 1;
 }

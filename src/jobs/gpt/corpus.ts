@@ -19,7 +19,7 @@ const HELD_OUT_SHARE = 0.1;
 const MOST_HELD_OUT = 16_384;
 
 /** Most unknown characters that an error lists. */
-const TOLD_CHARACTERS = 8;
+const MOST_NAMED = 8;
 /** Number of Unicode code points, and the last one that fits one code unit. */
 const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
@@ -123,7 +123,7 @@ function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: 
   const known = new Set(vocabulary.characters);
   const unknown = Array.from(characters).filter((character) => !known.has(character));
   if (unknown.length === 0) return;
-  const some = unknown.slice(0, TOLD_CHARACTERS).map((character) => JSON.stringify(character));
+  const some = unknown.slice(0, MOST_NAMED).map((character) => JSON.stringify(character));
   throw new DataError(
     `The text has ${unknown.length} characters for which the resumed model has no tokens (${some.join(', ')}` +
       `${unknown.length > some.length ? ', ...' : ''}): remove them, choose another text, or start without the model's file.`,

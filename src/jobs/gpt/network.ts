@@ -109,7 +109,7 @@ export class Network {
       let x = drop(looked.add(this.#positions));
       for (const layer of this.#layers) {
         x = x.add(drop(this.#attend(normalize(x, layer.norm1), layer)));
-        x = x.add(drop(this.#think(normalize(x, layer.norm2), layer)));
+        x = x.add(drop(this.#feedForward(normalize(x, layer.norm2), layer)));
       }
       return tf.matMul(this.#flat(normalize(x, this.#norm)), this.#embedding, false, true);
     });
@@ -133,7 +133,7 @@ export class Network {
   }
 
   /** The feed-forward sublayer. */
-  #think(x: tf.Tensor, { expand, contract }: LayerWeights): tf.Tensor {
+  #feedForward(x: tf.Tensor, { expand, contract }: LayerWeights): tf.Tensor {
     const inner = tf.relu(tf.matMul(this.#flat(x), expand));
     return tf.matMul(inner, contract).reshape(x.shape);
   }

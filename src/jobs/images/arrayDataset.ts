@@ -59,15 +59,15 @@ export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float6
  */
 export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [number, number, number] {
   const [, a = 0, b = 0, c = 0] = shape;
-  const said = `${name} has shape (${shape.join(', ')})`;
+  const found = `${name} has shape (${shape.join(', ')})`;
   if (rowLength === 0 || rowLength > MAX_INPUTS) {
-    throw new DataError(`${said}: ${rowLength} numbers per sample, but only 1 to ${MAX_INPUTS} are supported.`);
+    throw new DataError(`${found}: ${rowLength} numbers per sample, but only 1 to ${MAX_INPUTS} are supported.`);
   }
   if (shape.length === 2) return [1, 1, a];
   if (shape.length === 3) return [a, b, 1];
   if (shape.length === 4 && c <= 4) return [a, b, c];
   throw new DataError(
-    `${said}, but samples must be rows of numbers, (n, numbers), or images, (n, height, width) or (n, height, width, channels)` +
+    `${found}, but samples must be rows of numbers, (n, numbers), or images, (n, height, width) or (n, height, width, channels)` +
       `${shape.length === 4 && a <= 4 ? ': use transpose(0, 2, 3, 1) to move the channels last' : ''}.`,
   );
 }

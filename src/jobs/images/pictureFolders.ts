@@ -108,17 +108,17 @@ export function classFolders(
   const classes = [...new Set(found.map((one) => one.of))];
   const numbersOf = (part: Part): Uint32Array =>
     Uint32Array.from(found.flatMap((one, i) => (one.part === part ? [i] : [])));
-  const said = { train: numbersOf('train'), test: numbersOf('test') };
-  const isSaid = said.train.length > 0 && said.test.length > 0;
+  const named = { train: numbersOf('train'), test: numbersOf('test') };
+  const isNamed = named.train.length > 0 && named.test.length > 0;
   const trained = new Set(found.flatMap((one) => (one.part === 'train' ? [one.of] : [])));
-  const untrained = isSaid ? classes.filter((one) => !trained.has(one)) : [];
+  const untrained = isNamed ? classes.filter((one) => !trained.has(one)) : [];
   if (untrained.length > 0 && !isShard) throw strangerIn(name, found, trained);
   const kept = new Set(found.map(({ path }) => path));
   return {
     classes,
     untrained,
     pictures: found.map(({ path, size, blob, of }) => ({ path, size, blob, label: classes.indexOf(of) })),
-    split: isSaid ? said : trainTestSplit(found.length, seed),
+    split: isNamed ? named : trainTestSplit(found.length, seed),
     ignored: visible.length - placed.length,
     leftOut: countByFolder(placed.filter(({ path }) => !kept.has(path))),
   };
@@ -210,8 +210,8 @@ function placeOf(path: string): Omit<Placed, keyof PathFile> {
 /** The split that the innermost possible folder names. */
 function partOf(folders: readonly string[]): Part | null {
   for (const folder of folders.toReversed()) {
-    const said = PARTS.filter(([, pattern]) => pattern.test(folder));
-    if (said.length === 1) return said[0]![0];
+    const matches = PARTS.filter(([, pattern]) => pattern.test(folder));
+    if (matches.length === 1) return matches[0]![0];
   }
   return null;
 }

@@ -40,7 +40,7 @@ export class Table {
   /** Rows with a value in the target column. */
   readonly #labelled: Uint32Array;
   readonly #job: TableJob;
-  readonly #learned: readonly Learned[];
+  readonly #training: readonly TrainingFacts[];
 
   private constructor(
     csv: CsvFile,
@@ -49,7 +49,7 @@ export class Table {
     target: Column,
     labelled: Uint32Array,
     job: TableJob,
-    learned: readonly Learned[],
+    training: readonly TrainingFacts[],
   ) {
     this.#csv = csv;
     this.#columns = columns;
@@ -57,7 +57,7 @@ export class Table {
     this.#target = target;
     this.#labelled = labelled;
     this.#job = job;
-    this.#learned = learned;
+    this.#training = training;
   }
 
   /**
@@ -87,8 +87,8 @@ export class Table {
     settleMarks(columns, csv.separator);
     const target = columns[targetAt(csv.columns, job)]!;
     const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
-    const learned = await readTraining(csv, columns, rowsOf('train', labelled, job));
-    return new Table(csv, columns, sample, target, labelled, job, learned);
+    const training = await readTraining(csv, columns, rowsOf('train', labelled, job));
+    return new Table(csv, columns, sample, target, labelled, job, training);
   }
 
   get preview(): TablePreview {
@@ -155,7 +155,7 @@ export class Table {
       if (column.name === facts.target) return column;
       const moments = column.moments.count < MIN_SHARED_ROWS ? emptyMoments() : column.moments;
       if (column.kind !== 'category') return { ...column, moments };
-      const { rows } = this.#learned[i]!;
+      const { rows } = this.#training[i]!;
       const shared = column.values!.filter(
         (value) => rows.get(value)! >= MIN_SHARED_ROWS && value.length <= MAX_SHARED_LENGTH,
       );
@@ -187,7 +187,7 @@ export class Table {
     const classes = this.#task === 'regression' ? null : this.#classes;
     const columns = this.#columns.map((column, i): ColumnFacts => {
       const { name, kind, mark } = column;
-      const { rows, hasGaps, moments } = this.#learned[i]!;
+      const { rows, hasGaps, moments } = this.#training[i]!;
       const words = kind === 'category' ? [...rows.keys()].sort() : null;
       // Classes that only occur in held-out rows are evaluated, too.
       const values = column === this.#target ? classes && [...classes.keys()] : words;
@@ -250,7 +250,7 @@ export class Table {
 }
 
 /** Facts of a column's training rows. */
-interface Learned {
+interface TrainingFacts {
   /** Mean and deviation of its numbers. */
   moments: Moments;
   /** Number of rows by word, for categories. */
@@ -258,10 +258,10 @@ interface Learned {
   hasGaps: boolean;
 }
 
-async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint32Array): Promise<Learned[]> {
-  const learned = columns.map((): Learned => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
+async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint32Array): Promise<TrainingFacts[]> {
+  const training = columns.map((): TrainingFacts => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
-    const one = learned[i]!;
+    const one = training[i]!;
     return (field) => {
       const word = field.trim();
       const number = kind === 'number' ? numberOf(word, mark ?? 'point') : null;
@@ -276,7 +276,7 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
     next++;
     for (const [i, read] of readers.entries()) read(fields[i]!);
   });
-  return learned;
+  return training;
 }
 
 function rowsOf(part: keyof Split, labelled: Uint32Array, { seed }: TableJob): Uint32Array {

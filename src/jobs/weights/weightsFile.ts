@@ -89,9 +89,9 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
  * @param own facts of the run's data; `null` if unknown.
  * @throws DataError if inputs or outputs have another meaning.
  */
-export function checkFacts(file: string, learned: ShardFacts, own: SampleFacts | null): void {
-  if (learned.kind === 'text' || own === null) return;
-  const why = dataDifference(learned, own);
+export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts | null): void {
+  if (trained.kind === 'text' || own === null) return;
+  const why = dataDifference(trained, own);
   if (why === null) return;
   throw new DataError(
     `${file} holds a model of other data: ${why}. Choose a model of this data, choose the model's data, or start without the file.`,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { edgeAt, layoutRing, pointAt } from '../../../src/app/ring/geometry.ts';
-import { nextSpeed, speedForAddress, speedIn, speedText } from '../../../src/app/ring/speed.ts';
+import { nextSpeed, speedForAddress, speedIn, speedText } from '../../../src/app/ring/player/speed.ts';
 
 describe('speed', () => {
   test('changes by powers of two, between an eighth and eight', () => {

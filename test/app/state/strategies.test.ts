@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
-import { insteadOfRing, tellsOwnOnly } from '../../../src/app/state/strategies.ts';
+import { insteadOfRing, reportsOwnLossOnly } from '../../../src/app/state/strategies.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { createStrategy } from '../../../src/parallel/strategies/index.ts';
 import { parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
@@ -66,6 +66,6 @@ test.each(STRATEGY_NAMES)('the page knows which ranks’ losses %s reports', asy
     made.dispose();
     return made.reportsAllRanks;
   });
-  expect(tellsOwnOnly(job, 2)).toBe(!reportsAll[0]);
-  expect(tellsOwnOnly(job, 1)).toBe(false);
+  expect(reportsOwnLossOnly(job, 2)).toBe(!reportsAll[0]);
+  expect(reportsOwnLossOnly(job, 1)).toBe(false);
 });

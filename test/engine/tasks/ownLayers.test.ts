@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { CUSTOM_MODEL_JOB } from '../../jobs/customModelJob.ts';
+import { CUSTOM_MODEL_JOB } from '../../jobs/models/customModelJob.ts';
 import { relative, train } from '../train.ts';
 
 beforeAll(async () => {

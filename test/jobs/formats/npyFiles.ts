@@ -21,7 +21,7 @@ const SETTERS: Record<ElementType, (view: DataView, at: number, value: number, i
   f8: (view, at, value, little) => view.setFloat64(at, value, little),
 };
 
-/** `values` by rows, whatever order they are written in. */
+/** An npy file of `values`, which are given in C order. */
 export function npyFile(
   shape: readonly number[],
   values: ArrayLike<number>,

@@ -13,7 +13,7 @@ async function valuesOf(array: StoredArray): Promise<number[]> {
   return [...out];
 }
 
-/** As another machine may have written them. */
+/** The values of a big-endian npy file. */
 async function written(values: number[], type: ElementType): Promise<number[]> {
   return valuesOf(await openNpy('x.npy', new Blob([npyFile([values.length], values, { type, order: '>' })])));
 }
@@ -21,7 +21,7 @@ async function written(values: number[], type: ElementType): Promise<number[]> {
 const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
 
 describe('npy', () => {
-  test('what was written in any type, order and version is read back', async () => {
+  test('reads any type, byte order, element order and version', async () => {
     const options = fc.record({
       type: fc.constantFrom(...ELEMENT_TYPES),
       order: fc.constantFrom('<' as const, '>' as const),
@@ -45,7 +45,7 @@ describe('npy', () => {
     );
   });
 
-  test('negative numbers, fractions and large whole numbers', async () => {
+  test('reads negative numbers, fractions and large integers', async () => {
     for (const type of ['i1', 'i2', 'i4', 'i8'] as const) expect(await written([-128, 5], type)).toEqual([-128, 5]);
     expect(await written([2 ** 40, -(2 ** 50)], 'i8')).toEqual([2 ** 40, -(2 ** 50)]);
     expect(await written([0.1, -1e300], 'f8')).toEqual([0.1, -1e300]);
@@ -61,12 +61,12 @@ describe('npy', () => {
   const withHeader = (from: string, to: string): Uint8Array<ArrayBuffer> =>
     new Uint8Array(Buffer.from(Buffer.from(good).toString('latin1').replace(from, to), 'latin1'));
   test.each([
-    ['nothing', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, but npy files have 147 there'],
+    ['an empty file', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, but npy files have 147 there'],
     ['another file', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
-    ['a version to come', changed(6, 9), 'has npy version 9 at byte 6'],
-    ['a header without end', changed(9, 0xff), 'damaged at byte 8: its header would have 65398 bytes'],
+    ['an unknown version', changed(6, 9), 'has npy version 9 at byte 6'],
+    ['an unterminated header', changed(9, 0xff), 'damaged at byte 8: its header would have 65398 bytes'],
     [
-      'a header of something else',
+      'a header without a shape',
       withHeader("'shape'", "'sharp'"),
       'the header at byte 10 does not state type, order and shape',
     ],
@@ -74,18 +74,18 @@ describe('npy', () => {
     ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
     ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'which is too large'],
     [
-      'a part',
+      'a truncated file',
       good.subarray(0, good.length - 1),
       '(2, 3) of f4 from byte 128 on end at byte 152, but the file ends at byte 151',
     ],
-    ['more', new Uint8Array([...good, 1]), 'is longer than its header says'],
-  ])('wrong: %s', async (_, bytes, sentence) => {
+    ['additional bytes', new Uint8Array([...good, 1]), 'is longer than its header says'],
+  ])('rejects %s', async (_, bytes, sentence) => {
     const error = await openNpy('x.npy', new Blob([bytes])).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('a missing number is told with its row and byte when it is read', async () => {
+  test('reports NaN with its row and byte', async () => {
     const array = await openNpy('x.npy', new Blob([npyFile([2, 2], [0, 1, 2, NaN])]));
     await expect(array.readRow(1, new Float32Array(2))).rejects.toThrow('row 1 has NaN at byte 140');
   });
@@ -97,14 +97,14 @@ describe('npz', () => {
     'y.npy': npyFile([2], [1, 0], { type: 'i8' }),
     'notes.txt': new Uint8Array(3),
   };
-  test.each(['stored', 'deflated'] as const)('arrays by name, %s', async (method) => {
+  test.each(['stored', 'deflated'] as const)('reads arrays by name, %s', async (method) => {
     const { names, open } = await openNpz('set.npz', new Blob([zipFile(files, { method })]));
     expect(names).toEqual(['x', 'y']);
     expect(await valuesOf(await open('x'))).toEqual([0, 1, 2, 3]);
     expect(await valuesOf(await open('y'))).toEqual([1, 0]);
   });
 
-  test('what is wrong in an array names file and array', async () => {
+  test('names file and array in errors', async () => {
     const { open } = await openNpz('set.npz', new Blob([zipFile({ 'x.npy': files['x.npy'].subarray(0, 140) })]));
     await expect(open('x')).rejects.toThrow('set.npz: x.npy ends too early');
   });

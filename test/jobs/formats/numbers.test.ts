@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { isNumber, numberOf } from '../../../src/jobs/formats/numbers.ts';
 
-describe('a field that holds a number', () => {
+describe('isNumber and numberOf', () => {
   test.each<[field: string, point: number | null, comma: number | null]>([
     ['5', 5, 5],
     [' -5 ', -5, -5],
@@ -15,14 +15,14 @@ describe('a field that holds a number', () => {
     ['1234,5', null, 1234.5],
     ['0,125', null, 0.125],
     ['0.125', 0.125, null],
-    // Nothing in the field says which.
+    // Ambiguous.
     ['1,234', 1234, 1.234],
     ['1.234', 1.234, 1234],
     ['1,234.5', 1234.5, null],
     ['1.234,5', null, 1234.5],
     ['12,345,678', 12345678, null],
     ['12.345.678', null, 12345678],
-  ])('%s', (field, point, comma) => {
+  ])('read %s', (field, point, comma) => {
     expect([numberOf(field, 'point'), numberOf(field, 'comma')]).toEqual([point, comma]);
     expect(isNumber(field)).toBe(true);
   });
@@ -44,9 +44,9 @@ describe('a field that holds a number', () => {
     'e5',
     '1o',
     'NaN',
-  ])('and one that does not: "%s"', (field) => expect(isNumber(field)).toBe(false));
+  ])('reject "%s"', (field) => expect(isNumber(field)).toBe(false));
 
-  test('does not hold one that overflows: it would spoil its whole column', () => {
+  test('reject a number that overflows, which would spoil its column', () => {
     expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isNumber)).toEqual([true, true, true, false]);
   });
 });

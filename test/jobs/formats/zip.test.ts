@@ -16,8 +16,8 @@ describe('a zip file', () => {
     ['stored', { method: 'stored' }],
     ['deflated', {}],
     ['with zip64 fields', { isWide: true }],
-    ['with names of no said encoding', { flags: 0 }],
-  ] as const)('%s is read entry by entry', async (_, options) => {
+    ['without an encoding flag', { flags: 0 }],
+  ] as const)('%s: reads every entry', async (_, options) => {
     const entries = await openZip('a.zip', new Blob([zipFile(files, options)]));
     expect(entries.map(({ path, size }) => [path, size])).toEqual([
       ['cats/猫.txt', 500],
@@ -28,7 +28,7 @@ describe('a zip file', () => {
     expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
   });
 
-  test("behind other bytes' length and with a comment at its end", async () => {
+  test('reads a file with text after its end', async () => {
     const bytes = zipFile({ a: text('b') });
     const commented = new Uint8Array([...bytes, ...text('made by hand')]);
     const entries = await openZip('a.zip', new Blob([commented]));
@@ -38,14 +38,14 @@ describe('a zip file', () => {
   test.each([
     ['', false],
     [', with zip64 fields', true],
-  ])('behind a program that unpacks it%s', async (_, isWide) => {
+  ])('reads a self-extracting file%s', async (_, isWide) => {
     const bytes = zipFile(files, { isWide });
     const entries = await openZip('a.zip', new Blob([text('#!/bin/sh\nexec unzip "$0"\n'), bytes]));
     const contents = await Promise.all(entries.map(async (entry) => (await entry.blob()).text()));
     expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
   });
 
-  test('of as many files as 16 bits count, without a zip64 directory', async () => {
+  test('reads 65535 entries without a zip64 directory', async () => {
     const one = zipFile({ a: text('') }, { method: 'stored' });
     const [local, entry, end] = [one.subarray(0, 31), one.subarray(31, 78), one.slice(78)];
     const view = new DataView(end.buffer);
@@ -64,12 +64,12 @@ describe('a zip file', () => {
     return bytes;
   };
 
-  test('whose record has the wrong place of the directory is read', async () => {
+  test('reads a file whose record has a wrong offset of the directory', async () => {
     const entries = await openZip('a.zip', new Blob([changed(-3, 0xee)]));
     expect(await (await entries[0]!.blob()).text()).toBe('a'.repeat(33));
   });
 
-  test('is read again where somebody asks again', async () => {
+  test('reads an entry twice', async () => {
     for (const method of ['stored', 'deflated'] as const) {
       const [entry] = await openZip('a.zip', new Blob([zipFile({ a: text('b') }, { method })]));
       expect([await (await entry!.blob()).text(), await (await entry!.blob()).text()]).toEqual(['b', 'b']);
@@ -77,19 +77,19 @@ describe('a zip file', () => {
   });
 
   test.each([
-    ['nothing', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
+    ['an empty file', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
     ['another file', text('hello, world'), 'it starts with 68 65 6c 6c at byte 0, where zip files have 50 4b 03 04'],
-    ['a download cut off', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
+    ['a truncated download', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
     ['a damaged directory', changed(-22 - 51, 0), 'is damaged at byte 40: entry 1 of its directory is missing'],
-    ['no directory for long files', changed(-3, 0xff, -4, 0xff, -5, 0xff, -6, 0xff), 'its zip64 directory is missing'],
-    ['one of several parts', changed(-18, 3), 'a.zip is one part of a split zip file'],
-    ['encrypted', zipFile(files, { flags: 1 }), 'cats/猫.txt at byte 37 is encrypted'],
-    ['another way to pack', changed(-22 - 51 + 10, 12), 'a.txt at byte 0 uses compression method 12'],
+    ['a missing zip64 directory', changed(-3, 0xff, -4, 0xff, -5, 0xff, -6, 0xff), 'its zip64 directory is missing'],
+    ['a part of a split file', changed(-18, 3), 'a.zip is one part of a split zip file'],
+    ['an encrypted entry', zipFile(files, { flags: 1 }), 'cats/猫.txt at byte 37 is encrypted'],
+    ['another compression method', changed(-22 - 51 + 10, 12), 'a.txt at byte 0 uses compression method 12'],
     ['a damaged header', changed(0, 0), 'a.txt at byte 0 is missing'],
     ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked: it is damaged'],
-    ['another checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
-    ['more than it says', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
-  ])('wrong: %s', async (_, bytes, sentence) => {
+    ['a wrong checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
+    ['a wrong unpacked size', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
+  ])('rejects %s', async (_, bytes, sentence) => {
     const read = async (): Promise<unknown> => {
       const entries = await openZip('a.zip', new Blob([bytes]));
       return entries[0]!.blob();

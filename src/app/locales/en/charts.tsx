@@ -21,12 +21,12 @@ export const charts = {
     accuracy: 'accuracy',
     'top-3': 'top-3 accuracy',
     /** Root mean square. */
-    rmse: 'typical error',
+    rmse: 'root mean square error',
     mae: 'mean absolute error',
     r2: 'R²',
   },
   /** Accuracy of a language model. */
-  foretold: 'next characters predicted',
+  predicted: 'next-character accuracy',
   notMeasured: 'not measured yet',
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',

@@ -7,15 +7,15 @@ export const generation = {
   tested: (loss: string, bigram: string, isBelow: boolean) =>
     `Loss on the held-out end of the text: ${loss} nats per character. A bigram model (which character follows which) has ${bigram}${isBelow ? ', which is beaten ✓' : ''}.`,
   samples: 'During training',
-  noSamples: 'The model writes a sample after its first step, and then at growing intervals.',
+  noSamples: 'The model generates a sample after its first step, and then at growing intervals.',
   after: (steps: number, loss: string) => `after ${plural(steps, 'step')}, loss ${loss}`,
   ask: 'Continue a text',
   prompt: 'Prompt',
   temperature: 'Temperature',
   temperatureAbout:
     'At 0 the most likely character is taken, at 1 characters are sampled by their probability. Characters that are not in the text are left out.',
-  write: 'Write',
-  writing: 'Writing …',
+  generate: 'Generate',
+  generating: 'Generating …',
   answered: (steps: number) => `after ${plural(steps, 'step')}`,
   /** The result. */
   result: (bigram: string, steps: number, time: string) =>

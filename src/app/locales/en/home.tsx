@@ -25,8 +25,8 @@ export const home = {
       </>
     ),
     roomAbout: 'Join the room if it still exists',
-    goOn: 'Continue',
-    goOnWith: (name: string, step: number) => `Continue ${name} from step ${step}`,
+    resume: 'Continue',
+    resumeFrom: (name: string, step: number) => `Continue ${name} from step ${step}`,
     delete: 'Delete',
     deleteWhich: (name: string, step: number) => `Delete ${name}, step ${step}`,
     question: 'Delete it?',

@@ -70,6 +70,6 @@ export const inspection = {
     `Each picture is one of the ${units} filters, which slide over the image: the window of ${side} × ${side} pixels that activates it most.`,
   pictures: (count: number, scale: string) =>
     `${count} pictures of first-layer weights, from ${scale} below zero to ${scale} above.`,
-  hushes: 'inhibits',
-  speaks: 'activates',
+  inhibits: 'inhibits',
+  activates: 'activates',
 };

@@ -44,13 +44,13 @@ export const job = {
   jobs: {
     digits: 'digits (generated here)',
     mnist: 'mnist (handwritten)',
-    gpt: 'gpt (writes text)',
+    gpt: 'gpt (language model)',
     images: 'images (your own, by class)',
     table: 'table (your own CSV)',
     lesson: 'the lesson: an all-reduce by hand',
   },
   model: 'Model',
-  models: { mlp: 'mlp (fast)', cnn: 'cnn (slower, better)', own: 'own layers' },
+  models: { mlp: 'mlp (fast)', cnn: 'cnn (slower, better)', own: 'custom layers' },
   /** Layers of a job's own model. */
   layerTable: {
     title: 'Layers of the model',
@@ -87,7 +87,7 @@ export const job = {
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Schedule',
-  schedules: { constant: 'constant', cosine: 'cosine decay', 'range-test': 'find a rate' },
+  schedules: { constant: 'constant', cosine: 'cosine decay', 'range-test': 'range test' },
   warmupSteps: 'Warm-up steps',
   clipNorm: 'Clip gradients above',
   weightDecay: 'Weight decay',

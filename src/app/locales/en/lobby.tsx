@@ -27,7 +27,7 @@ export const lobby = {
       {job} <span class="dim">with</span> {model}
     </>
   ),
-  goesOn: (step: number) => `Continues from step ${step}, which this tab has saved.`,
+  resumes: (step: number) => `Continues from step ${step}, which this tab has saved.`,
   beginsWith: (file: string) => `Begins with the weights of ${file}.`,
   start: 'Start',
   waitingForHost: 'Waiting for the host to start.',
@@ -60,7 +60,7 @@ export const lobby = {
     next: 'This room is training. You can join its next run.',
     connecting: 'Connecting. This tab will train in a moment.',
     paused: (more: number) => `The run is paused. It resumes when ${plural(more, 'more tab')} can take part.`,
-    held: 'The host has paused the run. You will join when it resumes.',
+    pausedByHost: 'The host has paused the run. You will join when it resumes.',
     unready: 'This room is training. You will join when this tab is ready.',
     full: 'This room is training and full. You will join when a tab leaves.',
     soon: 'This room is training. You will join in a moment.',

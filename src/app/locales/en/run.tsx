@@ -112,7 +112,7 @@ export const run = {
     'top-3': (steps: number, time: string) =>
       `of the held-out samples have their class among the top 3 predictions, after ${plural(steps, 'step')} in ${time}.`,
     rmse: (steps: number, time: string) =>
-      `is the typical error (root mean square) on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
+      `is the root mean square error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     mae: (steps: number, time: string) =>
       `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     r2: (steps: number, time: string) =>

@@ -43,8 +43,8 @@ export const state = {
   pausedByHost: ' by the host',
   watching: 'watching',
   watchingNothing: ': no run yet',
-  comingBack: 'reconnecting',
-  comingBackAbout: ': this tab was dropped; the others continue training',
+  reconnecting: 'reconnecting',
+  reconnectingAbout: ': this tab was dropped; the others continue training',
   rejoining: 'rejoining',
   rejoiningAbout: (gone: readonly number[]) => `: ${gone.length === 0 ? '' : `${ranks(gone)} left, `}reopening links`,
   /** Title of the browser tab while the page is hidden. */

@@ -17,11 +17,11 @@ export const charts: Messages['charts'] = {
   metrics: {
     accuracy: '准确率',
     'top-3': '前三命中率',
-    rmse: '典型误差',
+    rmse: '均方根误差',
     mae: '平均绝对误差',
     r2: 'R²',
   },
-  foretold: '下一个字符的预测准确率',
+  predicted: '下一个字符的预测准确率',
   notMeasured: '尚未测量',
   noLoss: '损失：还没有训练步。',
   noAccuracy: '准确率：尚未测量。',

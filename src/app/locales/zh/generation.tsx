@@ -6,14 +6,14 @@ export const generation: Messages['generation'] = {
   tested: (loss, bigram, isBelow) =>
     `在不参与训练的文章末尾：每个字符 ${loss} 奈特；只统计哪个字符跟在哪个后面的表（二元模型）是 ${bigram}${isBelow ? '，已被超过 ✓' : ''}。`,
   samples: '训练过程中',
-  noSamples: '第一步之后它会写一段，之后越来越少。',
+  noSamples: '模型在第一步之后生成一段样本，之后间隔越来越长。',
   after: (steps, loss) => `${steps} 步之后，损失 ${loss}`,
   ask: '续写文字',
   prompt: '开头',
   temperature: '温度',
   temperatureAbout: '温度为 0 时每次取最可能的字符，为 1 时按它认为的可能性抽取。文章里没有的字符会被略去。',
-  write: '写',
-  writing: '正在写……',
+  generate: '生成',
+  generating: '正在生成……',
   answered: (steps) => `${steps} 步之后`,
   result: (bigram, steps, time) =>
     `奈特每字符，在不参与训练的文章末尾（二元模型：${bigram}），共 ${steps} 步，用时 ${time}。`,

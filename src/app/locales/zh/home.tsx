@@ -21,8 +21,8 @@ export const home: Messages['home'] = {
       </>
     ),
     roomAbout: '如果房间还在，就加入它',
-    goOn: '继续',
-    goOnWith: (name, step) => `从第 ${step} 步继续 ${name}`,
+    resume: '继续',
+    resumeFrom: (name, step) => `从第 ${step} 步继续 ${name}`,
     delete: '删除',
     deleteWhich: (name, step) => `删除 ${name}，第 ${step} 步`,
     question: '确定删除？',

@@ -63,6 +63,6 @@ export const inspection: Messages['inspection'] = {
   windowOfUnit: (units, side) =>
     `每张小图是 ${units} 个滤波器之一，它在图片上滑动：${side} × ${side} 像素的窗口是什么样子，最能激活它。`,
   pictures: (count, scale) => `${count} 张第一层权重图，数值从 −${scale} 到 +${scale}。`,
-  hushes: '抑制',
-  speaks: '激活',
+  inhibits: '抑制',
+  activates: '激活',
 };

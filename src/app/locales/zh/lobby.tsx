@@ -24,7 +24,7 @@ export const lobby: Messages['lobby'] = {
       {job} <span class="dim">用</span> {model}
     </>
   ),
-  goesOn: (step) => `从第 ${step} 步继续，本标签页有它的检查点。`,
+  resumes: (step) => `从第 ${step} 步继续，本标签页有它的检查点。`,
   beginsWith: (file) => `以 ${file} 中的权重开始。`,
   start: '开始',
   waitingForHost: '等主持人开始。',
@@ -54,7 +54,7 @@ export const lobby: Messages['lobby'] = {
     next: '这个房间正在训练：你可以加入下一次。',
     connecting: '正在连接：本标签页马上开始训练。',
     paused: (more) => `这个房间的训练暂停了：再有 ${more} 个标签页就能继续。`,
-    held: '主持人暂停了这个房间的训练：继续时你就会加入。',
+    pausedByHost: '主持人暂停了这个房间的训练：继续时你就会加入。',
     unready: '这个房间正在训练：本标签页准备好就会加入。',
     full: '这个房间的训练已经满员：有人离开你就能加入。',
     soon: '这个房间正在训练：你马上就会加入。',

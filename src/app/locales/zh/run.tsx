@@ -89,7 +89,7 @@ export const run: Messages['run'] = {
   measured: {
     accuracy: (steps, time) => `的测试样本分类正确，共 ${steps} 步，用时 ${time}。`,
     'top-3': (steps, time) => `的测试样本，其类别在最可能的三个之中，共 ${steps} 步，用时 ${time}。`,
-    rmse: (steps, time) => `是测试样本上的典型误差（均方根），共 ${steps} 步，用时 ${time}。`,
+    rmse: (steps, time) => `是测试样本上的均方根误差，共 ${steps} 步，用时 ${time}。`,
     mae: (steps, time) => `是测试样本上的平均绝对误差，共 ${steps} 步，用时 ${time}。`,
     r2: (steps, time) => `是 R²，即测试样本的方差中被解释的比例，共 ${steps} 步，用时 ${time}。`,
   },

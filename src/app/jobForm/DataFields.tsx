@@ -1,0 +1,124 @@
+/** Fields of a job's data. */
+import type { JobSpec } from '../../spec/job.ts';
+import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
+import { withSource, type DataSourceName } from '../state/jobForm.ts';
+import { SERVER_DATA } from '../browser/serverData.ts';
+import { messages } from '../locales/index.ts';
+import { Select } from '../components/Fields.tsx';
+import { JobNumber, type Offer } from './JobFields.tsx';
+
+/** The column to predict: a select if the columns are known, else a text field. */
+export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const named = Object.fromEntries(columns.map((column) => [column, column]));
+  // Another column may need another loss and other metrics.
+  const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
+  // A name that is not a column stays selectable, beside the error.
+  const target = job.target ?? columns.at(-1) ?? '';
+  return (
+    <>
+      {columns.length > 0 ? (
+        <Select label={labels.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
+      ) : (
+        <label class="field">
+          <span>{labels.target}</span>
+          <input
+            type="text"
+            value={job.target ?? ''}
+            placeholder={labels.lastColumn}
+            onChange={({ currentTarget }) => {
+              currentTarget.setCustomValidity(set(currentTarget.value.trim() || null) ?? '');
+            }}
+          />
+        </label>
+      )}
+      <Select
+        label={labels.task}
+        value={job.task ?? 'none'}
+        options={labels.tasks}
+        onpick={(task: TaskName | 'none') =>
+          offer({ ...job, task: task === 'none' ? null : task, loss: null, metrics: null })
+        }
+      />
+    </>
+  );
+}
+
+/** The loss for amounts. */
+export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const [usual] = AMOUNT_LOSSES;
+  return (
+    <Select
+      label={labels.loss}
+      value={job.loss === null || job.loss === 'cross-entropy' ? usual : job.loss}
+      options={labels.losses}
+      onpick={(loss: AmountLoss) => offer({ ...job, loss: loss === usual ? null : loss })}
+    />
+  );
+}
+
+/** Size and colours that pictures are converted to. */
+export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  return (
+    <>
+      <JobNumber name="side" label={labels.side} job={job} offer={offer} />
+      <Select
+        label={labels.channels}
+        value={job.channels === 1 ? '1' : '3'}
+        options={labels.colours}
+        onpick={(channels: '1' | '3') => offer({ ...job, channels: channels === '1' ? 1 : 3 })}
+      />
+    </>
+  );
+}
+
+/** Only texts are built in, mnist is the same for all, and workers of one tab have no other tab. */
+function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
+  const sources: Record<DataSourceName, string> = messages.value.job.sources;
+  const options = Object.entries(sources) as [DataSourceName, string][];
+  const isFit: Record<DataSourceName, boolean> = {
+    'built-in': job === 'gpt',
+    files: true,
+    url: true,
+    shared: strategy !== 'data-parallel',
+    federated: job !== 'mnist' && strategy !== 'data-parallel',
+  };
+  return Object.fromEntries(options.filter(([kind]) => isFit[kind])) as Record<DataSourceName, string>;
+}
+
+function addressLabel({ job }: JobSpec): string {
+  const { folder, textAddress, fileAddress } = messages.value.job;
+  if (job === 'mnist') return folder;
+  return job === 'gpt' ? textAddress : fileAddress;
+}
+
+export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const folder = job.data.kind === 'url' ? job.data.url : null;
+  return (
+    <>
+      <Select
+        label={labels.data}
+        value={job.data.kind as DataSourceName}
+        options={sourceOptions(job)}
+        onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}
+      />
+      {folder !== null && (
+        <label class="field wide">
+          <span>{addressLabel(job)}</span>
+          <input
+            type="text"
+            inputMode="url"
+            value={folder}
+            onChange={(event) => {
+              const url = event.currentTarget.value.trim();
+              event.currentTarget.setCustomValidity(offer({ ...job, data: { kind: 'url', url } }) ?? '');
+            }}
+          />
+        </label>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,60 @@
+/** Size of a language model. */
+import type { PresetName } from '../../spec/gpt.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { presetOf, withPreset } from '../state/jobForm.ts';
+import { messages } from '../locales/index.ts';
+import { NumberField, Select } from '../components/Fields.tsx';
+import type { Offer } from './JobFields.tsx';
+
+const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
+
+/** A preset, or the sizes set under "Advanced". */
+export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const preset = presetOf(job);
+  // Only "Advanced" sets another size.
+  const own = preset === null && { own: labels.ownSize };
+  const options = { ...labels.presets, ...own } as Record<PresetName | 'own', string>;
+  return (
+    <Select
+      label={labels.size}
+      value={preset ?? 'own'}
+      options={options}
+      onpick={(name) => {
+        if (name !== 'own') offer(withPreset(job, name));
+      }}
+    />
+  );
+}
+
+export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const { tokens, vocabulary } = job.gpt;
+  const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>
+    offer({ ...job, gpt: { ...job.gpt, ...change } }, isSettled);
+  return (
+    <>
+      {SIZES.map((name) => (
+        <NumberField
+          key={name}
+          label={labels[name]}
+          value={job.gpt[name]}
+          onpick={(value, isSettled) => set({ [name]: value }, isSettled)}
+        />
+      ))}
+      <Select
+        label={labels.tokens}
+        value={tokens}
+        options={labels.tokenKinds}
+        onpick={(value) => set({ tokens: value })}
+      />
+      {tokens === 'byte-pairs' && (
+        <NumberField
+          label={labels.vocabulary}
+          value={vocabulary}
+          onpick={(value, isSettled) => set({ vocabulary: value }, isSettled)}
+        />
+      )}
+    </>
+  );
+}

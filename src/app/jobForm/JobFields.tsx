@@ -1,0 +1,31 @@
+/** Types that the parts of the job form share. */
+import type { JobSpec } from '../../spec/job.ts';
+import { NumberField } from '../components/Fields.tsx';
+
+/** Offers a changed job; stores it if it is settled and valid. Returns the error, or `null`. */
+export type Offer = (job: JobSpec, isSettled?: boolean) => string | null;
+
+/** Fields of a job that are numbers or `null`. */
+type NumberName = {
+  [Name in keyof JobSpec]-?: JobSpec[Name] extends number | null ? Name : never;
+}[keyof JobSpec];
+
+interface Props {
+  name: NumberName;
+  label: string;
+  /** The word for `null`. */
+  empty?: string;
+  job: JobSpec;
+  offer: Offer;
+}
+
+export function JobNumber({ name, label, empty, job, offer }: Props) {
+  return (
+    <NumberField
+      label={label}
+      value={job[name]}
+      {...(empty !== undefined && { empty })}
+      onpick={(value, isSettled) => offer({ ...job, [name]: value }, isSettled)}
+    />
+  );
+}

@@ -1,0 +1,60 @@
+/** Reads a job from a file, and saves the current one. */
+import { useSignal } from '@preact/signals';
+import { nameOfJob, type JobSpec } from '../../spec/job.ts';
+import { messageOf } from '../../util/errors.ts';
+import { saveFile } from '../browser/download.ts';
+import { messages } from '../locales/index.ts';
+import { DropZone } from '../components/DropZone.tsx';
+import { Problem } from '../components/Problem.tsx';
+
+/** Loaded with the first file; the first page does not need it. */
+const jobFiles = () => import('../../spec/jobFile.ts');
+
+export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
+  const { jobFile: labels } = messages.value.join;
+  const opened = useSignal<string | null>(null);
+  const problem = useSignal<string | null>(null);
+  const open = async ([file]: File[]): Promise<void> => {
+    opened.value = problem.value = null;
+    try {
+      const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
+      // A longer file is rejected, so the rest is not read.
+      const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
+      onjob(readJobFile(file!.name, text).job);
+      opened.value = file!.name;
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+  };
+  const save = async (): Promise<void> => {
+    try {
+      const { writeJobFile } = await jobFiles();
+      saveFile(`peergrad-${nameOfJob(job).replace('/', '-')}.json`, writeJobFile(job), 'application/json');
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+  };
+  return (
+    <details class="fold">
+      <summary>{labels.title}</summary>
+      <DropZone
+        choose={labels.open}
+        hint={labels.hint}
+        accept=".json,application/json"
+        onfiles={(files) => void open(files)}
+      >
+        {opened.value !== null && (
+          <p class="small" role="status">
+            {labels.opened(opened.value)}
+          </p>
+        )}
+        <Problem of={problem.value} />
+        <p>
+          <button type="button" class="quiet" onClick={() => void save()}>
+            {labels.save}
+          </button>
+        </p>
+      </DropZone>
+    </details>
+  );
+}

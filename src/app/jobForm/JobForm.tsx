@@ -1,0 +1,188 @@
+/**
+ * The form of a job: three choices in front, the rest under "Advanced". It shows errors instead of
+ * sending an invalid job.
+ */
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+import { codecsOf } from '../../spec/plan.ts';
+import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type PlannedCodec } from '../../spec/job.ts';
+import { messageOf } from '../../util/errors.ts';
+import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
+import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
+import { SETTINGS } from '../state/strategies.ts';
+import { messages } from '../locales/index.ts';
+import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
+import { Select } from '../components/Fields.tsx';
+import { GptFields, PresetField } from './GptFields.tsx';
+import { JobNumber, type Offer } from './JobFields.tsx';
+import { LayerTable } from './LayerTable.tsx';
+
+export function JobForm({
+  job,
+  columns = [],
+  onjob,
+  children,
+}: {
+  job: JobSpec;
+  /** Columns of the table, if one was given. */
+  columns?: readonly string[];
+  onjob: (job: JobSpec) => void;
+  /** Further rows under "Advanced". */
+  children?: ComponentChildren;
+}) {
+  const { job: labels } = messages.value;
+  const offer: Offer = (next, isSettled = true) => {
+    try {
+      const checked = parseJob(next);
+      if (isSettled) onjob(checked);
+      return null;
+    } catch (error) {
+      return messageOf(error);
+    }
+  };
+  const trains = job.job !== 'lesson';
+  return (
+    <div class="form">
+      <div class="fields">
+        <Select
+          label={labels.job}
+          value={job.job}
+          options={labels.jobs}
+          onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
+        />
+        {job.job === 'gpt' && <PresetField job={job} offer={offer} />}
+        {trains && job.job !== 'gpt' && Object.keys(modelOptions(job)).length > 1 && (
+          <Select
+            label={labels.model}
+            value={kindOfModel(job.model)}
+            options={modelOptions(job)}
+            onpick={(model) => {
+              if (model !== 'own') offer({ ...job, model });
+            }}
+          />
+        )}
+        {job.job === 'table' && <TableFields job={job} columns={columns} offer={offer} />}
+      </div>
+      {typeof job.model !== 'string' && <LayerTable model={job.model} />}
+      {trains && <StrategyFields job={job} offer={offer} />}
+      {(trains || children !== undefined) && (
+        <details class="fold">
+          <summary>{labels.advanced}</summary>
+          <div class="fields three">
+            {job.job === 'gpt' && <GptFields job={job} offer={offer} />}
+            {trains && <TrainingFields job={job} offer={offer} />}
+            {job.job === 'table' && job.task !== 'classification' && <LossField job={job} offer={offer} />}
+            {job.job === 'images' && <PictureFields job={job} offer={offer} />}
+            {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
+            {children}
+          </div>
+        </details>
+      )}
+    </div>
+  );
+}
+
+function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
+  return (
+    <>
+      <Select
+        label={labels.optimizer}
+        value={job.optimizer}
+        options={labels.optimizers}
+        onpick={(value) => offer(withOptimizer(job, value))}
+      />
+      <JobNumber name="learningRate" label={labels.learningRate} job={job} offer={offer} />
+      <JobNumber name="batchSize" label={labels.batch[workerWord(job)]} job={job} offer={offer} />
+      <JobNumber name="epochs" label={labels.epochs} job={job} offer={offer} />
+      <JobNumber name="maxSteps" label={labels.maxSteps} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="maxMinutes" label={labels.maxMinutes} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="patience" label={labels.patience} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="seed" label={labels.seed} job={job} offer={offer} />
+      <Select
+        label={labels.schedule}
+        value={job.schedule}
+        options={scheduleOptions(job)}
+        onpick={(schedule) => offer(withSchedule(job, schedule))}
+      />
+      <JobNumber name="warmupSteps" label={labels.warmupSteps} job={job} offer={offer} />
+      <JobNumber name="clipNorm" label={labels.clipNorm} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumber name="weightDecay" label={labels.weightDecay} empty={labels.asUsual} job={job} offer={offer} />
+      {job.job !== 'gpt' && job.model === 'mlp' && (
+        <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
+      )}
+      {codecsOf(job.strategy).length > 1 && (
+        <Select label={labels.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
+      )}
+      {job.strategy !== 'data-parallel' && (
+        <Select
+          label={labels.transport}
+          value={job.transport}
+          options={labels.transports}
+          onpick={(transport) => set({ transport })}
+        />
+      )}
+    </>
+  );
+}
+
+/** Models for the job's data, and the job's own model. */
+function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string> {
+  const { cnn, own, ...all } = messages.value.job.models;
+  const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
+  return fitting as Record<ModelName | 'own', string>;
+}
+
+/** Schedules of the strategy: only DDP has a range test. */
+function scheduleOptions({ strategy }: JobSpec): Record<JobSpec['schedule'], string> {
+  const { 'range-test': search, ...all } = messages.value.job.schedules;
+  const fitting = { ...all, ...(strategy === 'ddp' && { 'range-test': search }) };
+  return fitting as Record<JobSpec['schedule'], string>;
+}
+
+/** Codecs of the strategy. */
+function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
+  const { codecs } = messages.value.job;
+  return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
+}
+
+function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { strategy } = job;
+  const { job: labels } = messages.value;
+  const about = useId();
+  const has = (setting: (typeof SETTINGS)[typeof strategy][number]): boolean => SETTINGS[strategy].includes(setting);
+  return (
+    <>
+      <div class="strategy">
+        <Select
+          label={labels.strategy}
+          value={strategy}
+          options={labels.strategies}
+          about={about}
+          onpick={(value) => offer(withStrategy(job, value))}
+        />
+        <p id={about} class="dim small">
+          {labels.does[strategy]}
+        </p>
+      </div>
+      {SETTINGS[strategy].length > 0 && (
+        <div class="fields">
+          {has('replicas') && <JobNumber name="replicas" label={labels.workers} job={job} offer={offer} />}
+          {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
+          {has('syncEvery') && (
+            <JobNumber
+              // A key per strategy resets half-typed values.
+              key={strategy}
+              name="syncEvery"
+              label={has('staleness') ? labels.allWait : labels.exchange}
+              empty={labels.asUsual}
+              job={job}
+              offer={offer}
+            />
+          )}
+        </div>
+      )}
+    </>
+  );
+}

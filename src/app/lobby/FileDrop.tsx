@@ -1,0 +1,62 @@
+/** Receives data files, of every tab or shared by the host, and shows their content. */
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import type { FilesJob } from '../../spec/job.ts';
+import { hasPreview } from '../../spec/preview.ts';
+import { formatBytes } from '../locales/format.ts';
+import type { View } from '../state/view.ts';
+import { messages } from '../locales/index.ts';
+import { DropZone } from '../components/DropZone.tsx';
+import { FilesPreview } from './FilesPreview.tsx';
+
+/** Files listed by name; a folder may have thousands. */
+const LISTED = 6;
+/** Images and labels are separate files. */
+const IDX = /idx|ubyte/i;
+
+interface Props {
+  job: FilesJob;
+  found: View['files'];
+  onfiles: (files: File[]) => void;
+  /** Content below the list. */
+  children: ComponentChildren;
+}
+
+export function FileDrop({ job, found, onfiles, children }: Props) {
+  const { files: labels } = messages.value.lobby;
+  const files = useSignal<File[]>([]);
+  const take = (picked: File[]): void => {
+    // Files may arrive in two drops: a file replaces the earlier one of its name. Files of another
+    // kind replace all.
+    const isPair = (job === 'mnist' || job === 'images') && picked.every(({ name }) => IDX.test(name));
+    const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
+    files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];
+    onfiles(files.peek());
+  };
+  return (
+    <DropZone
+      choose={labels.choose[job]}
+      chooseFolder={job === 'images' ? labels.chooseFolder : undefined}
+      hint={labels.drop[job]}
+      onfiles={take}
+    >
+      {files.value.length > 0 && (
+        <ul class="plain small">
+          {files.value.slice(0, LISTED).map((file) => (
+            <li key={file.name}>
+              <span class="good" aria-hidden="true">
+                ✓
+              </span>{' '}
+              {file.name} <span class="dim">{formatBytes(file.size)}</span>
+            </li>
+          ))}
+          {files.value.length > LISTED && <li class="dim">+ {labels.count(files.value.length - LISTED)}</li>}
+        </ul>
+      )}
+      {children}
+      {found !== null && (found.preview === null ? hasPreview(job) : found.preview.kind === job) && (
+        <FilesPreview {...found} />
+      )}
+    </DropZone>
+  );
+}

@@ -1,0 +1,196 @@
+/** The content of files before a run: rows and columns, classes, some pictures, or the error. */
+import { useEffect, useRef } from 'preact/hooks';
+import type {
+  ColumnKind,
+  ImagesPreview,
+  Preview,
+  PreviewClass,
+  PreviewPicture,
+  TablePreview,
+} from '../../spec/preview.ts';
+import { formatCount } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+import { Problem } from '../components/Problem.tsx';
+
+/** Classes with counts, and left-out columns, that are listed. */
+const LISTED = 12;
+/** Folders with left-out pictures that are listed. */
+const NAMED = 4;
+
+export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
+  const { files: labels } = messages.value.lobby;
+  return (
+    <div class="preview">
+      <Problem of={problem} />
+      {/* Screen readers read this sentence on a change, not every row below it. */}
+      <p class="small" aria-live="polite">
+        {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
+        {preview !== null && <Found preview={preview} />}
+      </p>
+      {preview?.kind === 'table' && <TableRows table={preview} />}
+      {preview?.kind === 'images' && <Pictures images={preview} />}
+      {preview?.kind === 'gpt' && (
+        <blockquote class="preview-text small" lang="und">
+          {preview.beginning}
+        </blockquote>
+      )}
+    </div>
+  );
+}
+
+/** The amount of data, and what is used. */
+function Found({ preview }: { preview: Preview }) {
+  const { files: labels } = messages.value.lobby;
+  switch (preview.kind) {
+    case 'table':
+      return (
+        <>
+          {labels.rows(preview.rows, preview.columns.length)}{' '}
+          {labels.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
+          {!preview.hasHeader && ` ${labels.noHeader}`}
+          {preview.unlabelled.length > 0 && ` ${labels.rowsLeftOut(preview.unlabelled)}`}
+          <ColumnsLeftOut table={preview} why="text" />
+          <ColumnsLeftOut table={preview} why="empty" />
+        </>
+      );
+    case 'images':
+      return (
+        <>
+          {labels.samples(preview.samples, preview.heldOut)} {labels.shape(...preview.shape)}{' '}
+          {preview.ignored > 0 && labels.ignored(preview.ignored)}{' '}
+          {preview.leftOut.length > 0 && <LeftOut images={preview} />}
+        </>
+      );
+    case 'gpt':
+      return (
+        <>
+          {labels.characters(preview.characters, preview.vocabulary)} {labels.samples(preview.samples, preview.heldOut)}
+        </>
+      );
+    default:
+      return preview satisfies never;
+  }
+}
+
+/** The number of pictures without a class, by folder. */
+function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
+  const { files: labels } = messages.value.lobby;
+  const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => labels.inFolder(pictures, folder));
+  return <>{labels.leftOut(folders, leftOut.length - folders.length)}</>;
+}
+
+/** The target is never left out: a missing target is an error. */
+function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
+  const { files: labels } = messages.value.lobby;
+  const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);
+  if (names.length === 0) return null;
+  const listed = (
+    <>
+      <span lang="und">{names.slice(0, LISTED).join(', ')}</span>
+      {names.length > LISTED && ` ${labels.moreColumns(names.length - LISTED)}`}
+    </>
+  );
+  return <> {labels.columnsLeftOut(names.length, why, listed)}</>;
+}
+
+function TableRows({ table }: { table: TablePreview }) {
+  const { files: labels } = messages.value.lobby;
+  return (
+    <>
+      <div class="preview-table" tabIndex={0} role="region" aria-label={labels.firstRows}>
+        <table>
+          <thead>
+            <tr lang="und">
+              {table.columns.map(({ name, kind }) => (
+                <th key={name} scope="col" class={classOf(kind, name === table.target)}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+            <tr>
+              {table.columns.map(({ name, kind, mark, missing, distinct }) => (
+                <td key={name} class={`dim ${classOf(kind)}`}>
+                  {[
+                    labels.kinds[kind],
+                    ...(mark === 'comma' ? [labels.decimalComma] : []),
+                    ...(kind === 'category' && distinct !== null ? [labels.distinct(distinct)] : []),
+                    ...(missing > 0 && kind !== 'empty' ? [labels.missing(missing)] : []),
+                  ].join(', ')}
+                </td>
+              ))}
+            </tr>
+          </thead>
+          <tbody lang="und">
+            {table.sample.map((fields, row) => (
+              <tr key={row}>
+                {fields.map((field, i) => (
+                  <td key={i} class={classOf(table.columns[i]!.kind)}>
+                    {field}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Classes classes={table.classes} />
+    </>
+  );
+}
+
+function classOf(kind: ColumnKind, isTarget = false): string {
+  return `${kind === 'number' ? 'number' : ''} ${isTarget ? 'target' : ''}`.trim();
+}
+
+function Pictures({ images }: { images: ImagesPreview }) {
+  const { files: labels } = messages.value.lobby;
+  return (
+    <>
+      {images.pictures.length > 0 && (
+        <ul class="plain preview-pictures" aria-label={labels.pictures}>
+          {images.pictures.map((picture, i) => (
+            <li key={i}>
+              <ColourPicture picture={picture} />
+              <span class="small ellipsis" lang="und">
+                {picture.label}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Classes classes={images.classes} />
+    </>
+  );
+}
+
+function Classes({ classes }: { classes: readonly PreviewClass[] }) {
+  const { files: labels } = messages.value.lobby;
+  if (classes.length === 0) return null;
+  return (
+    <ul class="plain small preview-classes" aria-label={labels.classes}>
+      {classes.slice(0, LISTED).map(({ name, count }) => (
+        <li key={name}>
+          <span lang="und">{name}</span> <span class="dim">{formatCount(count)}</span>
+        </li>
+      ))}
+      {classes.length > LISTED && <li class="dim">{labels.more(classes.length - LISTED)}</li>}
+    </ul>
+  );
+}
+
+function ColourPicture({ picture }: { picture: PreviewPicture }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { pixels, height, width, channels } = picture;
+  useEffect(() => {
+    const context = canvas.current?.getContext('2d');
+    if (!context) return;
+    const image = context.createImageData(width, height);
+    const grey = channels < 3;
+    for (let at = 0; at < width * height; at++) {
+      const [red, green, blue] = [0, 1, 2].map((channel) => pixels[at * channels + (grey ? 0 : channel)]!);
+      image.data.set([red!, green!, blue!, 255], 4 * at);
+    }
+    context.putImageData(image, 0, 0);
+  }, [pixels, height, width, channels]);
+  return <canvas ref={canvas} width={width} height={height} aria-hidden="true" />;
+}

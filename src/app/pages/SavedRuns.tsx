@@ -1,0 +1,93 @@
+/** Runs with checkpoints in this browser, and damaged checkpoints. */
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { nameOfJob } from '../../spec/job.ts';
+import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { formatAgo } from '../locales/format.ts';
+import { roomHash } from '../state/route.ts';
+import { latestWhole, lookForRuns, removeCheckpoints, savedRuns, type SavedRun } from '../state/savedRuns.ts';
+import { createRoom, entering } from '../state/store.ts';
+import { language, messages } from '../locales/index.ts';
+import { ConfirmButton } from '../components/ConfirmButton.tsx';
+
+export function SavedRuns() {
+  useEffect(() => void lookForRuns(), []);
+  const { saved } = messages.value.home;
+  const { runs, damaged, problem } = savedRuns.value;
+  if (runs.length + damaged.length === 0) return null;
+  return (
+    <section class="saved" aria-labelledby="saved">
+      <h2 id="saved">{saved.title}</h2>
+      <ul class="plain">
+        {runs.map((run) => (
+          <Saved key={run[0].id} run={run} />
+        ))}
+        {damaged.map(({ id, reason }) => (
+          <li key={id}>
+            <p class="small">
+              <span class="wrong" aria-hidden="true">
+                ✕
+              </span>{' '}
+              {reason}
+            </p>
+            <button type="button" class="quiet" onClick={() => void removeCheckpoints([id])}>
+              {saved.delete}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {problem !== null && (
+        <p class="problem small" role="alert">
+          {problem}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Saved({ run }: { run: SavedRun }) {
+  const [{ job, step, savedAt, room }] = run;
+  const { saved } = messages.value.home;
+  const checking = useSignal(false);
+  const goOn = async (): Promise<void> => {
+    checking.value = true;
+    const whole = await latestWhole(run);
+    if (whole) createRoom(whole.job, null, { resume: whole.id });
+    checking.value = false;
+  };
+  const name = nameOfJob(job);
+  return (
+    <li>
+      <p>
+        <strong>{name}</strong>, {saved.step(step)}
+        <span class="dim small saved-when">
+          {saved.when(
+            formatAgo(Date.now() - savedAt, language.value),
+            <a href={roomHash(room)} title={saved.roomAbout}>
+              {formatRoomCode(room)}
+            </a>,
+          )}
+        </span>
+      </p>
+      <span class="row">
+        <button
+          type="button"
+          aria-label={saved.resumeFrom(name, step)}
+          disabled={checking.value || entering.value}
+          onClick={() => void goOn()}
+        >
+          {saved.resume}
+        </button>
+        <ConfirmButton
+          class="quiet"
+          label={saved.delete}
+          name={saved.deleteWhich(name, step)}
+          question={saved.question}
+          yes={saved.delete}
+          no={saved.keep}
+          onyes={() => void removeCheckpoints(run.map(({ id }) => id))}
+        />
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * Details of the picked chunk: whose copy it is, its bytes, its numbers, and its way with times.
+ */
+import { useComputed } from '@preact/signals';
+import { chunkRange, ringStepCount, type Transfer } from '../../../collectives/plans/ringPlan.ts';
+import { formatBytes, formatMs } from '../../locales/format.ts';
+import { RankMark } from '../../components/RankMark.tsx';
+import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
+import { messages } from '../../locales/index.ts';
+import { chunkName, type Frame } from '../frameAt.ts';
+import { holderOf, moveOf, narratePicked } from '../narrate.ts';
+import { sumsOf } from '../numbers.ts';
+import type { Picked, Player, Stage } from '../player/player.ts';
+
+/** Gradients travel, and are counted, as float32. */
+const BYTES_PER_ELEMENT = 4;
+/** Elements whose sums are written out; the lesson's chunks have one or two. */
+const MOST_SUMS = 4;
+
+interface Props {
+  player: Player;
+  /** The rank that measured the times; `null`: simulated. */
+  clock: number | null;
+}
+
+export function Detail({ player, clock }: Props) {
+  // The text changes with the ring step and when its chunks leave, not with every frame.
+  const moment = useComputed(() => {
+    const now = player.frame.value;
+    return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);
+  });
+  const picked = player.picked.value;
+  const stage = player.stage.value;
+  const frame = moment.value < 0 ? null : player.frame.peek();
+  return (
+    <div class="chunk-detail small">
+      {picked === null || stage === null || frame === null ? (
+        <p class="dim">{messages.value.ring.hint}</p>
+      ) : (
+        <Facts picked={picked} stage={stage} frame={frame} clock={clock} />
+      )}
+    </div>
+  );
+}
+
+function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; frame: Frame; clock: number | null }) {
+  const { ring } = messages.value;
+  const { trace, n, numbers } = stage;
+  const { chunk } = picked;
+  const move = moveOf(frame, chunk);
+  const { start, end } = chunkRange(Math.floor(trace.bytes / BYTES_PER_ELEMENT), n, chunk);
+  const sums = numbers === undefined ? [] : sumsOf(frame.cells[holderOf(frame, picked)]![chunk]!, numbers, chunk);
+  return (
+    <>
+      {sums.length > 0 && (
+        <p class="sums">
+          {sums.slice(0, MOST_SUMS).map((sum, i) => (
+            <span key={i}>{sum}</span>
+          ))}
+          {sums.length > MOST_SUMS && '…'}
+        </p>
+      )}
+      <p>{narratePicked(frame, picked, undefined)}</p>
+      <p>
+        {ring.chunk(chunkName(chunk), trace.bytes > 0 ? formatBytes((end - start) * BYTES_PER_ELEMENT) : null)}{' '}
+        {ring.moves(<RankMark rank={move.from} />, <RankMark rank={move.to} />, move.ringStep + 1, ringStepCount(n))}
+      </p>
+      <p class="dim">{clock === null ? ring.noTimes : timesOf(trace, move, clock)}</p>
+    </>
+  );
+}
+
+/** Times at which the chunk left and arrived, as far as the measuring rank knows them. */
+function timesOf(trace: RecordedTrace, { ringStep, from, to }: Transfer, clock: number): string {
+  const { ring } = messages.value;
+  const hop = trace.hops.find((one) => one.ringStep === ringStep);
+  const since = (at: number | null | undefined): string | null =>
+    at === null || at === undefined ? null : formatMs(at - trace.startedAt);
+  const left = since(hop?.sentAt);
+  const arrived = since(hop?.receivedAt);
+  if (from === clock && left !== null) return ring.left(left, clock);
+  if (to === clock && arrived !== null) return ring.arrived(arrived, clock);
+  return ring.ownTimes(clock, left, arrived);
+}

@@ -1,0 +1,225 @@
+/**
+ * Chunks of every rank, after Gibiansky's figures ("Bringing HPC techniques to deep learning",
+ * 2017): a row per rank, a column per chunk, and in each cell the ranks in its sum. Each row starts
+ * in its own colour; at the end all rows are equal. Labels are text; the cells, up to 64 x 64, are
+ * a canvas.
+ */
+import { effect, useComputed, useSignal } from '@preact/signals';
+import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
+import { RankMark } from '../../components/RankMark.tsx';
+import { useSize } from '../../components/useSize.ts';
+import { smallText, theme, zoom } from '../../browser/theme.ts';
+import { messages } from '../../locales/index.ts';
+import { Detail } from './Detail.tsx';
+import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
+import { chunkName } from '../frameAt.ts';
+import { narratePicked } from '../narrate.ts';
+import { extentOf } from '../numbers.ts';
+import type { Player } from '../player/player.ts';
+import { useHighlight, type Highlight } from '../useHighlight.ts';
+
+interface Props {
+  names: readonly string[];
+  player: Player;
+  /** The rank that measured the times; `null`: simulated. */
+  clock: number | null;
+}
+
+export function GridView({ names, player, clock }: Props) {
+  const n = names.length;
+  const lit = useHighlight(player, n);
+  const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
+  const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
+  return (
+    <div class="grid" style={{ '--row': `${rowHeight}px` }}>
+      <div class="grid-columns" aria-hidden="true">
+        {names.map((_, chunk) => (
+          <Column key={chunk} chunk={chunk} n={n} lit={lit} />
+        ))}
+      </div>
+      <div class="grid-rows" aria-hidden="true">
+        {names.map((name, rank) => (
+          <Row key={rank} rank={rank} n={n} name={name} lit={lit} />
+        ))}
+      </div>
+      <Cells n={n} player={player} lit={lit} height={rowHeight * n} />
+      <div class="grid-note">
+        <Detail player={player} clock={clock} />
+      </div>
+    </div>
+  );
+}
+
+/** Height of the cells, pixels, if all fit on one screen. */
+function rowHeightOf(n: number, hasNumbers: boolean): number {
+  if (n <= 8) return hasNumbers ? 40 : n <= 4 ? 32 : 24;
+  if (n <= 16) return hasNumbers ? 24 : 16;
+  return n <= 32 ? 10 : 6;
+}
+
+/** Distance between labelled ranks or chunks. */
+function tickOf(n: number): number {
+  return n <= 16 ? 1 : n <= 32 ? 4 : 8;
+}
+
+/** Whether rank or chunk `i` has a label; the picked ones have priority. */
+function isNamed(i: number, n: number, lit: number | null): boolean {
+  const every = tickOf(n);
+  return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
+}
+
+function Column({ chunk, n, lit }: { chunk: number; n: number; lit: Highlight | null }) {
+  const named = lit?.chunk ?? null;
+  return <span class={named === chunk ? 'lit' : ''}>{isNamed(chunk, n, named) ? chunkName(chunk) : ''}</span>;
+}
+
+function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Highlight | null }) {
+  const named = lit === null ? null : (lit.rank ?? lit.to);
+  const isLit = n <= 16 ? lit !== null && [lit.from, lit.to, lit.rank].includes(rank) : named === rank;
+  return (
+    <span class={isLit ? 'grid-row lit' : 'grid-row'}>
+      {n <= 16 ? (
+        <>
+          <RankMark rank={rank} /> {n <= 8 && <span class="ellipsis">{name}</span>}
+        </>
+      ) : (
+        isNamed(rank, n, named) && <span class="number">{rank}</span>
+      )}
+    </span>
+  );
+}
+
+/** The canvas, its overlay, and the cell that the keys start from. */
+function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
+  const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { width } = useSize(box);
+  usePainted(canvas, player, { n, width, height });
+  /** Cell that the keys are on. */
+  const cursor = useSignal({ rank: 0, chunk: 0 });
+  const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
+  const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
+  const hasFocus = (): boolean => document.activeElement === box.current;
+  const go = (rank: number, chunk: number): void => {
+    cursor.value = { rank, chunk };
+    player.picked.value = cursor.value;
+  };
+  const point = (event: PointerEvent): void => {
+    const place = box.current!.getBoundingClientRect();
+    const rank = within(Math.floor(((event.clientY - place.top) / place.height) * n));
+    const chunk = within(Math.floor(((event.clientX - place.left) / place.width) * n));
+    const old = player.picked.peek();
+    if (old?.rank !== rank || old.chunk !== chunk) go(rank, chunk);
+  };
+  const onkey = (event: KeyboardEvent): void => {
+    if (event.key === 'ArrowLeft') go(at.rank, within(at.chunk - 1));
+    else if (event.key === 'ArrowRight') go(at.rank, within(at.chunk + 1));
+    else if (event.key === 'ArrowUp') go(within(at.rank - 1), at.chunk);
+    else if (event.key === 'ArrowDown') go(within(at.rank + 1), at.chunk);
+    else if (event.key === 'Home') go(at.rank, 0);
+    else if (event.key === 'End') go(at.rank, n - 1);
+    else if (event.key === 'Escape') box.current!.blur();
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div
+      ref={box}
+      class="grid-cells"
+      style={{ height: `${height}px` }}
+      tabIndex={0}
+      role="grid"
+      aria-label={messages.value.ring.grid(n)}
+      aria-rowcount={n}
+      aria-colcount={n}
+      aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
+      onFocus={() => (player.picked.value = cursor.peek())}
+      onBlur={() => (player.picked.value = null)}
+      onKeyDown={onkey}
+      onPointerMove={point}
+      onPointerDown={point}
+      onPointerLeave={(event) => {
+        // A lifted finger leaves too: the tapped cell stays picked.
+        if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
+      }}
+    >
+      <canvas ref={canvas} aria-hidden="true" />
+      {lit !== null && <Lights n={n} lit={lit} />}
+      {/* Of up to 4096 cells, a screen reader needs the one that the keys are on. */}
+      <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
+        <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
+          <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank: number; chunk: number }) {
+  const text = useComputed(() => {
+    const now = player.frame.value;
+    if (now === null || now.cells.length !== n) return messages.value.ring.cell(rank, chunkName(chunk));
+    return narratePicked(now, { rank, chunk }, player.stage.value?.numbers);
+  });
+  return <>{text}</>;
+}
+
+/**
+ * Over the canvas: the column of the picked chunk, the cells that it travels between, and its cell.
+ */
+function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlight }) {
+  const share = (i: number): string => `${(100 * i) / n}%`;
+  const cell = (row: number) => ({ left: share(chunk), top: share(row), width: share(1), height: share(1) });
+  return (
+    <>
+      <i class="veil" style={{ left: 0, width: share(chunk) }} />
+      <i class="veil" style={{ left: share(chunk + 1), right: 0 }} />
+      <i class="light from" style={cell(from)} />
+      <i class="light to" style={cell(to)} />
+      {rank !== null && <i class="light at" style={cell(rank)} />}
+    </>
+  );
+}
+
+/** Paints the canvas on every change; between two ring steps only one cell per rank changes. */
+function usePainted(
+  canvas: { readonly current: HTMLCanvasElement | null },
+  player: Player,
+  { n, width, height }: Pick<Picture, 'n' | 'width' | 'height'>,
+): void {
+  const colours = theme.value;
+  const textSize = smallText.value;
+  const numbers = useComputed(() => player.stage.value?.numbers).value;
+  const shown = useMemo(() => (numbers === undefined ? null : { own: numbers, extent: extentOf(numbers) }), [numbers]);
+  useEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext('2d') ?? null;
+    if (element === null || context === null || width === 0) return undefined;
+    const scale = devicePixelRatio;
+    element.width = Math.round(width * scale);
+    element.height = Math.round(height * scale);
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    const palette = readPalette(element);
+    const family = getComputedStyle(element).fontFamily;
+    let painted: { completed: number; filled: number } | null = null;
+    return effect(() => {
+      const now = player.frame.value;
+      // The frame belongs to another world until its first trace.
+      const frame = now === null || now.cells.length !== n ? null : now;
+      const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
+      const flight = frame?.flights[0];
+      const next = frame && {
+        completed: frame.completed,
+        filled: flight === undefined ? -1 : filledBy(flight.progress),
+      };
+      const steps = next === null || painted === null ? -1 : next.completed - painted.completed;
+      if (steps !== 0 && steps !== 1) drawGrid(context, picture);
+      else if (steps === 1 || next!.filled !== painted!.filled) {
+        if (steps === 1) drawReceiving(context, picture, painted!.completed);
+        drawReceiving(context, picture, next!.completed);
+      }
+      painted = next;
+    });
+  }, [canvas, n, width, height, colours, textSize, player, shown]);
+}

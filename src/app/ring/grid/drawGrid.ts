@@ -1,0 +1,221 @@
+/** Paints the grid of cells on a canvas. */
+import { ringStepCount, transfersAt } from '../../../collectives/plans/ringPlan.ts';
+import { identityOf, SHAPES } from '../../components/rankIdentity.ts';
+import { includes, type Frame, type Parts } from '../frameAt.ts';
+import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
+
+/** With more ranks, slots of single ranks are too thin for colours: one bar shows their range. */
+const MOST_SLOTS = 16;
+/** In narrower columns, pixels, a shade shows the number of ranks. */
+const LEAST_BAR = 9;
+/** A receiving cell fills over this last part of its chunk's way. */
+const FILLING = 0.25;
+/** Strongest colour of a number, as a share: the digits stay readable. */
+const MOST_TINT = 0.5;
+
+export interface Palette {
+  ink: string;
+  dim: string;
+  cell: string;
+  /** Colours of numbers below and above zero. */
+  less: string;
+  more: string;
+  ranks: string[];
+}
+
+/** The style sheet's colours for the current theme. */
+export function readPalette(element: Element): Palette {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  return {
+    ink: colour('--ink'),
+    dim: colour('--dim'),
+    cell: colour('--cell'),
+    less: colour('--less'),
+    more: colour('--more'),
+    ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
+  };
+}
+
+export interface Picture {
+  n: number;
+  width: number;
+  height: number;
+  /** Device pixels to a pixel. */
+  scale: number;
+  /** `null`: not known yet, the cells are empty. */
+  frame: Frame | null;
+  numbers: { own: Numbers; extent: Extent } | null;
+  palette: Palette;
+  /** Size and family of the font, for `font`. */
+  textSize: number;
+  family: string;
+}
+
+/** Paints all cells. */
+export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
+  context.clearRect(0, 0, picture.width, picture.height);
+  for (let rank = 0; rank < picture.n; rank++) {
+    for (let chunk = 0; chunk < picture.n; chunk++) drawCell(context, picture, rank, chunk, null);
+  }
+  if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
+}
+
+/** Paints the cells that receive chunks in a ring step: all that changes between two frames. */
+export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
+  const { n, frame } = picture;
+  if (frame === null || ringStep >= ringStepCount(n)) return;
+  const flights = ringStep === frame.completed ? frame.flights : [];
+  for (const { from, to, chunk } of transfersAt(n, ringStep)) {
+    const flight = flights[from];
+    const arrival = flight === undefined ? null : { parts: flight.parts, filled: filledBy(flight.progress) };
+    drawCell(context, picture, to, chunk, arrival);
+  }
+}
+
+/** 0 .. 1: how far the receiving cell has filled. */
+export function filledBy(progress: number): number {
+  return Math.max(0, (progress - 1 + FILLING) / FILLING);
+}
+
+interface Arrival {
+  parts: Parts;
+  /** 0 .. 1 */
+  filled: number;
+}
+
+interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+function drawCell(
+  context: CanvasRenderingContext2D,
+  picture: Picture,
+  rank: number,
+  chunk: number,
+  arrival: Arrival | null,
+): void {
+  const { n, frame, palette, scale } = picture;
+  // On whole device pixels, so that painting twice gives the same picture.
+  const whole = (length: number): number => Math.round(length * scale) / scale;
+  const gap = whole(n <= 8 ? 4 : n <= 16 ? 3 : 1);
+  const left = whole((picture.width * chunk) / n);
+  const top = whole((picture.height * rank) / n);
+  const box = {
+    x: left + whole(gap / 2),
+    y: top + whole(gap / 2),
+    width: whole((picture.width * (chunk + 1)) / n) - left - gap,
+    height: whole((picture.height * (rank + 1)) / n) - top - gap,
+  };
+  fill(context, palette.cell, box);
+  const parts = frame?.cells[rank]?.[chunk];
+  if (parts === undefined) return;
+  if (picture.numbers !== null && n <= MOST_SLOTS) drawNumbers(context, picture, box, parts, chunk);
+  else if (n <= MOST_SLOTS) drawSlots(context, picture, box, parts, arrival);
+  else drawBar(context, picture, box, parts, arrival);
+  if (arrival === null) return;
+  // A chunk is on its way to this cell.
+  const line = n <= MOST_SLOTS ? 1.5 : 1;
+  context.strokeStyle = palette.ink;
+  context.lineWidth = line;
+  context.strokeRect(box.x + line / 2, box.y + line / 2, box.width - line, box.height - line);
+}
+
+/** A slot per rank, coloured if its numbers are in the sum. */
+function drawSlots(
+  context: CanvasRenderingContext2D,
+  picture: Picture,
+  box: Box,
+  parts: Parts,
+  arrival: Arrival | null,
+): void {
+  const { n, palette, textSize } = picture;
+  const count = `${parts.count}/${n}`;
+  context.font = `${textSize}px ${picture.family}`;
+  const words = context.measureText(`${n}/${n}`).width + 12;
+  const hasCount = box.height >= textSize && box.width - words >= n * 8;
+  const slots = hasCount ? { ...box, width: box.width - words } : box;
+  const width = slots.width / n;
+  for (let one = 0; one < n; one++) {
+    const isIn = includes(parts, n, one);
+    const comes = arrival !== null && includes(arrival.parts, n, one);
+    if (!isIn && !comes) continue;
+    const height = box.height * (isIn ? 1 : arrival!.filled);
+    fill(context, palette.ranks[identityOf(one).colour]!, {
+      x: slots.x + one * width,
+      y: box.y + (box.height - height) / 2,
+      width,
+      height,
+    });
+  }
+  if (!hasCount) return;
+  context.fillStyle = parts.count === n ? palette.ink : palette.dim;
+  context.textAlign = 'right';
+  context.textBaseline = 'middle';
+  context.fillText(count, box.x + box.width - 6, box.y + box.height / 2 + 1);
+}
+
+/** One bar over the ranks in the sum; it may wrap round at the end. A finished sum is darker. */
+function drawBar(
+  context: CanvasRenderingContext2D,
+  { n, width, palette }: Picture,
+  box: Box,
+  parts: Parts,
+  arrival: Arrival | null,
+): void {
+  if (width / n < LEAST_BAR) {
+    context.globalAlpha = 0.12 + (0.88 * parts.count) / n;
+    fill(context, palette.ink, box);
+    context.globalAlpha = 1;
+    return;
+  }
+  const bar = ({ first, count }: Parts, height: number): void => {
+    const y = box.y + (box.height - height) / 2;
+    const whole = Math.min(count, n - first);
+    const unit = box.width / n;
+    const colour = count === n ? palette.ink : palette.dim;
+    fill(context, colour, { x: box.x + first * unit, y, width: whole * unit, height });
+    fill(context, colour, { x: box.x, y, width: (count - whole) * unit, height });
+  };
+  bar(parts, box.height);
+  if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
+}
+
+/** The numbers, on a colour by sign and size; the ranks in the sum are a line of slots below. */
+function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
+  const { n, palette, textSize } = picture;
+  const { own, extent } = picture.numbers!;
+  const values = currentValues(parts, own, chunk);
+  values.forEach((value, i) => {
+    context.globalAlpha = extent.largest > 0 ? (MOST_TINT * Math.abs(value)) / extent.largest : 0;
+    const width = box.width / values.length;
+    fill(context, value < 0 ? palette.less : palette.more, { ...box, x: box.x + i * width, width });
+  });
+  context.globalAlpha = 1;
+  const strip = Math.min(5, box.height / 4);
+  const width = box.width / n;
+  for (let one = 0; one < n; one++) {
+    if (!includes(parts, n, one)) continue;
+    const x = box.x + one * width + 0.5;
+    const y = box.y + box.height - strip;
+    fill(context, palette.ranks[identityOf(one).colour]!, { x, y, width: width - 1, height: strip });
+  }
+  const each = box.width / Math.max(1, values.length);
+  context.font = `600 ${textSize}px ${picture.family}`;
+  context.fillStyle = palette.ink;
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  values.forEach((value, i) => {
+    const text = formatValue(value);
+    if (context.measureText(text).width > each - 4 || box.height - strip < textSize) return;
+    context.fillText(text, box.x + (i + 0.5) * each, box.y + (box.height - strip) / 2 + 1);
+  });
+}
+
+function fill(context: CanvasRenderingContext2D, colour: string, { x, y, width, height }: Box): void {
+  context.fillStyle = colour;
+  context.fillRect(x, y, width, height);
+}

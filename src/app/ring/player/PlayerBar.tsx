@@ -1,0 +1,185 @@
+/**
+ * Controls of the player: restart, step, play, pause, scrub, speed; and how much slower than the
+ * run it plays.
+ */
+import { useComputed } from '@preact/signals';
+import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';
+import { formatCount, formatMs } from '../../locales/format.ts';
+import { messages } from '../../locales/index.ts';
+import type { Player } from './player.ts';
+import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
+
+/** Resolution of the scrubber. */
+const SCRUB = 1000;
+
+const MOST_TICKS = 40;
+
+/**
+ * Resolution of the speed's slider, in doublings: fine enough to drag, with a pull towards powers
+ * of two.
+ */
+const SPEED_STEP = 0.05;
+const SPEED_PULL = 0.12;
+
+interface Props {
+  player: Player;
+  /** Whether the times are measured. */
+  simulated?: boolean;
+}
+
+export function PlayerBar({ player, simulated = false }: Props) {
+  const { ring } = messages.value;
+  const empty = player.stage.value === null;
+  const playing = player.playing.value;
+  const play = playing ? ring.pause : ring.play;
+  return (
+    <div class="player">
+      <div class="row player-buttons">
+        <Press name={ring.restart} hint="Home" disabled={empty} onpress={() => player.restart()} icon={RESTART} />
+        <Press name={ring.back} hint="←" disabled={empty} onpress={() => player.stepBy(-1)} icon={BACK} />
+        <Press
+          name={play}
+          hint={ring.space}
+          disabled={empty}
+          onpress={() => player.toggle()}
+          icon={playing ? PAUSE : PLAY}
+          main
+        />
+        <Press name={ring.on} hint="→" disabled={empty} onpress={() => player.stepBy(1)} icon={ON} />
+      </div>
+      <Scrubber player={player} disabled={empty} />
+      <Speed player={player} disabled={empty} />
+      <p class="dim small slowdown">{simulated ? ring.simulated : <Slowdown player={player} />}</p>
+    </div>
+  );
+}
+
+const RESTART = 'M8,3.2a4.8,4.8 0 1 1 -4.6,3.4M8.4,0.6L5.6,3.3L8.4,6';
+const BACK = 'M4,3v10M13,3L6,8l7,5z';
+const PLAY = 'M4.5,2.5L13,8l-8.5,5.5z';
+const PAUSE = 'M4.5,3h2v10h-2zM9.5,3h2v10h-2z';
+const ON = 'M12,3v10M3,3l7,5l-7,5z';
+
+interface PressProps {
+  name: string;
+  /** The key with the same action. */
+  hint: string;
+  disabled: boolean;
+  onpress: () => void;
+  icon: string;
+  main?: boolean;
+}
+
+function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps) {
+  return (
+    <button
+      type="button"
+      class={main ? 'icon play' : 'icon'}
+      disabled={disabled}
+      aria-label={name}
+      title={messages.value.ring.withKey(name, hint)}
+      onClick={onpress}
+    >
+      <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">
+        <path d={icon} class={icon === RESTART ? 'glyph-path open' : 'glyph-path'} />
+      </svg>
+    </button>
+  );
+}
+
+function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
+  const { ring } = messages.value;
+  const ends = player.pacing.value?.ends ?? [];
+  // Ticks closer than a few pixels are noise: then only the border between the phases is shown.
+  const turn = ends[ends.length / 2 - 1] ?? 0.5;
+  const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
+  return (
+    <div class="scrub">
+      <div class="phases small dim" aria-hidden="true">
+        <span>
+          reduce-scatter <span class="phase-gloss">{ring.reduceScatter}</span>
+        </span>
+        <span>
+          all-gather <span class="phase-gloss">{ring.allGather}</span>
+        </span>
+      </div>
+      <div class="track">
+        <div class="ticks" aria-hidden="true">
+          {shown.map((end) => (
+            <i key={end} class={end === turn ? 'turn' : ''} style={{ left: `${(end * 100).toFixed(2)}%` }} />
+          ))}
+        </div>
+        <Handle player={player} disabled={disabled} />
+      </div>
+    </div>
+  );
+}
+
+function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
+  const { ring } = messages.value;
+  const done = useComputed(() => player.frame.value?.completed ?? 0);
+  return (
+    <input
+      type="range"
+      aria-label={ring.place}
+      aria-valuetext={ring.done(done.value, ringStepCount(player.stage.value?.n ?? 1))}
+      min={0}
+      max={SCRUB}
+      step={1}
+      disabled={disabled}
+      value={Math.round(player.position.value * SCRUB)}
+      onInput={(event) => player.seek(event.currentTarget.valueAsNumber / SCRUB)}
+      onKeyDown={(event) => {
+        if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+        event.preventDefault();
+        player.stepBy(event.key === 'ArrowRight' ? 1 : -1);
+      }}
+    />
+  );
+}
+
+/** Logarithmic: a step of the scale, like a press of a key, is a doubling. */
+function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
+  const { ring } = messages.value;
+  const speed = player.speed.value;
+  const text = speedText(speed);
+  return (
+    <label class="speed small" title={ring.withKey(ring.speed, '[ ]')}>
+      <span class="away">{ring.speed}</span>
+      <div class="track">
+        <input
+          type="range"
+          aria-valuetext={text}
+          min={-DOUBLINGS}
+          max={DOUBLINGS}
+          step={SPEED_STEP}
+          disabled={disabled}
+          value={Math.log2(speed)}
+          onInput={(event) => {
+            const doublings = event.currentTarget.valueAsNumber;
+            const whole = Math.round(doublings);
+            player.speed.value = 2 ** (Math.abs(doublings - whole) < SPEED_PULL ? whole : doublings);
+          }}
+          onKeyDown={(event) => {
+            const up = event.key === 'ArrowRight' || event.key === 'ArrowUp';
+            if (!up && event.key !== 'ArrowLeft' && event.key !== 'ArrowDown') return;
+            event.preventDefault();
+            player.speed.value = nextSpeed(speed, up ? 1 : -1);
+          }}
+        />
+      </div>
+      <span class="number speed-text" aria-hidden="true">
+        {text}
+      </span>
+    </label>
+  );
+}
+
+function Slowdown({ player }: { player: Player }) {
+  const { ring } = messages.value;
+  const pacing = player.pacing.value;
+  if (pacing === null) return <>{ring.nothing}</>;
+  const slower = pacing.slowdown / player.speed.value;
+  const pace = slower >= 1 ? ring.slower(formatCount(slower)) : ring.faster(formatCount(1 / slower));
+  return <>{ring.took(formatMs(pacing.timeline.duration), pace, pacing.stretched)}</>;
+}

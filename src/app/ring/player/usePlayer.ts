@@ -1,0 +1,76 @@
+/** The player of a page, with its keys and the speed of the address. */
+import { useComputed, useSignal } from '@preact/signals';
+import { useLayoutEffect, useMemo } from 'preact/hooks';
+import { reducedMotion } from '../../browser/env.ts';
+import { computesOnCpu, route } from '../../state/store.ts';
+import { createPlayer, type Player, type Stage } from './player.ts';
+import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
+import { useInAddress } from './useInAddress.ts';
+
+/** @param newest the newest trace; a new object only for a new trace. */
+export function usePlayer(newest: Stage | null, options: { autoplay: boolean; keys: boolean }): Player {
+  const source = useSignal<Stage | null>(newest);
+  const { autoplay, keys } = options;
+  const player = useMemo(
+    () => createPlayer(source, { autoplay, reducedMotion, thrifty: computesOnCpu }),
+    [source, autoplay],
+  );
+  useLayoutEffect(() => {
+    source.value = newest;
+  }, [source, newest]);
+  const asked = speedIn(route.value.query);
+  useLayoutEffect(() => {
+    player.speed.value = asked;
+  }, [player, asked]);
+  useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
+  // Before the picture is painted: a fast user has pressed a key by then.
+  useLayoutEffect(() => {
+    const onkey = (event: KeyboardEvent): void => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (isForSomethingElse(event.target) || !press(player, event.key)) return;
+      event.preventDefault();
+    };
+    if (keys) addEventListener('keydown', onkey);
+    return () => {
+      removeEventListener('keydown', onkey);
+      player.dispose();
+    };
+  }, [player, keys]);
+  return player;
+}
+
+/** Whether the player uses this key. */
+function press(player: Player, key: string): boolean {
+  switch (key) {
+    case ' ':
+      player.toggle();
+      return true;
+    case 'ArrowLeft':
+      player.stepBy(-1);
+      return true;
+    case 'ArrowRight':
+      player.stepBy(1);
+      return true;
+    case 'Home':
+      player.restart();
+      return true;
+    case 'End':
+      player.seek(1);
+      return true;
+    case '[':
+    case '-':
+      player.speed.value = nextSpeed(player.speed.peek(), -1);
+      return true;
+    case ']':
+    case '+':
+      player.speed.value = nextSpeed(player.speed.peek(), 1);
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** Controls use these keys themselves. */
+function isForSomethingElse(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest('input, select, textarea, button, summary, a, dialog') !== null;
+}

@@ -1,0 +1,123 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { lineBytes } from '../../../src/engine/lesson/lessonRound.ts';
+import { busiestBytes } from '../../../src/app/lesson/Compare.tsx';
+import { blocksOf } from '../../../src/app/lesson/Stall.tsx';
+import { isShown, LESSON_PAGES, pageWithin } from '../../../src/app/lesson/pages.ts';
+import { describeStep, sumText } from '../../../src/app/lesson/describeStep.ts';
+import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../../src/app/lesson/solo.ts';
+import { en } from '../../../src/app/locales/en/index.ts';
+import { zh } from '../../../src/app/locales/zh/index.ts';
+import { LESSON_MODES } from '../../../src/protocol/lesson.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const numbersOfSolo = ({ state }: SoloLesson): readonly number[][] => state.value.round.own;
+
+describe('the pages', () => {
+  test('highlight parts that are shown', () => {
+    LESSON_PAGES.forEach(({ lights }, page) => expect(lights === null || isShown(lights, page)).toBe(true));
+  });
+
+  test('have texts in every language', () => {
+    const facts = { n: 3, k: 4, firstSum: '1 + 2 + 3 = 6', chunks: 'A, B, C' };
+    for (const { lesson } of [en, zh]) {
+      const titles = LESSON_PAGES.map(({ name }) => lesson.thoughts[name](facts).title);
+      expect(new Set(titles).size).toBe(LESSON_PAGES.length);
+    }
+  });
+
+  test('are found for any address', () => {
+    expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
+  });
+});
+
+describe('a lesson alone', () => {
+  test.each(LESSON_MODES)('ends with all sums by %s, and the bytes of the formula on the busiest link', (mode) => {
+    for (const n of [2, 4, 8, 16]) {
+      const solo = createSolo(n, 7);
+      solo.order({ type: 'begin', mode });
+      const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
+      const k = round.own[0]!.length;
+      for (const list of round.held)
+        expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
+      expect(Math.max(...lineBytes(round))).toBe(busiestBytes(mode, n, k));
+    }
+  });
+
+  test('takes the first step at once, and each later one after its hop', () => {
+    const solo = createSolo(4, 1);
+    const taken = (): number => solo.state.value.round.steps.length;
+    solo.order({ type: 'steps', count: 3 });
+    expect(solo.isMoving.value).toBe(true);
+    vi.advanceTimersByTime(0);
+    expect(taken()).toBe(1);
+    vi.advanceTimersByTime(HOP_MS - 1);
+    expect(taken()).toBe(1);
+    // Orders are ignored while steps are taken.
+    solo.order({ type: 'begin', mode: 'ring' });
+    vi.advanceTimersByTime(2 * HOP_MS);
+    expect(taken()).toBe(3);
+    expect(solo.isMoving.value).toBe(false);
+    expect(solo.state.value.round.number).toBe(1);
+  });
+
+  test('shows the stall of a slow link travel one rank per step', () => {
+    const solo = createSolo(4, 1);
+    solo.order({ type: 'slow', slow: { rank: 0, seconds: 4 } });
+    const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
+    const stalled = [0, 1, 2, 3].map((rank) =>
+      blocksOf(round, rank)
+        .map(({ isStalled }) => isStalled)
+        .indexOf(true),
+    );
+    expect(stalled).toEqual([3, 0, 1, 2]);
+    solo.order({ type: 'steps', count: 1 });
+    vi.advanceTimersByTime(3999);
+    expect(solo.state.value.round.steps).toHaveLength(0);
+    vi.advanceTimersByTime(1);
+    expect(solo.state.value.round.steps).toHaveLength(1);
+  });
+
+  test('continues without a rank, with the remaining numbers', () => {
+    const solo = createSolo(4, 1);
+    solo.order({ type: 'edit', rank: 0, place: 0, value: -42 });
+    const before = numbersOfSolo(solo);
+    solo.order({ type: 'steps', count: 2 });
+    solo.drop(1);
+    vi.advanceTimersByTime(10_000);
+    expect(solo.state.value.round).toMatchObject({ n: 3, number: 1, steps: [] });
+    solo.order({ type: 'steps', count: 1 });
+    vi.advanceTimersByTime(0);
+    solo.drop(1);
+    expect(numbersOfSolo(solo)).toEqual([before[0], before[3]]);
+    expect(solo.state.value.change).toMatchObject({ left: [{ rank: 1 }], isRestarted: true });
+    solo.resize(6);
+    expect(numbersOfSolo(solo).map((list) => list.length)).toEqual(Array(6).fill(6));
+    expect(numbersOfSolo(solo)[0]!.slice(0, 4)).toEqual(before[0]);
+  });
+});
+
+test('the last step of a rank is described with its numbers', () => {
+  const solo = createSolo(3, 1);
+  [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
+  [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
+  expect(describeStep(solo.state.value.round, 0)).toEqual({ kind: 'ready' });
+  const states = imagineSteps(solo.state.value, 99);
+  expect(describeStep(states[0]!.round, 0)).toEqual({
+    kind: 'added',
+    sent: { chunk: 2, numbers: [4], to: 1 },
+    got: { chunk: 1, from: 2, numbers: [30], own: [3], sums: [33] },
+  });
+  expect(describeStep(states[2]!.round, 0)).toMatchObject({ kind: 'copied', got: { from: 2 } });
+  expect(describeStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
+});
+
+test('sums have negative terms in brackets', () => {
+  expect(sumText([3, -5, 2])).toBe('3 + (−5) + 2');
+  expect(sumText([-3, 5])).toBe('−3 + 5');
+});

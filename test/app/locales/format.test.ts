@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import {
+  formatAgo,
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatLoss,
+  formatMs,
+  formatRate,
+  formatShare,
+  list,
+} from '../../../src/app/locales/format.ts';
+import { withJob, withOptimizer } from '../../../src/app/state/jobForm.ts';
+import { identityOf, shapePath, SHAPES } from '../../../src/app/components/rankIdentity.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+
+test('formats the time since an event', () => {
+  const minute = 60_000;
+  const told = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map((ms) =>
+    formatAgo(ms, 'en'),
+  );
+  expect(told).toEqual(['now', 'now', '1 minute ago', '59 minutes ago', '1 hour ago', '23 hours ago', '2 days ago']);
+  expect(formatAgo(3 * minute, 'zh')).toBe('3分钟前');
+});
+
+test('formats numbers with few digits', () => {
+  expect([0, 7.25, 812, 9999, 12_800, 2.4e6].map(formatCount)).toEqual(['0', '7.3', '812', '9999', '12.8 k', '2.4 M']);
+  expect([0, 999, 213_400, 1e6, 99.96e6, 2.5e9].map(formatBytes)).toEqual([
+    '0 B',
+    '999 B',
+    '213 kB',
+    '1.0 MB',
+    '100 MB',
+    '2.5 GB',
+  ]);
+  expect([0.44, 12, 999.4, 1300].map(formatMs)).toEqual(['0.4 ms', '12 ms', '999 ms', '1.3 s']);
+  expect([0, 7000, 72_400, 3_729_000].map(formatClock)).toEqual(['0:00', '0:07', '1:12', '1:02:09']);
+  expect([12.34, 2.312, 0.2134, 0.00042].map(formatLoss)).toEqual(['12.3', '2.31', '0.213', '0.00042']);
+  expect([0.31623, 0.001, 0.00099, 3.16e-7, 10].map(formatRate)).toEqual(['0.32', '0.001', '9.9e-4', '3.2e-7', '10']);
+  expect(formatLoss(Number.NaN)).toBe('NaN');
+  expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
+});
+
+test('formats lists', () => {
+  expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
+});
+
+test('gives sixteen ranks different marks', () => {
+  const looks = Array.from({ length: 16 }, (_, rank) => JSON.stringify(identityOf(rank)));
+  expect(new Set(looks).size).toBe(16);
+  expect(identityOf(0)).toEqual({ shape: 'circle', colour: 0, outlined: false });
+  expect(identityOf(9)).toEqual({ shape: 'square', colour: 1, outlined: true });
+  for (const shape of SHAPES) expect(shapePath(shape, 10)).toMatch(/^M.*Z$/);
+});
+
+test('makes only valid jobs in the form', () => {
+  const mnist = withJob(DEFAULT_JOB, 'mnist', null);
+  expect(parseJob(mnist).data).toEqual({ kind: 'files' });
+  expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
+  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
+  expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
+  expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
+});

@@ -1,0 +1,249 @@
+import { signal } from '@preact/signals';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { frameAt, timelineOf } from '../../../../src/app/ring/frameAt.ts';
+import { createPlayer, type Player, type PlayerOptions, type Stage } from '../../../../src/app/ring/player/player.ts';
+import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
+import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../../src/app/ring/player/pacing.ts';
+import { ringStepCount } from '../../../../src/collectives/plans/ringPlan.ts';
+
+/** Two ranks, two ring steps, with flights of 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
+const LINE = planPacing(timelineOf(simulatedTrace(2), 2));
+const no = signal(false);
+
+function options(autoplay: boolean): PlayerOptions {
+  return { autoplay, reducedMotion: no, thrifty: no };
+}
+
+function stageOf(n: number, step = 0): Stage {
+  return { n, trace: { ...simulatedTrace(n), step } };
+}
+
+/** Animation frames, run by the test. */
+let frames: ((now: number) => void)[] = [];
+let now = 0;
+
+function advance(ms: number): void {
+  for (let passed = 0; passed < ms; passed += 50) {
+    now += 50;
+    const due = frames;
+    frames = [];
+    for (const frame of due) frame(now);
+  }
+}
+
+beforeEach(() => {
+  frames = [];
+  now = 0;
+  vi.stubGlobal('requestAnimationFrame', (frame: (now: number) => void) => frames.push(frame));
+  vi.stubGlobal('cancelAnimationFrame', () => (frames = []));
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
+});
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
+
+describe('stepping', () => {
+  test('goes from the start through the middle of every flight to the end, and back', () => {
+    const times = [0];
+    let place = 0;
+    for (let i = 0; i < 4; i++) {
+      place = nextStop(LINE, place, 1);
+      times.push(Number(timeAt(LINE, place).toFixed(3)));
+    }
+    expect(times).toEqual([0, 2.1, 6.1, 7.6, 7.6]);
+    expect(timeAt(LINE, nextStop(LINE, 0.6, -1))).toBeCloseTo(2.1);
+    expect(nextStop(LINE, 0, -1)).toBe(0);
+  });
+
+  test('with less motion, a round is a few still pictures', () => {
+    expect(snap(LINE, 0)).toBe(0);
+    expect(snap(LINE, 0.1)).toBe(snap(LINE, 0.4));
+    expect(timeAt(LINE, snap(LINE, 0.6))).toBeCloseTo(6.1);
+    expect(snap(LINE, 1)).toBe(1);
+  });
+});
+
+describe('pacing', () => {
+  test('even steps are shown in proportion', () => {
+    expect(LINE).toMatchObject({ duration: 4000, stretched: false });
+    expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
+    expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
+  });
+
+  test('a hop too short to be seen is shown longer and marked as stretched', () => {
+    const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
+    expect(quick.stretched).toBe(true);
+    expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
+    expect(timeAt(quick, quick.ends[0]! / 2)).toBeCloseTo(0.05);
+    expect(timeAt(quick, 1)).toBe(50);
+  });
+});
+
+describe('playing', () => {
+  test('starts by itself, moves, and takes the newest trace at the end of a round', () => {
+    const newest = signal<Stage | null>(null);
+    const player = createPlayer(newest, options(true));
+    expect(player.playing.value).toBe(false);
+    newest.value = stageOf(2, 1);
+    expect(player.playing.value).toBe(true);
+    advance(2000);
+    expect(player.position.value).toBeGreaterThan(0.2);
+    newest.value = stageOf(2, 9);
+    expect(player.stage.value!.trace.step).toBe(1);
+    advance(6000);
+    expect(player.stage.value!.trace.step).toBe(9);
+    player.dispose();
+  });
+
+  test('stays at a chosen place', () => {
+    const player = createPlayer(signal<Stage | null>(stageOf(3)), options(true));
+    player.seek(0.5);
+    advance(1000);
+    expect(player.position.value).toBe(0.5);
+    expect(player.playing.value).toBe(false);
+    player.dispose();
+  });
+
+  test('stops at once when the world changes', () => {
+    const newest = signal<Stage | null>(stageOf(3));
+    const player = createPlayer(newest, options(true));
+    newest.value = stageOf(4);
+    expect(player.frame.value!.cells).toHaveLength(4);
+    newest.value = null;
+    expect(player.frame.value).toBeNull();
+    expect(player.playing.value).toBe(false);
+    player.dispose();
+  });
+
+  test('shows the newest trace until somebody uses it, then stays', () => {
+    const newest = signal<Stage | null>(stageOf(3, 1));
+    const player = createPlayer(newest, options(false));
+    newest.value = stageOf(3, 2);
+    expect(player.stage.value!.trace.step).toBe(2);
+    player.stepBy(1);
+    newest.value = stageOf(3, 3);
+    expect(player.stage.value!.trace.step).toBe(2);
+    player.dispose();
+  });
+
+  test('keeps playing in the next run', () => {
+    const newest = signal<Stage | null>(stageOf(3));
+    const player = createPlayer(newest, options(true));
+    newest.value = null;
+    newest.value = stageOf(3, 5);
+    expect(player.playing.value).toBe(true);
+    player.pause();
+    newest.value = null;
+    newest.value = stageOf(3, 6);
+    expect(player.playing.value).toBe(false);
+    player.dispose();
+  });
+});
+
+describe('a place in the round', () => {
+  test('corresponds to a number of ring steps, both ways', () => {
+    expect([0, 1, 2].map((steps) => positionOf(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
+    fc.assert(
+      fc.property(fc.double({ min: 0, max: 2, noNaN: true }), (steps) => {
+        expect(stepsAt(LINE, positionOf(LINE, steps))).toBeCloseTo(steps, 9);
+      }),
+    );
+  });
+});
+
+function startOf(n: number, fields: Partial<PlayerOptions> = {}): Player {
+  return createPlayer(signal<Stage | null>(stageOf(n)), { ...options(false), ...fields });
+}
+
+describe('showing a ring step', () => {
+  test('plays until the ring step is done, and rests there', () => {
+    const player = startOf(4);
+    for (const completed of [1, 2, 6]) {
+      player.showStep(completed);
+      expect(player.playing.value).toBe(true);
+      advance(20_000);
+      expect(player.playing.value).toBe(false);
+      expect(player.frame.value).toMatchObject({ completed, flights: [] });
+    }
+    player.dispose();
+  });
+
+  test('jumps backwards, and with less motion', () => {
+    const player = startOf(4);
+    player.seek(1);
+    player.showStep(2);
+    expect(player.frame.value!.completed).toBe(2);
+    const still = startOf(4, { reducedMotion: signal(true) });
+    still.showStep(5);
+    expect(still.frame.value!.completed).toBe(5);
+    expect(still.playing.value).toBe(false);
+    player.dispose();
+    still.dispose();
+  });
+
+  test('ends when somebody uses the player', () => {
+    const player = startOf(4);
+    player.showStep(3);
+    player.toggle();
+    player.play();
+    advance(20_000);
+    expect(player.playing.value).toBe(true);
+    player.dispose();
+  });
+});
+
+test('a newer version of a round, with more times or other numbers, keeps the position', () => {
+  const first = stageOf(3);
+  const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
+  const player = createPlayer(newest, options(false));
+  player.showStep(2);
+  advance(20_000);
+  newest.value = { ...first, numbers: [[1], [2], [3]] };
+  expect(player.stage.value).toBe(newest.value);
+  expect(player.frame.value).toMatchObject({ completed: 2, flights: [] });
+  player.restart();
+  expect(player.frame.value).toMatchObject({ completed: 0, flights: [] });
+  player.dispose();
+});
+
+test('scrub equals play: a place shows the same frame on every way to it', () => {
+  const action = fc.oneof(
+    fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
+    fc.record({ kind: fc.constant('seek' as const), to: fc.double({ min: 0, max: 1, noNaN: true }) }),
+    fc.record({ kind: fc.constant('show' as const), share: fc.double({ min: 0, max: 1, noNaN: true }) }),
+    fc.record({ kind: fc.constant('step' as const), direction: fc.constantFrom(1 as const, -1 as const) }),
+    fc.record({ kind: fc.constant('speed' as const), speed: fc.constantFrom(0.125, 0.5, 1, 3, 8) }),
+    fc.record({ kind: fc.constantFrom('toggle' as const, 'restart' as const) }),
+  );
+  const worlds = fc.record({ n: fc.integer({ min: 2, max: 9 }), reduced: fc.boolean() });
+  fc.assert(
+    fc.property(worlds, fc.array(action, { maxLength: 25 }), ({ n, reduced }, actions) => {
+      const stage = stageOf(n);
+      const reducedMotion = signal(reduced);
+      const player = createPlayer(signal<Stage | null>(stage), { ...options(true), reducedMotion });
+      const scrubbed = createPlayer(signal<Stage | null>(stage), options(false));
+      for (const one of actions) {
+        if (one.kind === 'pass') advance(one.ms);
+        else if (one.kind === 'seek') player.seek(one.to);
+        else if (one.kind === 'show') player.showStep(Math.round(one.share * ringStepCount(n)));
+        else if (one.kind === 'step') player.stepBy(one.direction);
+        else if (one.kind === 'speed') player.speed.value = one.speed;
+        else player[one.kind]();
+        const place = player.position.value;
+        scrubbed.seek(place);
+        expect(player.frame.value).toEqual(scrubbed.frame.value);
+        const plan = planPacing(timelineOf(stage.trace, n));
+        expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
+      }
+      // The shown picture stays.
+      const seen = player.frame.value;
+      player.pause();
+      expect(player.frame.value).toEqual(seen);
+      player.dispose();
+      scrubbed.dispose();
+    }),
+  );
+});

@@ -1,0 +1,339 @@
+import * as tf from '@tensorflow/tfjs';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { bigramLoss } from '../../../src/jobs/gpt/bigram.ts';
+import { BytePairs } from '../../../src/jobs/gpt/bytePairs.ts';
+import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
+import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';
+import { loadText } from '../../../src/jobs/gpt/loadText.ts';
+import { plainText, textOf, type Text } from '../../../src/jobs/gpt/text.ts';
+import { Network, type NetworkSize } from '../../../src/jobs/gpt/network.ts';
+import { Characters } from '../../../src/jobs/gpt/characters.ts';
+import { TokenSampler } from '../../../src/jobs/gpt/tokenSampler.ts';
+import { PRESETS } from '../../../src/spec/gpt.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
+
+beforeAll(() => tf.setBackend('cpu'));
+
+const SIZE: NetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
+
+const piecesOf = (text: string): AsyncIterable<string> => plainText(text).pieces();
+
+async function* piecewise(pieces: readonly string[]): AsyncGenerator<string> {
+  for (const piece of pieces) yield await Promise.resolve(piece);
+}
+
+const load = async (url: string): Promise<string> =>
+  read(await loadText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/' }));
+
+async function read(text: Text): Promise<string> {
+  let all = '';
+  for await (const piece of text.pieces()) all += piece;
+  return all;
+}
+
+const file = (name: string, bytes: string | Uint8Array<ArrayBuffer>) => new File([bytes], name);
+
+function tokensOf(batch: number, { context, vocabulary }: NetworkSize, seed = 1): Int32Array {
+  const rng = createRng(seed);
+  return Int32Array.from({ length: batch * context }, () => rng.below(vocabulary));
+}
+
+async function logitsOf(network: Network, tokens: Int32Array): Promise<Float32Array> {
+  const { context } = network.size;
+  const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [tokens.length / context, context], 'int32')));
+  const values = await logits.data<'float32'>();
+  logits.dispose();
+  return values;
+}
+
+/** A network with clearly different tokens and positions, and its weights. */
+function loudNetwork(): { network: Network; weights: Float32Array } {
+  const network = new Network(SIZE, 3);
+  for (const variable of network.variables.slice(0, 2)) tf.tidy(() => variable.assign(variable.mul(40)));
+  const weights = Float32Array.from(network.variables.flatMap((variable) => [...variable.dataSync()]));
+  return { network, weights };
+}
+
+describe('tokens', () => {
+  test('characters are restored, including those of two code units', () => {
+    const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
+    const characters = new Characters(text);
+    expect(characters.decode(characters.encode(text))).toBe(text);
+    expect(characters.size).toBe(new Set(text).size);
+    // Characters without a token are left out.
+    expect(characters.decode(characters.encode('Bücher'))).toBe('Ber');
+  });
+
+  test('more characters than a model supports are rejected', () => {
+    const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
+    expect(() => new Characters(text)).toThrow(/5000 different characters.*choose byte pairs/);
+  });
+
+  test('byte pairs are the most frequent pairs, in order, and restore any text', async () => {
+    const pairs = await BytePairs.of(piecesOf('abab abab abab xy'), 259);
+    expect(pairs.size).toBe(259);
+    // "ab", then "abab", then " abab", which is as frequent with its space as without.
+    expect([...pairs.encode('ab')]).toEqual([256]);
+    for (const text of ['abab xyz', '  two  spaces\n\n', 'neu: ä 漢字 🦊', '', '\uFEFFab\uFEFF']) {
+      expect(pairs.decode(pairs.encode(text))).toBe(text);
+    }
+    expect(pairs.encode('abab abab').length).toBeLessThan(5);
+  });
+
+  test('byte pairs end when no pair occurs twice', async () => {
+    expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
+  });
+
+  test('are the same for a text in pieces, wherever it is cut', async () => {
+    const character = fc.oneof(
+      fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
+      fc.string({ unit: 'grapheme', minLength: 1 }),
+    );
+    const text = fc.array(character, { maxLength: 60 }).map((all) => all.join(''));
+    await fc.assert(
+      fc.asyncProperty(text, fc.integer({ min: 4, max: 9 }), async (whole, pieceBytes) => {
+        const cut = textOf([file('a.txt', whole)], undefined, pieceBytes);
+        const asRead = whole.replace(/^\uFEFF/, '');
+        expect(await read(cut)).toBe(asRead);
+        const pairs = await BytePairs.of(piecesOf(asRead), 270);
+        expect((await BytePairs.of(cut.pieces(), 270)).encode(asRead)).toEqual(pairs.encode(asRead));
+        for (const tokenizer of [pairs, new Characters(asRead)]) {
+          const tokens: number[] = [];
+          for await (const some of tokenizer.encodePieces(cut.pieces())) tokens.push(...some);
+          expect(tokens).toEqual([...tokenizer.encode(asRead)]);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('the bigram model', () => {
+  test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
+    'knows what a table with one added to each count knows',
+    async (...pieces) => {
+      // With 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never
+      // "c" after "b": 1 / 4.
+      const expected = -(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3;
+      expect(await bigramLoss(piecewise(pieces), 'abac', 3)).toBeCloseTo(expected, 12);
+    },
+  );
+});
+
+describe('the text', () => {
+  test('is the same in every run, and long enough, if it is built in', () => {
+    const text = writeFables();
+    expect(text.length).toBeGreaterThanOrEqual(FABLES_LENGTH);
+    expect(writeFables()).toBe(text);
+    expect(text).toMatch(/^[\x20-\x7e\n]+$/);
+    expect(text).not.toMatch(/undefined|\ba [aeio]|,\?|\?,/);
+  });
+
+  const source = { job: 'gpt', data: { kind: 'files' } } as const;
+  test('consists of its files in the order of their names', async () => {
+    const files = [file('b.txt', 'two'), file('a.txt', 'one')];
+    expect(await read(await loadText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
+  });
+
+  test('is rejected with the invalid byte if it is not UTF-8', async () => {
+    const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
+    // For pieces of any size.
+    for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
+      const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
+      await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
+    }
+    const cut = read(textOf([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
+    await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
+  });
+
+  test('is required', async () => {
+    await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
+      /No text among the files/,
+    );
+    const drawn = loadText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
+    await expect(drawn).rejects.toThrow(UsageError);
+  });
+
+  test('is cut into windows with their next tokens; its end is held out', async () => {
+    const text = plainText('abcdefghij'.repeat(20));
+    const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
+    const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
+    expect(characters).toBe(200);
+    expect([train.size, held.size]).toEqual([Math.floor(179 / 7), Math.floor(19 / 7)]);
+    const [tokens, next] = [new Int32Array(14), new Int32Array(14)];
+    train.read([0, 2], tokens, next);
+    expect(tokenizer.decode(tokens)).toBe('abcdefgefghija');
+    expect(tokenizer.decode(next)).toBe('bcdefghfghijab');
+    expect(() => train.read([25], tokens, next)).toThrow(/no sample 25/);
+  });
+
+  test('is rejected if it is too short', async () => {
+    const model = { tokens: 'characters', vocabulary: 512, context: 64 } as const;
+    const making = createCorpus(plainText('too short'), model);
+    await expect(making).rejects.toThrow(/has 9 characters.*samples of 64 tokens/);
+  });
+
+  test.each(['characters', 'byte-pairs'] as const)('is never cut within a character, as %s', async (tokens) => {
+    // Characters of two code units, of which an odd number would be held out.
+    const text = '🦊🐻🦁🐯🐷'.repeat(31);
+    const model = { tokens, vocabulary: 257, context: 1 } as const;
+    const { train, test: held, tokenizer } = await createCorpus(plainText(text), model);
+    expect(tokenizer.decode(train.tokens) + tokenizer.decode(held.tokens)).toBe(text);
+    expect(train.tokensPerCharacter).toBe(train.tokens.length / 140);
+  });
+
+  test('is fetched from an address with a "%", or from the text files of a folder', async () => {
+    const bodies: Record<string, string> = {
+      '/100%25.txt': 'all of it',
+      '/50%.txt': 'half of it',
+      '/books/index.json': '["b.txt", "cover.png", "a.txt"]',
+      '/books/a.txt': 'first',
+      '/books/b.txt': 'second',
+    };
+    const fetched = vi.fn((url: URL) => {
+      const body = bodies[url.pathname];
+      return Promise.resolve(new Response(body ?? null, { status: body === undefined ? 404 : 200 }));
+    });
+    vi.stubGlobal('fetch', fetched);
+    try {
+      expect(await load('100%25.txt')).toBe('all of it');
+      expect(await load('50%.txt')).toBe('half of it');
+      expect(await load('books/')).toBe('first\nsecond');
+      await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt does not exist');
+      await expect(load('other/')).rejects.toThrow('has no index.json');
+    } finally {
+      vi.unstubAllGlobals();
+    }
+    expect(fetched.mock.calls.map(([url]) => url.pathname)).not.toContain('/books/cover.png');
+  });
+});
+
+describe('the network', () => {
+  let network: Network;
+  beforeAll(() => {
+    network = new Network(SIZE, 7);
+  });
+  afterAll(() => network.dispose());
+
+  test('has the size of its preset', () => {
+    const parameters = (['tiny', 'small', 'medium', 'large'] as const).map((name) => {
+      const { layers, width, context } = PRESETS[name].model;
+      return (68 + context + 1) * width + layers * (12 * width * width + 2 * width);
+    });
+    expect(parameters).toEqual([55_744, 1_009_536, 4_772_096, 10_746_240]);
+  });
+
+  test('starts with the loss of uniform predictions, the logarithm of the vocabulary', async () => {
+    const logits = await logitsOf(network, tokensOf(4, SIZE));
+    const { vocabulary } = SIZE;
+    for (let row = 0; row < logits.length; row += vocabulary) {
+      const values = [...logits.subarray(row, row + vocabulary)];
+      const sum = values.reduce((total, value) => total + Math.exp(value), 0);
+      for (const value of values) expect(Math.log(sum) - value).toBeCloseTo(Math.log(vocabulary), 0);
+    }
+  });
+
+  test('attends to every earlier position and to no later one', async () => {
+    const { context, vocabulary } = SIZE;
+    const tokens = tokensOf(1, SIZE);
+    const before = await logitsOf(network, tokens);
+    for (let changed = 0; changed < context; changed++) {
+      const other = tokens.slice();
+      other[changed] = (other[changed]! + 1) % vocabulary;
+      const after = await logitsOf(network, other);
+      for (let place = 0; place < context; place++) {
+        const at = place * vocabulary;
+        const isSame = Array.from({ length: vocabulary }, (_, i) => before[at + i] === after[at + i]).every(
+          (same) => same,
+        );
+        expect(isSame, `token ${changed} at place ${place}`).toBe(place < changed);
+      }
+    }
+  });
+
+  test('has gradients that equal finite differences', async () => {
+    const tokens = tf.tensor2d(tokensOf(3, SIZE), [3, SIZE.context], 'int32');
+    const weights = tf.randomNormal([3 * SIZE.context, SIZE.vocabulary], 0, 1, 'float32', 5);
+    const { network: loud } = loudNetwork();
+    const loss = (): tf.Scalar => loud.logits(tokens).mul(weights).sum<tf.Scalar>();
+    const { value, grads } = tf.variableGrads(loss, [...loud.variables]);
+    for (const [i, variable] of loud.variables.entries()) {
+      const direction = tf.randomNormal(variable.shape, 0, 1, 'float32', 9 + i);
+      const along = tf.tidy(() => grads[variable.name]!.mul(direction).sum().dataSync()[0]!);
+      const before = variable.clone();
+      const lossAt = (step: number): number =>
+        tf.tidy(() => {
+          variable.assign(before.add(direction.mul(step)));
+          return loss().dataSync()[0]!;
+        });
+      const STEP = 5e-4;
+      const change = (lossAt(STEP) - lossAt(-STEP)) / (2 * STEP);
+      variable.assign(before);
+      expect(Math.abs(change - along), `variable ${i}`).toBeLessThan(0.02 * Math.max(1, Math.abs(along)));
+      tf.dispose([direction, before]);
+    }
+    tf.dispose([value, grads, tokens, weights]);
+    loud.dispose();
+  });
+
+  test('has the same weights on every machine, and others with another seed', () => {
+    const [own, same, other] = [network, new Network(SIZE, 7), new Network(SIZE, 8)].map((one) =>
+      one.variables.flatMap((variable) => [...variable.dataSync()]),
+    );
+    expect(same).toEqual(own);
+    expect(other).not.toEqual(own);
+  });
+
+  test('drops masked activations, and nothing without masks', async () => {
+    const tokens = tf.tensor2d(tokensOf(2, SIZE), [2, SIZE.context], 'int32');
+    const ones = Array.from({ length: 5 }, () => tf.ones([2, 1, SIZE.width]));
+    const without = await logitsOf(network, tokensOf(2, SIZE));
+    const kept = tf.tidy(() => network.logits(tokens, ones));
+    expect(await kept.data()).toEqual(without);
+    const none = tf.tidy(() =>
+      network.logits(
+        tokens,
+        ones.map((mask) => mask.mul(0)),
+      ),
+    );
+    expect((await none.data()).every((value) => value === 0)).toBe(true);
+    tf.dispose([tokens, ones, kept, none]);
+  });
+});
+
+describe('sampling', () => {
+  test('chooses the most likely token at temperature 0, also beyond the context', async () => {
+    const { network, weights } = loudNetwork();
+    const { context, vocabulary } = SIZE;
+    const written: number[] = [];
+    const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([3, 1], { temperature: 0, seed: 1 });
+    // Tokens in the window when the next one is sampled: a full window drops its first half.
+    let view = [3, 1];
+    while (written.length < 12) {
+      const padded = new Int32Array(context);
+      padded.set(view);
+      const logits = await logitsOf(network, padded);
+      const row = [...logits.subarray((view.length - 1) * vocabulary, view.length * vocabulary)];
+      const token = tokens.next().value;
+      expect(token).toBe(row.indexOf(Math.max(...row)));
+      written.push(token);
+      if (view.length === context) view = view.slice(context >> 1);
+      view.push(token);
+    }
+    network.dispose();
+  });
+
+  test('repeats with the same seed, and varies more at higher temperatures', () => {
+    const { network, weights } = loudNetwork();
+    const write = (temperature: number, seed: number): number[] => {
+      const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([0], { temperature, seed });
+      return Array.from({ length: 200 }, () => tokens.next().value);
+    };
+    expect(write(1, 5)).toEqual(write(1, 5));
+    expect(write(1, 6)).not.toEqual(write(1, 5));
+    expect(new Set(write(100, 5)).size).toBeGreaterThan(new Set(write(0.2, 5)).size);
+    network.dispose();
+  });
+});

@@ -1,0 +1,378 @@
+import { describe, expect, test } from 'vitest';
+import { sampleLength, type Dataset } from '../../../src/jobs/dataset.ts';
+import type { DecodePicture } from '../../../src/jobs/formats/decodePicture.ts';
+import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
+import { trainTestSplit } from '../../../src/jobs/trainTestSplit.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { npyFile } from '../formats/npyFiles.ts';
+import { zipFile } from '../formats/zipFiles.ts';
+import { gzip, idxFile, imagesFile, labelsFile } from '../formats/idxFiles.ts';
+
+const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
+
+type Files = Record<string, Uint8Array<ArrayBuffer>>;
+
+/**
+ * A fake decoder: a picture's byte is its brightness, and 13 is damaged. Tests in real tabs use the
+ * browser's decoder.
+ */
+const decode: DecodePicture = async (name, blob, { side, channels }) => {
+  const [value] = new Uint8Array(await blob.arrayBuffer());
+  if (value === 13) throw new DataError(`${name} cannot be decoded.`);
+  return new Uint8Array(side * side * channels).fill(value!);
+};
+
+async function load(
+  files: Files,
+  job: Partial<ImagesJob> = {},
+): Promise<ReturnType<OpenedImages['load']> & OpenedImages> {
+  const named = Object.entries(files).map(([name, bytes]) => new File([bytes], name));
+  const opened = await openImages(named, { ...JOB, ...job }, { decode });
+  return { ...opened, ...opened.load() };
+}
+
+async function digestOf(files: Files, job: Partial<ImagesJob> = {}): Promise<string | undefined> {
+  return (await load(files, job)).train.digest;
+}
+
+async function all(data: Dataset): Promise<{ first: number; label: number }[]> {
+  const inputs = new Float32Array(data.size * sampleLength(data));
+  const labels = new Int32Array(data.size);
+  await data.read(
+    Uint32Array.from({ length: data.size }, (_, i) => i),
+    inputs,
+    labels,
+  );
+  return Array.from(labels, (label, i) => ({ first: inputs[i * sampleLength(data)]!, label }));
+}
+
+const picture = (value: number): Uint8Array<ArrayBuffer> => Uint8Array.of(value);
+const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
+const pets: Files = Object.fromEntries(
+  upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
+);
+
+/** A folder with this number of pictures. */
+const inFolder = (folder: string, pictures: number): Files =>
+  Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
+/** A zip file whose directory states this size for an entry. */
+function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uint8Array<ArrayBuffer> {
+  const name = Buffer.from(zip.buffer).lastIndexOf(path);
+  new DataView(zip.buffer).setUint32(name - 46 + 24, size, true);
+  return zip;
+}
+
+const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs', 5) };
+
+describe('pictures in folders', () => {
+  test.each([
+    ['plain', pets],
+    ['zipped', { 'pets.zip': zipFile(pets) }],
+  ])('%s are of the class that their folder names', async (_, files) => {
+    const { train, test: held, preview } = await load({ ...files });
+    expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
+    expect(held.size).toBe(2);
+    const samples = [...(await all(train)), ...(await all(held))];
+    for (const { first, label } of samples) expect(label).toBe(first > 0.5 ? 1 : 0);
+    expect(new Set(samples.map(({ first }) => first)).size).toBe(10);
+    expect(preview).toMatchObject({
+      samples: 10,
+      heldOut: 2,
+      shape: [8, 8, 1],
+      ignored: 0,
+      classes: [
+        { name: 'cats', count: 5 },
+        { name: 'dogs', count: 5 },
+      ],
+    });
+    expect(preview.pictures.map(({ label }) => label)).toEqual([...Array(5).fill('cats'), ...Array(5).fill('dogs')]);
+    expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
+  });
+
+  test('have the digest of their zip file; another picture or size changes it', async () => {
+    const own = await digestOf(pets);
+    expect(own).toMatch(/^[0-9a-f]{16}$/);
+    expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
+    expect(await digestOf({ ...pets, 'pets/cats/0.png': picture(1) })).not.toBe(own);
+    expect(await digestOf(pets, { side: 9 })).not.toBe(own);
+  });
+
+  test('are split by folders called train and test; other files are counted', async () => {
+    const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
+    const {
+      train,
+      test: held,
+      preview,
+    } = await load({ ...files, 'readme.txt': picture(0), '__MACOSX/a/1.png': picture(9) });
+    expect((await all(train)).map(({ first }) => Math.round(255 * first))).toEqual([1, 2]);
+    expect((await all(held)).map(({ first }) => Math.round(255 * first))).toEqual([3]);
+    expect(preview.ignored).toBe(1);
+  });
+
+  test("without labels, as in Kaggle's test folders, are left out and counted", async () => {
+    for (const unlabelled of ['test', 'test/test', 'test1/test1', 'seg_pred/seg_pred']) {
+      const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
+      expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
+      expect(held.size).toBe(2);
+      expect(preview).toMatchObject({ samples: 10, ignored: 0, leftOut: [{ folder: unlabelled, pictures: 6 }] });
+    }
+    // A folder "train" is not required.
+    const { preview } = await load({ ...pets, ...inFolder('test', 6) });
+    expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
+  });
+
+  test('beside a folder of training pictures have no class, whatever folder is above', async () => {
+    for (const root of ['', 'data/']) {
+      const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
+      const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
+      expect(train.classNames).toEqual(['cats', 'dogs']);
+      expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: root.slice(0, -1), pictures: 1 }] });
+    }
+    const { preview } = await load({ ...inTrain, 'train/sheet.png': picture(7), ...inFolder('extra/cats', 2) });
+    expect(preview.leftOut).toEqual([
+      { folder: 'train', pictures: 1 },
+      { folder: 'extra/cats', pictures: 2 },
+    ]);
+  });
+
+  test.each([
+    ['seg_train/seg_train', 'seg_test/seg_test'],
+    ['training_set', 'test_set'],
+    ['test-project/Training', 'test-project/Testing'],
+    ['data/train', 'data/valid'],
+  ])('folders %s and %s say what is held out', async (training, testing) => {
+    const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
+    const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
+    expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
+    expect(loaded.preview.leftOut).toEqual([]);
+  });
+
+  test('may have a class called test or train', async () => {
+    const { train } = await load({ ...inFolder('test', 5), ...inFolder('control', 5) });
+    expect(train.classNames).toEqual(['control', 'test']);
+    const vehicles = ['train', 'car', 'plane'].map((one) => inFolder(one, 5));
+    expect((await load(Object.assign({}, ...vehicles) as Files)).train.classNames).toEqual(['car', 'plane', 'train']);
+  });
+
+  test.each<[string, Files, string]>([
+    [
+      'a held-out folder that is no class',
+      { ...inTrain, ...inFolder('test/unknown', 6) },
+      'The folder: test/unknown/0.png is held out, but no training picture is in a folder "unknown": the classes are cats, dogs. ' +
+        'Add such pictures to train, or remove the folder.',
+    ],
+    [
+      'a held-out class in other letters',
+      { ...inTrain, ...inFolder('test/Cats', 3), ...inFolder('test/dogs', 3) },
+      'test/Cats/0.png is held out, but no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
+    ],
+    [
+      'labels in the names of files',
+      { 'train/cat.0.jpg': picture(1), 'train/dog.0.jpg': picture(2), 'test1/1.jpg': picture(3) },
+      'the class of train/cat.0.jpg is unknown, as the folder "train" only names the split',
+    ],
+    [
+      'a picture beside the folders of classes',
+      { ...pets, 'pets/preview.png': picture(1) },
+      'the class of pets/preview.png is unclear, as pets and its inner folder pets/dogs both have pictures.',
+    ],
+    [
+      'a zip bomb',
+      { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
+      'p.zip: pets/dogs/bomb.png has 67108865 bytes, more than 67108864. Make it smaller, or remove it.',
+    ],
+    ['nothing', {}, 'The choice has no pictures'],
+    ['other files', { 'a.txt': picture(1) }, 'The folder has no pictures: a.txt is not a picture'],
+    ['no folder', { 'a.png': picture(1) }, 'a.png is not in a folder'],
+    ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
+    ['a damaged one', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
+    [
+      'a damaged one in a zip file',
+      { 'p.zip': zipFile({ ...pets, 'pets/cats/bad.png': picture(13) }) },
+      'pets/cats/bad.png',
+    ],
+    ['no zip file', { 'p.zip': picture(1) }, 'p.zip is not a zip file: it starts with 01 at byte 0'],
+    [
+      'two zip files',
+      { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
+      'p.zip, q.zip: choose a single npz or zip file',
+    ],
+  ])('are rejected: %s', async (_, files, sentence) => {
+    await expect(load(files)).rejects.toThrow(sentence);
+    await expect(load(files)).rejects.toBeInstanceOf(DataError);
+  });
+});
+
+describe('arrays', () => {
+  const x = npyFile([10, 4, 4], upTo(160), { type: 'u1', order: '|' });
+  const y = npyFile(
+    [10],
+    upTo(10).map((i) => (i % 2 ? 7 : -3)),
+    { type: 'i8' },
+  );
+
+  test('of bytes are images of 0 to 1, and labels become class indices', async () => {
+    const {
+      train,
+      test: held,
+      preview,
+    } = await load({ 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) });
+    expect(train).toMatchObject({ size: 8, inputShape: [4, 4, 1], classes: 2, classNames: ['-3', '7'] });
+    const samples = [...(await all(train)), ...(await all(held))].sort((a, b) => a.first - b.first);
+    expect(samples).toEqual(upTo(10).map((i) => ({ first: Math.fround((16 * i) / 255), label: i % 2 })));
+    expect(preview.classes).toEqual([
+      { name: '-3', count: 5 },
+      { name: '7', count: 5 },
+    ]);
+    expect(preview.pictures).toHaveLength(8);
+  });
+
+  test('of large images have a preview', async () => {
+    const pixels = 224 * 224 * 3;
+    const large = npyFile(
+      [10, 224, 224, 3],
+      Float32Array.from({ length: 10 * pixels }, (_, i) => i % 5),
+      { type: 'f4' },
+    );
+    const { preview } = await load({ 'set.npz': zipFile({ 'x.npy': large, 'y.npy': y }, { method: 'stored' }) });
+    expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
+  });
+
+  test('of features are standardized by feature over the training rows', async () => {
+    const flat = npyFile(
+      [10, 2],
+      upTo(10).flatMap((i) => [1000 + i, i % 2]),
+      { type: 'f8' },
+    );
+    const held = npyFile([2, 2], [1000, 0, 1009, 1], { type: 'f8' });
+    const npz = zipFile({
+      'X_train.npy': flat,
+      'y_train.npy': y,
+      'X_test.npy': held,
+      'y_test.npy': npyFile([2, 1], [7, 7], { type: 'u1' }),
+    });
+    const loaded = await load({ 'set.npz': npz });
+    expect([loaded.train.size, loaded.test.size, loaded.train.inputShape]).toEqual([10, 2, [1, 1, 2]]);
+    const deviation = Math.sqrt(upTo(10).reduce((sum, i) => sum + (i - 4.5) ** 2, 0) / 10);
+    expect((await all(loaded.train))[0]!.first).toBeCloseTo(-4.5 / deviation, 5);
+    expect(await all(loaded.test)).toMatchObject([{ label: 1 }, { first: expect.closeTo(4.5 / deviation, 5) }]);
+    expect(loaded.preview.pictures).toEqual([]);
+    await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('choose mlp');
+  });
+
+  test('of floats may have different precisions', async () => {
+    const arrays = {
+      'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
+      'y_train.npy': y,
+      'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }),
+      'y_test.npy': y,
+    };
+    const loaded = await load(npz(arrays));
+    expect(await all(loaded.test)).toEqual(await all(loaded.train));
+  });
+
+  const heldRow = trainTestSplit(40, JOB.seed).test[0]!;
+  const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
+  const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
+  test.each<[string, Files, string]>([
+    ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, but x and y'],
+    [
+      'lengths',
+      npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
+      'x.npy has 10 samples, but set.npz: y.npy has 9 labels',
+    ],
+    ['one-hot labels', npz({ 'x.npy': x, 'y.npy': npyFile([10, 2], upTo(20)) }), 'y.npy has shape (10, 2)'],
+    ['fractions', npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }), 'y.npy: row 9 has label 0.5'],
+    [
+      'a missing label',
+      npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), NaN]) }),
+      'y.npy: row 9 has NaN at byte 164',
+    ],
+    [
+      'one class',
+      npz({ 'x.npy': x, 'y.npy': npyFile([10], Array<number>(10).fill(1)) }),
+      'there are 1 different labels',
+    ],
+    ['channels first', npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }), 'transpose(0, 2, 3, 1)'],
+    [
+      'a damaged array',
+      npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
+      'set.npz: x.npy ends too early: (10, 4, 4) of u1',
+    ],
+    [
+      'a missing number in a held-out row',
+      npz({
+        'x.npy': npyFile([40, 2], withGap),
+        'y.npy': npyFile(
+          [40],
+          upTo(40).map((i) => i % 2),
+        ),
+      }),
+      `x.npy: row ${heldRow} has NaN at byte `,
+    ],
+    [
+      'an infinite number in a row to test on',
+      npz({
+        'x_train.npy': npyFile([10, 2], upTo(20)),
+        'y_train.npy': y,
+        'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]),
+        'y_test.npy': npyFile([2], [7, 7]),
+      }),
+      'x_test.npy: row 1 has Infinity at byte ',
+    ],
+    [
+      'bytes to train and others to test on',
+      npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': npyFile([10, 4, 4], upTo(160)), 'y_test.npy': y }),
+      'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1: save both with the same type, because their scales may differ.',
+    ],
+    [
+      'an unknown class',
+      npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': x, 'y_test.npy': npyFile([10], upTo(10)) }),
+      'held-out row 0 has label 0',
+    ],
+  ])('are rejected: %s', async (_, files, sentence) => {
+    await expect(load(files)).rejects.toThrow(sentence);
+  });
+});
+
+describe('IDX files', () => {
+  const pair = { 'train-images-idx3-ubyte': imagesFile(20, 6, 5), 'train-labels-idx1-ubyte': labelsFile(20) };
+
+  test.each([
+    ['plain', pair],
+    ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
+  ])('a %s pair of any size', async (_, files) => {
+    const { train, test: held } = await load(files);
+    expect(train).toMatchObject({ size: 16, inputShape: [6, 5, 1], classes: 10 });
+    const samples = [...(await all(train)), ...(await all(held))];
+    const expected = upTo(20).map((i) => ({ first: Math.fround(((i * 30 * 7) % 256) / 255), label: i % 10 }));
+    expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
+  });
+
+  test('hold out the pair called t10k', async () => {
+    const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
+    const loaded = await load({ ...pair, ...held });
+    expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);
+  });
+
+  const images = 'train-images-idx3-ubyte';
+  const labels = 'train-labels-idx1-ubyte';
+  test.each<[string, Files, string]>([
+    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5): one IDX file of images and one of labels'],
+    [
+      'cut off',
+      { ...pair, [images]: pair[images].subarray(0, 99) },
+      'ends too early: 20 x 6 x 5 of u1 from byte 16 on end at byte 616, but the file ends at byte 99',
+    ],
+    ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
+    [
+      'damaged gzip',
+      { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) },
+      'cannot be unpacked: its gzip data is damaged or ends too early, after',
+    ],
+    ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
+    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'there are 1 different labels'],
+  ])('are rejected: %s', async (_, files, sentence) => {
+    await expect(load(files)).rejects.toThrow(sentence);
+  });
+});

@@ -1,0 +1,286 @@
+/**
+ * Files of weights. The fixtures beside this file were written by safetensors 0.8.0 for Python and
+ * by Keras 3.15.1.
+ */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import fc from 'fast-check';
+import { unzipSync } from 'fflate';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
+import {
+  decodeWeights,
+  encodeWeights,
+  fitWeights,
+  type NamedTensor,
+  type Topology,
+} from '../../../src/jobs/weights/weightsFile.ts';
+import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import { WEIGHTS_FORMATS } from '../../../src/spec/modelFile.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const MODELS = ['mlp', 'cnn'] as const;
+
+const fixture = (name: string): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(readFileSync(path.join(import.meta.dirname, name)));
+
+const tensor = (name: string, shape: number[], values: number[]): NamedTensor => ({
+  name,
+  shape,
+  values: Float32Array.from(values),
+});
+
+/** The tensors of the file that Python wrote. */
+const SMALL = [
+  tensor('dense1/kernel', [2, 3], [1.5, -2, 0.25, 3, 4, -0.5]),
+  tensor('dense1/bias', [2], [7, -8]),
+  tensor('scale', [], [9]),
+  tensor('empty', [0, 3], []),
+];
+
+/** The topology of a Sequential of dense layers with these names. */
+const dense = (...names: string[]): Topology => ({
+  class_name: 'Sequential',
+  config: { layers: names.map((name) => ({ class_name: 'Dense', config: { name } })) },
+});
+
+function build(model: 'mlp' | 'cnn', seed: number): JobModel {
+  return buildModel({ model, hidden: 5, seed }, { inputShape: [28, 28, 1], classes: 10 });
+}
+
+const tensorsOf = ({ names, variables }: JobModel): NamedTensor[] =>
+  variables.map((variable, i) => ({
+    name: names[i]!,
+    shape: variable.shape,
+    values: variable.dataSync<'float32'>() as Float32Array<ArrayBuffer>,
+  }));
+
+const shapesOf = ({ variables }: JobModel) => variables.map(({ shape }) => shape);
+
+function outputsOf(model: { logits(inputs: tf.Tensor): tf.Tensor }): number[] {
+  const rng = createRng(3);
+  const inputs = Float32Array.from({ length: 2 * 784 }, () => rng.next());
+  return tf.tidy(() => Array.from(model.logits(tf.tensor(inputs, [2, 28, 28, 1])).dataSync()));
+}
+
+/** A safetensors file. */
+const safetensors = (header: unknown, data = new Uint8Array(8)): Uint8Array<ArrayBuffer> => {
+  const text = new TextEncoder().encode(typeof header === 'string' ? header : JSON.stringify(header));
+  const length = new Uint8Array(new BigUint64Array([BigInt(text.length)]).buffer);
+  return Uint8Array.from([...length, ...text, ...data]);
+};
+const F32 = (begin: number, end: number, shape: number[]) => ({
+  dtype: 'F32',
+  shape,
+  data_offsets: [begin, end],
+});
+
+/** Sorted by name: a file may have another order than the model. */
+const sorted = (tensors: readonly NamedTensor[]): NamedTensor[] =>
+  [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
+
+const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
+  const error: unknown = await decodeWeights('a file', bytes).catch((caught: unknown) => caught);
+  expect(error).toBeInstanceOf(DataError);
+  return (error as DataError).message;
+};
+
+describe.each(WEIGHTS_FORMATS)('%s', (format) => {
+  test.each(MODELS)('restores an %s with the same outputs bit for bit', async (name) => {
+    const model = build(name, 1);
+    const expected = outputsOf(model);
+    const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
+    const again = build(name, 2);
+    expect(outputsOf(again)).not.toEqual(expected);
+    const file = await decodeWeights('model', bytes);
+    const values = fitWeights(file, { ...again, shapes: shapesOf(again) });
+    for (const [i, variable] of again.variables.entries()) variable.assign(tf.tensor(values[i]!, variable.shape));
+    expect(outputsOf(again)).toEqual(expected);
+    expect(file.format).toBe(format);
+    model.dispose();
+    again.dispose();
+  });
+
+  test('rejects a file that is cut off at any byte', async () => {
+    const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
+    // Every length of short files; HDF5 files have thousands of bytes, most of them zeros.
+    const step = bytes.length > 2000 ? 53 : 1;
+    for (let end = 0; end < bytes.length; end += step) await refusalOf(bytes.slice(0, end));
+    await refusalOf(bytes.slice(0, -1));
+  }, 60_000);
+
+  test('detects a changed weight', async () => {
+    const values = SMALL[0]!;
+    const bytes = await encodeWeights(format, [values], dense('dense1'), {});
+    const at = Buffer.from(bytes).indexOf(Buffer.from(values.values.buffer));
+    expect(at).toBeGreaterThan(0);
+    bytes[at + 2]! ^= 1;
+    expect(await refusalOf(bytes)).toContain('a file is damaged: its weights are not those that were saved');
+  });
+
+  test('names the tensor that does not fit the model', async () => {
+    const model = build('mlp', 1);
+    const others = { ...build('cnn', 1), shapes: shapesOf(model) };
+    const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
+    expect(() => fitWeights(file, others)).toThrow(/^mine lacks "conv1\/kernel".* it contains .*: choose the model/);
+    const shapes = shapesOf(model).map((shape) => (shape.length === 1 ? shape : [...shape].reverse()));
+    expect(() => fitWeights(file, { ...model, shapes })).toThrow(
+      /mine has "dense1\/kernel".* of shape \[784, 5\], but in this model it has \[5, 784\]/,
+    );
+    const less = { names: model.names.slice(0, 3), shapes: shapesOf(model), topology: model.topology };
+    expect(() => fitWeights(file, less)).toThrow(/mine has ".+", which this model does not have/);
+    model.dispose();
+    others.dispose();
+  });
+});
+
+// HDF5 files contain the time of writing.
+test.each(['safetensors', 'tfjs'] as const)('%s writes the same bytes for the same weights', async (format) => {
+  const model = build('cnn', 1);
+  const write = () => encodeWeights(format, tensorsOf(model), model.topology, {});
+  expect(await write()).toEqual(await write());
+  model.dispose();
+});
+
+describe('safetensors', () => {
+  test('writes the same bytes as the Python library', () => {
+    expect(writeSafetensors(SMALL, { 'made by': 'Python – ü' })).toEqual(fixture('python.safetensors'));
+  });
+
+  test('reads a file of the Python library', () => {
+    const { tensors, about } = readSafetensors('python.safetensors', fixture('python.safetensors'));
+    expect(sorted(tensors)).toEqual(sorted(SMALL));
+    expect(about).toEqual({ 'made by': 'Python – ü' });
+  });
+
+  test('restores any tensors', () => {
+    const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
+    const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
+    fc.assert(
+      fc.property(any, fc.float(), (parts, value) => {
+        const tensors = parts
+          .filter(([name]) => name !== '__metadata__' && name !== '__proto__')
+          .map(([name, shape]) => {
+            const size = shape.reduce((product, side) => product * side, 1);
+            return { name, shape, values: new Float32Array(size).fill(value) };
+          });
+        const read = readSafetensors('any', writeSafetensors(tensors, {}));
+        expect(sorted(read.tensors)).toEqual(sorted(tensors));
+      }),
+    );
+  });
+
+  test.each([
+    [
+      'a header that is longer than any',
+      Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]),
+      "at byte 0, the header's length of",
+    ],
+    ['a header that is not JSON', safetensors('{"a":'), 'at byte 8, its header is not a JSON object'],
+    [
+      'a header that is a list',
+      safetensors('{}').fill(0x5b, 8, 9).fill(0x5d, 9, 10),
+      'is not a supported file of weights',
+    ],
+    [
+      'metadata that are no texts',
+      safetensors({ __metadata__: { a: 1 } }),
+      '__metadata__ contains values that are not texts',
+    ],
+    [
+      'an entry without offsets',
+      safetensors({ a: { dtype: 'F32', shape: [2] } }),
+      'at byte 8, tensor "a": data_offsets',
+    ],
+    ['a negative side', safetensors({ a: F32(0, 8, [-2]) }), 'tensor "a": shape.0'],
+    [
+      'another type',
+      safetensors({ a: { ...F32(0, 8, [4]), dtype: 'F16' } }),
+      'at byte 62, tensor "a" is F16, but only F32 is supported: save it as float32',
+    ],
+    ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes'],
+    [
+      'tensors over each other',
+      safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }),
+      'tensor "b" overlaps tensor "a"',
+    ],
+    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header belong to no tensor'],
+    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" belong to no tensor'],
+    ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
+  ])('rejects %s, with its position', async (_, bytes, sentence) => {
+    expect(await refusalOf(bytes)).toContain(sentence);
+  });
+});
+
+describe('tfjs', () => {
+  test.each(MODELS)('writes an %s that TensorFlow.js loads', async (name) => {
+    const model = build(name, 1);
+    const files = unzipSync(await encodeWeights('tfjs', tensorsOf(model), model.topology, {}));
+    const json = JSON.parse(new TextDecoder().decode(files['model.json'])) as tf.io.ModelJSON;
+    const loaded = await tf.loadLayersModel({
+      load: () =>
+        Promise.resolve({
+          modelTopology: json.modelTopology,
+          weightSpecs: json.weightsManifest[0]!.weights,
+          weightData: files['weights.bin']!.slice().buffer,
+        }),
+    });
+    expect(outputsOf({ logits: (inputs) => loaded.apply(inputs) as tf.Tensor })).toEqual(outputsOf(model));
+    loaded.dispose();
+    model.dispose();
+  });
+
+  test('names the missing file of the zip, and a weight that is cut off or not float32', async () => {
+    const { zipSync } = await import('fflate');
+    const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
+      const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
+      const parts = { 'a.bin': new Uint8Array(3), 'b.bin': new Uint8Array(5), ...files };
+      const placed = Object.entries(parts).map(([name, bytes]) => [`folder/${name}`, bytes] as const);
+      const json = new TextEncoder().encode(JSON.stringify(model));
+      return zipSync({ 'folder/model.json': json, ...Object.fromEntries(placed) });
+    };
+    const w = { name: 'w', shape: [2], dtype: 'float32' };
+    expect((await decodeWeights('parts', zip([w]))).tensors).toEqual([tensor('w', [2], [0, 0])]);
+    expect(await refusalOf(zip([{ ...w, shape: [3] }]))).toContain('ends a.bin, b.bin within "w", at byte 8 of 12');
+    expect(await refusalOf(zip([]))).toContain('8 bytes in a.bin, b.bin that belong to no weight');
+    expect(await refusalOf(zip([{ ...w, dtype: 'int32' }]))).toContain('"w" as int32, but only float32 is supported');
+    expect(await refusalOf(zip([{ ...w, quantization: {} }]))).toContain('"w" as quantized');
+    expect(await refusalOf(zip('none'))).toContain(
+      'has a folder/model.json that cannot be read (weightsManifest.0.weights',
+    );
+    expect(await refusalOf(zipSync({ 'a.txt': new Uint8Array() }))).toContain('it has no model.json');
+  });
+});
+
+describe('keras', () => {
+  const layers = [['Conv2D', 'conv1'] as const, ['Flatten', 'flatten'] as const, ['Dense', 'dense1'] as const];
+  const topology: Topology = {
+    class_name: 'Sequential',
+    config: {
+      layers: [...layers, ['Dense', 'dense2'] as const].map(([kind, name]) => ({ class_name: kind, config: { name } })),
+    },
+  };
+
+  test('reads a file of Keras', async () => {
+    const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
+    const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
+    const file = await decodeWeights('keras.weights.h5', fixture('keras.weights.h5'));
+    const values = fitWeights(file, { names, shapes, topology });
+    for (const [i, shape] of shapes.entries()) {
+      const size = shape.reduce((product, side) => product * side, 1);
+      expect(values[i]).toEqual(Float32Array.from({ length: size }, (_, at) => at / 8 - i));
+    }
+  });
+
+  test('rejects a model without layers', async () => {
+    await expect(encodeWeights('keras', SMALL, null, {})).rejects.toThrow(
+      /not made of TensorFlow.js layers: save it as/,
+    );
+  });
+});
