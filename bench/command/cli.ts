@@ -2,20 +2,21 @@
 import type { Io } from '../../launcher/io.ts';
 import { createProgram, runProgram } from '../../launcher/options/program.ts';
 import { benchAll, type AllOptions } from './all.ts';
-import { allReduce } from './allreduce.ts';
-import { auto } from './auto.ts';
-import { codecs } from './codecs.ts';
-import { curves } from './curves.ts';
-import { listOf, type Benchmark } from './defineBenchmark.ts';
-import { distribution } from './distribution.ts';
-import { lines } from './lines.ts';
-import { link } from './link.ts';
-import { optimizer } from './optimizer.ts';
-import { order } from './order.ts';
-import { scale } from './scale.ts';
-import { signaling } from './signaling.ts';
-import { step } from './step.ts';
-import { strategies } from './strategies.ts';
+import { allReduce } from '../allreduce.ts';
+import { auto } from '../auto.ts';
+import { codecs } from '../codecs.ts';
+import { curves } from '../curves.ts';
+import { type Benchmark } from './defineBenchmark.ts';
+import { distribution } from '../distribution.ts';
+import { lines } from '../lines.ts';
+import { link } from '../link.ts';
+import { optimizer } from '../optimizer.ts';
+import { order } from '../order.ts';
+import { scale } from '../scale.ts';
+import { signaling } from '../signaling.ts';
+import { step } from '../step.ts';
+import { strategies } from '../strategies.ts';
+import { digitsOption, listOf } from './options.ts';
 
 const BENCHMARKS: readonly Benchmark[] = [
   strategies,

@@ -8,7 +8,7 @@ import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
-import { imagesFile, labelsFile } from '../../jobs/idxFiles.ts';
+import { imagesFile, labelsFile } from '../../jobs/formats/idxFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {
