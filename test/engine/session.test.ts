@@ -1,6 +1,6 @@
 /**
- * A tab's session, from its commands to its events: with the server's own rooms, real training, and
- * no browser.
+ * A tab's session, from commands to events, with the server's own rooms, real training, and no
+ * browser.
  */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -19,14 +19,14 @@ afterEach(() => world.close());
 
 const NO_FILES: File[] = [];
 const ALL_STEPS = Array.from({ length: JOB.maxSteps! }, (_, step) => step);
-/** A run that outlasts what a test does to it. */
+/** A run that is long enough for a test to act on it. */
 const LONG = { ...JOB, maxSteps: 48, hashEvery: 16 };
 const LONG_STEPS = Array.from({ length: LONG.maxSteps }, (_, step) => step);
 
-/** The state hashes that all ranks of a tab's latest run had at its end. */
+/** The final state hashes of all ranks, from a tab's latest run. */
 const hashesOf = (tab: Tab): string[] => tab.last('finished')!.result.stateHash;
 
-/** All have the result of one run, and the same state on `ranks` ranks. */
+/** Expects that all tabs have the same result, with one state on `ranks` ranks. */
 function expectOneModel(tabs: readonly Tab[], ranks = tabs.length): void {
   const [hash] = hashesOf(tabs[0]!);
   for (const tab of tabs) expect(hashesOf(tab)).toEqual(Array.from({ length: ranks }, () => hash));
@@ -59,7 +59,7 @@ describe('admission', () => {
     await world.counted([ada]);
   });
 
-  test('tells all members of a guest, who is no host', async () => {
+  test('shows a guest to all members, and does not make it a host', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     expect(bo.last('admitted')!.hostKey).toBeNull();
     for (const tab of [ada, bo]) {
@@ -94,7 +94,7 @@ describe('admission', () => {
     expect(ada.last('room')!.members).toHaveLength(1);
   });
 
-  test('is refused for a locked room, unless the tab has its key', async () => {
+  test('is refused in a locked room, unless the tab has its key', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     ada.command({ type: 'lock', isLocked: true });
     await world.until('the room is locked', () => ada.last('room')!.isLocked);
@@ -106,7 +106,7 @@ describe('admission', () => {
     expect(ada.last('room')!.hosts).toEqual([ada.member, cy.member]);
   });
 
-  test('is refused while a world runs that cannot grow', async () => {
+  test('is refused while a fixed world runs', async () => {
     const room = world.openRoom({ job: LONG, startAt: 2, nodes: null });
     const [ada, bo, cy] = [world.tab('Ada'), world.tab('Bo'), world.tab('Cy')];
     ada.join(room);
@@ -119,7 +119,7 @@ describe('admission', () => {
     });
   });
 
-  test('fails where no server answers', async () => {
+  test('fails if no server answers', async () => {
     world.stopServer();
     const ada = world.tab('Ada');
     ada.create();
@@ -129,7 +129,7 @@ describe('admission', () => {
     });
   });
 
-  test('fails where the tab has no device', async () => {
+  test('fails if the tab has no device', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     const bo = world.tab('Bo');
     bo.removeGpu();
@@ -192,7 +192,7 @@ describe('a run', () => {
     }
   });
 
-  test('begins by itself once as many are ready as the room is for', async () => {
+  test('begins by itself once the room has enough ready members', async () => {
     const ada = world.tab('Ada');
     ada.create({ startAt: 2 });
     await world.counted([ada]);
@@ -203,7 +203,7 @@ describe('a run', () => {
     await world.finished([ada, bo]);
   });
 
-  test('trains what the host has configured', async () => {
+  test('trains the job that the host has configured', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     const job = { ...JOB, maxSteps: 4 };
     tabs[0]!.command({ type: 'configure', job });
@@ -213,7 +213,7 @@ describe('a run', () => {
     expect(tabs[1]!.steps).toEqual([0, 1, 2, 3]);
   });
 
-  test('follows another in the same room, and begins at the beginning', async () => {
+  test('begins with a new model after another run in the same room', async () => {
     const tabs = await world.run(['Ada', 'Bo']);
     await world.finished(tabs);
     await world.counted(tabs);
@@ -226,7 +226,7 @@ describe('a run', () => {
     expect(tabs[1]!.all('generation').map(({ run }) => run)).toEqual([1, 2]);
   });
 
-  test('ends for all where the host stops it', async () => {
+  test('ends for all when the host stops it', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG });
     tabs[0]!.command({ type: 'stop' });
     for (const tab of tabs) expect(await world.failed(tab)).toMatchObject({ name: 'RunOverError', fatal: false });
@@ -236,7 +236,7 @@ describe('a run', () => {
     await world.finished(tabs);
   });
 
-  test('is not the guests to start', async () => {
+  test('can only be started by a host', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     bo.command({ type: 'start' });
     expect(await world.failed(bo)).toMatchObject({ name: 'SignalingError', fatal: false });
@@ -244,7 +244,7 @@ describe('a run', () => {
     await world.finished([ada, bo]);
   });
 
-  test('takes in a rank that comes late, with the state of the others', async () => {
+  test('gives a rank that joins late the state of the others', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const cy = world.tab('Cy');
     cy.join(tabs[0]!.room);
@@ -254,7 +254,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('finished')!.result.restarts).toBe(1);
   });
 
-  test('refuses the rank whose files are others, until it has chosen those of all', async () => {
+  test('rejects a rank with other files until it has chosen the same', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
     const cy = world.tab('Cy', tableOf(41));
     cy.join(ada.room);
@@ -269,7 +269,7 @@ describe('a run', () => {
     expectOneModel([ada, bo, cy]);
   });
 
-  test('gives the files of the host to all, where they are for all', async () => {
+  test("distributes the host's files to all ranks", async () => {
     const job = parseJob({ ...JOB, data: { kind: 'shared', files: [] } });
     const ada = world.tab('Ada', NO_FILES);
     ada.create({ job });
@@ -310,7 +310,7 @@ describe('a run', () => {
     expect(bo.all('failed')).toEqual([]);
   });
 
-  test('waits for what it is to be held for', async () => {
+  test('waits at each checkpoint barrier', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     tabs[0]!.command({ type: 'checkpoint-barrier' });
     tabs[0]!.command({ type: 'start' });
@@ -323,7 +323,7 @@ describe('a run', () => {
     await world.finished(tabs);
   });
 
-  test('tells all whose page is hidden', async () => {
+  test('reports hidden pages to all ranks', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     tabs[1]!.command({ type: 'visibility', isHidden: true });
     tabs[0]!.command({ type: 'start' });
@@ -331,7 +331,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('telemetry')!.ranks.map(({ isHidden }) => isHidden)).toEqual([false, true]);
   });
 
-  test('leaves a model and a recording behind, and the weights begin another run', async () => {
+  test('leaves a model and a recording, and its weights begin another run', async () => {
     const [ada] = (await world.run(['Ada'])) as [Tab];
     await world.finished([ada]);
     ada.command({ type: 'export', id: 7, format: 'safetensors', which: 'last' });
@@ -352,7 +352,7 @@ describe('a run', () => {
 });
 
 describe('a lesson', () => {
-  test('shows all ranks the same round, as the host orders it', async () => {
+  test('shows all ranks the same round, as ordered by the host', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: parseJob({ job: 'lesson' }) })) as [Tab, Tab];
     expect(ada.devicesOpened).toBe(0);
     ada.command({ type: 'start' });
@@ -366,8 +366,8 @@ describe('a lesson', () => {
   });
 });
 
-describe('where the server is lost', () => {
-  test('before a run, members come back to their room', async () => {
+describe('when the server is lost', () => {
+  test('before a run, members reconnect to their room', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     const members = tabs.map(({ member }) => member);
     world.stopServer();
@@ -396,7 +396,7 @@ describe('where the server is lost', () => {
     expect(ada.last('state')).toMatchObject({ state: 'OFFLINE' });
   });
 
-  test('in a run, ranks train to its end without one', async () => {
+  test('during a run, ranks train to its end without the server', async () => {
     const tabs = await world.run(['Ada', 'Bo', 'Cy'], { steps: 2 });
     world.stopServer();
     await world.until('the run ends', () => tabs.every((tab) => tab.last('finished') !== undefined));
@@ -408,7 +408,7 @@ describe('where the server is lost', () => {
     }
   });
 
-  test('in a run, ranks come back to a new server and train on', async () => {
+  test('during a run, ranks reconnect to a new server and train on', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 2 });
     world.stopServer();
     await world.until('all know', () => tabs.every(({ isServerAway }) => isServerAway));
@@ -423,30 +423,33 @@ describe('where the server is lost', () => {
     await world.finished(tabs, 2);
   });
 
-  test.each(['FORMING', 'RUNNING'])('by one member only, %s, it comes back and nobody else notices', async (phase) => {
-    const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
-    if (phase === 'RUNNING') {
-      ada.command({ type: 'start' });
-      await world.stepped([ada, bo], 2);
-    }
-    const { member } = bo;
-    bo.cutServer();
-    expect(bo.isServerAway).toBe(true);
-    await world.until('it is back', () => !bo.isServerAway);
-    expect(bo.member).toBe(member);
-    if (phase === 'FORMING') {
-      await world.counted([ada, bo]);
-      ada.command({ type: 'start' });
-    }
-    await world.finished([ada, bo]);
-    expectOneModel([ada, bo]);
-    expect(ada.last('finished')!.result.restarts).toBe(0);
-    expect(ada.all('failed')).toEqual([]);
-  });
+  test.each(['FORMING', 'RUNNING'])(
+    'by one member only, %s, it reconnects and no other member notices',
+    async (phase) => {
+      const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
+      if (phase === 'RUNNING') {
+        ada.command({ type: 'start' });
+        await world.stepped([ada, bo], 2);
+      }
+      const { member } = bo;
+      bo.cutServer();
+      expect(bo.isServerAway).toBe(true);
+      await world.until('it is back', () => !bo.isServerAway);
+      expect(bo.member).toBe(member);
+      if (phase === 'FORMING') {
+        await world.counted([ada, bo]);
+        ada.command({ type: 'start' });
+      }
+      await world.finished([ada, bo]);
+      expectOneModel([ada, bo]);
+      expect(ada.last('finished')!.result.restarts).toBe(0);
+      expect(ada.all('failed')).toEqual([]);
+    },
+  );
 });
 
-describe('where a GPU is lost', () => {
-  test('the rank sets it up again, and comes back with its state while the others train on', async () => {
+describe('when a GPU is lost', () => {
+  test('the rank opens it again and returns with its state while the others train on', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
     bo.loseGpu();
     await world.until('Bo is out', () => ada.last('generation')!.worldSize === 2);
@@ -458,7 +461,7 @@ describe('where a GPU is lost', () => {
     expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
   });
 
-  test('the only rank goes on with the state that it had, up to three times in each run', async () => {
+  test('the only rank continues from its state, up to three times in each run', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     // Waits after every fourth step: a run of one rank would end before a test could act.
     ada.command({ type: 'checkpoint-barrier' });
@@ -512,8 +515,8 @@ describe('where a GPU is lost', () => {
   });
 });
 
-describe('a rank whose state differs', () => {
-  test('is given that of the others', async () => {
+describe('a rank with a divergent state', () => {
+  test('receives the state of the others', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { steps: 1 })) as [Tab, Tab, Tab];
     bo.miscalculate();
     await world.until('states are compared', () => ada.last('hashes') !== undefined);
@@ -540,8 +543,8 @@ describe('a rank whose state differs', () => {
   });
 });
 
-describe('a tab that watches', () => {
-  test('sees the run that it comes to, to its end', async () => {
+describe('a spectator', () => {
+  test('sees a run that it joined late, to its end', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const eve = world.tab('Eve', NO_FILES);
     eve.join(tabs[0]!.room, { isSpectator: true });
@@ -557,7 +560,7 @@ describe('a tab that watches', () => {
   });
 });
 
-/** The checkpoints in the tabs' storage. */
+/** The stored checkpoints of all tabs. */
 const stored = async () => (await world.checkpoints.list()).checkpoints;
 
 /** Two tabs train until a checkpoint is saved, and leave. Resolves with its id. */
@@ -578,7 +581,7 @@ describe('checkpoints', () => {
     expect(await stored()).toEqual([]);
   });
 
-  test('let another room go on where all have left the first, in its first run only', async () => {
+  test('let another room continue after all tabs have left, in its first run only', async () => {
     const heirs = await world.room(['Cy', 'Di'], { resume: await abandonRun() });
     expect(heirs[0]!.last('checkpoint')).toEqual({ type: 'checkpoint', step: 4 });
     heirs[0]!.command({ type: 'start' });
@@ -593,7 +596,7 @@ describe('checkpoints', () => {
     for (const heir of heirs) expect(heir.steps).toEqual([...ALL_STEPS.slice(4), ...ALL_STEPS]);
   });
 
-  test('are of no use to another job', async () => {
+  test('do not affect another job', async () => {
     const heirs = await world.room(['Cy'], { resume: await abandonRun() });
     heirs[0]!.command({ type: 'configure', job: { ...JOB, seed: 2 } });
     await world.until('the job is told', () => heirs[0]!.last('room')!.job.seed === 2);
@@ -603,7 +606,7 @@ describe('checkpoints', () => {
     expect(heirs[0]!.steps).toEqual(ALL_STEPS);
   });
 
-  test('that are gone let no room open', async () => {
+  test('that do not exist let no room open', async () => {
     const ada = world.tab('Ada');
     ada.create({ resume: 'ABCDEF-member-4' });
     expect(await world.failed(ada)).toMatchObject({ name: 'DataError', fatal: true });
@@ -611,8 +614,8 @@ describe('checkpoints', () => {
   });
 });
 
-describe('where a member goes', () => {
-  test('by the word of the host, it is out and the others finish', async () => {
+describe('when a member leaves', () => {
+  test('because the host removed it, it is out and the others finish', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG })) as [Tab, Tab, Tab];
     ada.command({ type: 'remove', member: bo.member });
     expect(await world.failed(bo)).toMatchObject({ name: 'RemovedError', fatal: true });
@@ -640,7 +643,7 @@ describe('where a member goes', () => {
     expect(bo.finished).toBe(0);
   });
 
-  test('who was the host, the next one is, until who has the key is back', async () => {
+  test('and was the host, the next one is host until a member with the key returns', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     ada.command({ type: 'leave' });
     await world.until('Bo is the host', () => bo.last('room')!.hosts.includes(bo.member));
@@ -654,7 +657,7 @@ describe('where a member goes', () => {
 });
 
 describe('a run that pauses', () => {
-  test('waits for its host, is saved, and goes on at the same step', async () => {
+  test('waits for its host, is saved, and continues at the same step', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 2 });
     tabs[0]!.command({ type: 'pause' });
     await world.until('it pauses', () => tabs.every((tab) => tab.last('room')!.phase === 'PAUSED'));
@@ -668,7 +671,7 @@ describe('a run that pauses', () => {
     expect(tabs[1]!.steps).toEqual(LONG_STEPS);
   });
 
-  test('as too few are left, goes on with another', async () => {
+  test('because too few ranks are left, continues with another', async () => {
     const room = world.openRoom({ job: LONG, startAt: 2, nodes: { min: 2, max: 4 } });
     const [ada, bo, cy] = [world.tab('Ada'), world.tab('Bo'), world.tab('Cy')];
     ada.join(room);

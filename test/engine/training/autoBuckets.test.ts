@@ -1,6 +1,6 @@
 /**
- * Runs that choose how much a bucket holds: all ranks the same, before the same step, and again
- * where the world is another.
+ * Runs that choose the size of buckets: the same on all ranks, before the same step, and again in
+ * another world.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -11,18 +11,18 @@ beforeAll(async () => {
 });
 
 const PLAN = { ...COUNTING_PLAN, codec: 'auto' };
-/** Steps of a world until it has chosen both, at most. */
+/** Most steps of a world until it has chosen both. */
 const CHOSEN_BY = 8;
 
 const createMembers = (n: number, plan: Record<string, unknown>): Promise<Member[]> =>
   Promise.all(Array.from({ length: n }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 160 }), plan)));
 const choicesOf = ({ events }: Member) =>
   events.flatMap((event) => (event.type === 'model' && event.bucketChoice ? [event.bucketChoice] : []));
-/** Choices of a codec whose buckets are timed: PowerSGD's are not. */
+/** Choices of a codec whose buckets are timed. Those of PowerSGD are not. */
 const timedOf = ({ events }: Member) =>
   events.filter((event) => event.type === 'codec' && event.choice.codec !== 'powersgd').length;
 
-test('with the codec ranks choose the cap, the same, and again in another world, and stay equal', async () => {
+test('ranks choose the same bucket size with the codec, again in another world, and stay equal', async () => {
   const all = await createMembers(3, PLAN);
   try {
     expect((await runGeneration(all, { end: { rank: 2, step: CHOSEN_BY + 2, frame: 5 } })).isBroken).toBe(true);
@@ -41,7 +41,7 @@ test('with the codec ranks choose the cap, the same, and again in another world,
 test.each([
   ['alone', 1, PLAN],
   ['where the codec is named, as rounding is to be the same from run to run,', 2, COUNTING_PLAN],
-])('%s nobody chooses', async (_, n, plan) => {
+])('with %s, the bucket size is not chosen', async (_, n, plan) => {
   const all = await createMembers(n, plan);
   try {
     await runGeneration(all);
