@@ -1,4 +1,5 @@
 /** Tabs without a browser: sessions that share a server, a network, a clock and one storage. */
+import { expect } from 'vitest';
 import type { BlobStore } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import { Session } from '../../src/engine/session.ts';
@@ -23,6 +24,12 @@ export const JOB: JobSpec = parseJob({
   maxSteps: 12,
   hashEvery: 4,
 });
+
+/** The steps of {@link JOB}. */
+export const ALL_STEPS = Array.from({ length: JOB.maxSteps! }, (_, step) => step);
+/** A run that is long enough for a test to act on it. */
+export const LONG = { ...JOB, maxSteps: 48, hashEvery: 16 };
+export const LONG_STEPS = Array.from({ length: LONG.maxSteps }, (_, step) => step);
 
 /** A table of 40 rows; rows of another `seed` are others. */
 export function tableOf(seed = 37): File[] {
@@ -267,4 +274,13 @@ function memoryStore(): BlobStore {
     write: async (name, bytes) => void blobs.set(name, new Blob([bytes])),
     remove: async (name) => void blobs.delete(name),
   };
+}
+
+/** The final state hashes of all ranks, from a tab's latest run. */
+const hashesOf = (tab: Tab): string[] => tab.last('finished')!.result.stateHash;
+
+/** Expects that all tabs have the same result, with one state on `ranks` ranks. */
+export function expectOneModel(tabs: readonly Tab[], ranks = tabs.length): void {
+  const [hash] = hashesOf(tabs[0]!);
+  for (const tab of tabs) expect(hashesOf(tab)).toEqual(Array.from({ length: ranks }, () => hash));
 }
