@@ -21,7 +21,7 @@ test('a run waits until the state after a step is saved, unless it was saved bef
   expect(await goesOn(hold.until(9))).toBe(false);
 });
 
-test('a page that saves nothing is waited for 10 s', async () => {
+test('a run waits at most 10 s for a checkpoint', async () => {
   const clock = new ManualClock();
   const held = new CheckpointBarrier(clock).until(9);
   clock.advance(9_999);
