@@ -34,11 +34,11 @@ const EVALUATION_BATCH = 256;
 /** Advice for ranks with data of their own that have agreed on different facts. */
 export const UNAGREED = 'its columns, classes or characters are not those that they have agreed on: reload that tab';
 
-/** What a task needs if only this rank has its data. */
+/** Options of a task if only this rank has its data. */
 export interface ShardTask {
   /** Digest of the facts that ranks agreed on. */
   digest: string;
-  /** Seed of what is random per sample: all ranks number their samples from 0. */
+  /** Seed of randomness per sample, which differs by rank, as all ranks number their samples from 0. */
   seed: number;
 }
 

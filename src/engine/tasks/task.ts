@@ -1,5 +1,5 @@
 /**
- * What a run trains: variables, a loss over samples by index, and the evaluation of held-out
+ * The subject of a run's training: variables, a loss over samples by index, and the evaluation of held-out
  * samples.
  */
 import type { HeldOutMetrics } from '../../jobs/index.ts';

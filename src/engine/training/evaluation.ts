@@ -1,6 +1,4 @@
-/**
- * What ranks do after a step, when all have applied it: test held-out samples and compare states.
- */
+/** The duties of ranks after a step that all have applied: test held-out samples, compare states. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
 import { judge, type Progress } from '../../parallel/recovery/progress.ts';

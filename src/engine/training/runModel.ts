@@ -25,7 +25,7 @@ import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.t
 import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
 
-/** What training needs, once the data is here. */
+/** The objects that training needs. They exist once the data is here. */
 interface Built {
   task: JobTask;
   /** Writes the texts of a language model; `null` for other models. */
@@ -68,7 +68,7 @@ export class RunModel {
     return this.#hasState && (this.#built !== null || this.#from !== null);
   }
 
-  /** What the flight recorder keeps of the last steps. */
+  /** Traces, lanes and clocks of the last steps, for the flight recorder. */
   get recorded(): Partial<FlightRecording> {
     return structuredClone(this.#built?.loop.recorded ?? {});
   }
@@ -152,7 +152,7 @@ export class RunModel {
     await unlessAborted(signal, this.#agreeOnVocabulary(group));
   }
 
-  /** What a language model adds to the result of a run of `steps`. */
+  /** The part of the result of a run of `steps` that only language models have. */
   async textResult(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
     const { task, samples } = await this.#build();
     if (!(task.learned instanceof TextGenerator) || samples === null) return {};

@@ -4,7 +4,7 @@ import type { DdpState } from '../../parallel/strategies/index.ts';
 import type { ShardFacts } from '../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 
-/** What it takes to continue from the last applied step, in any world. */
+/** Everything that is needed to continue from the last applied step, in any world. */
 export interface RunState {
   progress: Progress;
   ring: DdpState;

@@ -219,7 +219,7 @@ export class TrainingLoop {
     }
   }
 
-  /** What the flight recorder keeps of the last steps. */
+  /** Traces, lanes and clocks of the last steps, for the flight recorder. */
   get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
     return this.#reporter.telemetry.recorded;
   }
