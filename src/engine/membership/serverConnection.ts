@@ -145,8 +145,18 @@ export class ServerConnection {
         return;
       case 'refused':
         return this.#onRefused(message);
-      default:
+      case 'room':
+      case 'prepare':
+      case 'sync':
+      case 'go':
+      case 'pause':
+      case 'suspended':
+      case 'signal':
+      case 'spectator-update':
+      case 'ended':
         return this.#options.onmessage(message);
+      default:
+        message satisfies never;
     }
   }
 

@@ -38,13 +38,15 @@ export const UNAGREED = 'its columns, classes or characters are not those that t
 export interface ShardTask {
   /** Digest of the facts that ranks agreed on. */
   digest: string;
-  /** Seed of randomness per sample, which differs by rank, as all ranks number their samples from 0. */
+  /**
+   * Seed of randomness per sample, which differs by rank, as all ranks number their samples from 0.
+   */
   seed: number;
 }
 
 export interface JobTask extends Task {
   /** The model for queries. Disposed of with the task, unless it has to outlive the run. */
-  readonly learned: LearnedModel | TextGenerator;
+  readonly queryModel: LearnedModel | TextGenerator;
 }
 
 /**
@@ -59,7 +61,7 @@ export async function createJobTask(
   shard?: ShardTask,
 ): Promise<JobTask> {
   const model = buildModel(job, train);
-  const learned = await LearnedModel.create(model, test, job);
+  const queryModel = await LearnedModel.create(model, test, job);
   const { labelUnit } = train;
   const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
   const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
@@ -70,7 +72,7 @@ export async function createJobTask(
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {
-    learned,
+    queryModel,
     model: model.variables,
     trainSamples: train.size,
     testSamples: test.size,
@@ -110,7 +112,7 @@ export async function createJobTask(
           tf.dispose([logits, loss]);
         }
       }),
-    dispose: () => learned.dispose(),
+    dispose: () => queryModel.dispose(),
   };
 }
 

@@ -41,7 +41,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
         labels,
       );
       const answers = tf.tidy(() => {
-        const { logits } = (task.learned as { jobModel: { logits: (inputs: tf.Tensor) => tf.Tensor } }).jobModel;
+        const { logits } = (task.queryModel as { jobModel: { logits: (inputs: tf.Tensor) => tf.Tensor } }).jobModel;
         return logits(tf.tensor(inputs, [HELD_OUT, ...inputShape]))
           .argMax(1)
           .dataSync();

@@ -61,8 +61,10 @@ function run(step: number) {
       verdicts: [],
       trainedMs: 0,
     },
-    ring: {
-      ...{ order: [0], parameters: new Float32Array(1), buffers: new Float32Array() },
+    replica: {
+      order: [0],
+      parameters: new Float32Array(1),
+      buffers: new Float32Array(),
       optimizer: { name: 'adam', scalars: new Float64Array(1), slots: [] },
     },
   };

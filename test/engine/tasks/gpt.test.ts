@@ -31,7 +31,7 @@ async function train(
   const authors: TextGenerator[] = [];
   const results = await runWorld(n, async (group) => {
     const task = createGptTask(job, await createCorpus(text, job.gpt));
-    authors[group.rank] = task.learned as TextGenerator;
+    authors[group.rank] = task.queryModel as TextGenerator;
     const run = await TrainingLoop.prepare({
       ...{ plan: job, task, clock: systemClock },
       device: { backend: 'cpu', adapter: 'test' },
@@ -128,7 +128,7 @@ test.each([
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
-  const { jobModel } = task.learned as TextGenerator;
+  const { jobModel } = task.queryModel as TextGenerator;
   // Inputs and outputs share it.
   const embedding = jobModel.variables[jobModel.names.indexOf('embedding/weight')]!;
   embedding.assign(tf.fill(embedding.shape, weight));

@@ -212,7 +212,7 @@ describe('a run', () => {
     const members = await counters(3);
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
     const state = await members[1]!.run.snapshot();
-    state.ring.parameters[3]! += 1;
+    state.replica.parameters[3]! += 1;
     const fields = { ...COUNTING_PLAN };
     const divergent = await createMember('divergent', createCountingTask({ samples: SAMPLES }), fields, {
       from: state,
