@@ -187,7 +187,10 @@ export const TAB_CASES: readonly TabCase[] = [
         () => 'nothing',
         (error: unknown) => messageOf(error),
       );
-      expectThat(message.includes('not all ranks had joined after 3 s'), `expected a timeout after 3 s, got ${message}`);
+      expectThat(
+        message.includes('not all ranks had joined after 3 s'),
+        `expected a timeout after 3 s, got ${message}`,
+      );
     },
   },
 ];
