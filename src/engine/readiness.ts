@@ -22,7 +22,7 @@ const MAX_DIVERGENCES = 2;
 
 export type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
-/** What an error of this rank means for the others. */
+/** The consequence of this rank's error for the others. */
 type Scope = ReturnType<RendezvousOptions['scopeOf']>;
 
 /** A file that the user has chosen. */
@@ -40,7 +40,7 @@ interface Inspection {
 /** The latest announcement to the server, from its preparation on. */
 interface Announcement {
   readonly id: number;
-  /** What the tab is ready for: a kind of data, and the run if one is on. */
+  /** The kind of data that the tab is ready for, and the current run if there is one. */
   readonly subject: string;
 }
 
@@ -188,8 +188,9 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
 }
 
 /**
- * What an error of this rank means for the others. Ranks whose own data or state differ from most
- * are out, as is a rank without a GPU; another rank's error ends the generation only.
+ * * Returns the consequence of this rank's error for the others. Ranks whose own data or state
+ * differ from most are out, as is a rank without a GPU; another rank's error ends the generation
+ * only.
  */
 export function scopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
   if (error instanceof DeviceError) return 'rank';
@@ -293,7 +294,7 @@ function entriesOf(files: readonly ChosenFile[]): string {
   return JSON.stringify(files.map(({ name, size }) => ({ name, size })));
 }
 
-/** What a job learns from, and its demands on it. */
+/** A job's data, and its demands on them. */
 function dataOf(job: JobSpec): string {
   return JSON.stringify([job.data, demandsOf(job)]);
 }

@@ -50,7 +50,7 @@ export interface EdgeReport {
 }
 
 /**
- * What each rank sends to all others about its latest steps; emitted with `ranks`, every
+ * Report of each rank to all others about its latest steps; emitted with `ranks`, every
  * `hashEvery` steps.
  */
 export interface RankTelemetry {

@@ -13,7 +13,7 @@ export const Nodes = v.pipe(
 );
 export type Nodes = v.InferOutput<typeof Nodes>;
 
-/** What a newcomer may state beside its name. */
+/** Optional statements of a newcomer beside its name. */
 export const newcomer = {
   name: displayName,
   /**

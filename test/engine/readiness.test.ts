@@ -1,4 +1,4 @@
-/** When a tab announces itself, recovers or is out, as the pure function that decides it. */
+/** Tests of the pure function that decides when a tab announces itself, recovers or is out. */
 import { describe, expect, test } from 'vitest';
 import {
   advance,
@@ -20,7 +20,7 @@ const DIGITS = parseJob({ job: 'digits' });
 const TABLE = parseJob({ job: 'table', data: { kind: 'files' } });
 const SHARED_TABLE = parseJob({ job: 'table', data: { kind: 'shared', files: [] } });
 
-/** The room as the server describes it; `isCounted`: this tab is ready in it. */
+/** The room as the server describes it. `isCounted`: whether it counts this tab as ready. */
 function roomOf({
   job = DIGITS,
   isCounted = false,
@@ -84,7 +84,7 @@ function admitted(isSpectator = false): Tab {
   return tab;
 }
 
-/** A tab that is counted as ready for run 1, which is on. */
+/** A tab that is counted as ready for run 1, which has begun. */
 function inRun(job: JobSpec = DIGITS): Tab {
   const tab = admitted();
   if (job === TABLE) tab.files();
@@ -122,22 +122,22 @@ describe('an announcement', () => {
     expect(typesOf(tab.prepared())).toEqual(['announce']);
   });
 
-  test('is made again after the server has given up this rank', () => {
+  test('is made again after the server has dropped this rank', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'RUNNING', run: 1 }))).toEqual(['prepare']);
   });
 
-  test('is made for a run that is on by a rank that is not counted', () => {
+  test('is made during a run by a rank that is not counted', () => {
     const tab = admitted();
     const effects = tab.room({ phase: 'RUNNING', run: 3 });
     expect(effects).toMatchObject([{ type: 'prepare', room: { run: 3 } }]);
   });
 
-  test('is not made again by a rank that a run counts', () => {
+  test('is not made again by a counted rank during a run', () => {
     expect(inRun().room({ phase: 'LINKING', run: 2, isCounted: true })).toEqual([]);
   });
 
-  test('is dropped with the room that it was for', () => {
+  test('is dropped when its room is left', () => {
     const tab = admitted();
     tab.room();
     const first = tab.announcement;
@@ -166,7 +166,7 @@ describe('files', () => {
     expect(tab.room({ job: TABLE })).toEqual([]);
   });
 
-  test('are inspected again where the job demands something else of them', () => {
+  test('are inspected again if the job has other demands on them', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE });
@@ -190,7 +190,7 @@ describe('files', () => {
     expect(tab.files()).toEqual([{ type: 'share', isRequested: true }]);
   });
 
-  test('bring a tab back that is out, and discard what was prepared', () => {
+  test('bring back a tab that is out, and discard the prepared run', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE, phase: 'RUNNING', run: 1 });
@@ -206,7 +206,7 @@ describe('files', () => {
 });
 
 describe('a tab that is out', () => {
-  test('is back once the job is another', () => {
+  test('is back once the job has changed', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: ownError(DataError) });
     expect(tab.room({ phase: 'RUNNING', run: 1 })).toEqual([]);
@@ -231,7 +231,7 @@ describe('a run that is over', () => {
     expect(typesOf(tab.room({ job: TABLE, run: 1, isCounted: true }))).toEqual(['prepare']);
   });
 
-  test('does not keep the tab from the one that is on', () => {
+  test('does not block the current run', () => {
     const tab = inRun();
     tab.room({ phase: 'LINKING', run: 2 });
     expect(tab.take({ type: 'ended', run: 1 })).toMatchObject([{ type: 'prepare', room: { run: 2 } }]);
@@ -239,7 +239,7 @@ describe('a run that is over', () => {
 });
 
 describe('a lost GPU', () => {
-  test('is set up again before the next announcement', () => {
+  test('is opened again before the next announcement', () => {
     const tab = inRun();
     expect(typesOf(tab.take({ type: 'failed', error: new DeviceError('Lost.') }))).toEqual(['recover']);
     expect(tab.room({ phase: 'RUNNING', run: 1 })).toEqual([]);
@@ -259,7 +259,7 @@ describe('a lost GPU', () => {
     expect(tab.files()).toEqual([]);
   });
 
-  test('counts anew in the next run', () => {
+  test('is counted from 0 in the next run', () => {
     const tab = inRun();
     for (let time = 1; time <= 3; time++) {
       tab.take({ type: 'failed', error: new DeviceError('Lost.') });
@@ -269,13 +269,13 @@ describe('a lost GPU', () => {
     expect(typesOf(tab.take({ type: 'failed', error: new DeviceError('Lost.') }))).toEqual(['recover']);
   });
 
-  test('that cannot be set up again ends the membership', () => {
+  test('that cannot be opened again ends the membership', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: new DeviceError('Lost.') });
     expect(typesOf(tab.take({ type: 'unrecovered', error: new DeviceError('None.') }))).toEqual(['fail', 'leave']);
   });
 
-  test('is of no interest to a room that was entered since', () => {
+  test('does not affect a room that was entered since', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: new DeviceError('Lost.') });
     tab.take({ type: 'entered', isSpectator: false });
@@ -305,7 +305,7 @@ describe('the scope of an error', () => {
     expect(scopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
   });
 
-  test('of a state that differs for the third time is the rank', () => {
+  test('of a state that diverges for the third time is the rank', () => {
     const tab = inRun();
     const error = ownError(DivergenceError);
     expect(tab.take({ type: 'failed', error })).toEqual([]);

@@ -1,4 +1,5 @@
 /** Tabs without a browser: sessions that share a server, a network, a clock and one storage. */
+import { expect } from 'vitest';
 import type { BlobStore } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import { Session } from '../../src/engine/session.ts';
@@ -24,6 +25,12 @@ export const JOB: JobSpec = parseJob({
   hashEvery: 4,
 });
 
+/** The steps of {@link JOB}. */
+export const ALL_STEPS = Array.from({ length: JOB.maxSteps! }, (_, step) => step);
+/** A run that is long enough for a test to act on it. */
+export const LONG = { ...JOB, maxSteps: 48, hashEvery: 16 };
+export const LONG_STEPS = Array.from({ length: LONG.maxSteps }, (_, step) => step);
+
 /** A table of 40 rows; rows of another `seed` are others. */
 export function tableOf(seed = 37): File[] {
   const rows = Array.from({ length: 40 }, (_, i) => {
@@ -37,7 +44,7 @@ type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Ty
 type Create = Extract<EngineCommand, { type: 'create' }>;
 type Join = Extract<EngineCommand, { type: 'join' }>;
 
-/** A tab: it takes commands, and keeps all that its session emits. */
+/** A tab that records the events of its session. */
 export class Tab {
   readonly name: string;
   readonly events: EngineEvent[] = [];
@@ -90,7 +97,7 @@ export class Tab {
     this.command({ type: 'join', server: SERVER, name: this.name, room, ...more });
   }
 
-  /** The events of one type, oldest first. */
+  /** All events of one type, oldest first. */
   all<Type extends EngineEvent['type']>(type: Type): EventOf<Type>[] {
     return this.events.filter((event): event is EventOf<Type> => event.type === type);
   }
@@ -124,12 +131,12 @@ export class Tab {
     return this.all('finished').length;
   }
 
-  /** Whether it has lost the server, as its latest state has it. */
+  /** Whether it has lost the server, by its latest state. */
   get isServerAway(): boolean {
     return this.last('state')?.isServerAway ?? false;
   }
 
-  /** Whether the room, as this tab was told since its latest admission, counts it as ready. */
+  /** Whether the room counts this tab as ready, by the latest message since its admission. */
   get isCounted(): boolean {
     const admitted = this.last('admitted');
     const known = this.events.slice(admitted === undefined ? 0 : this.events.indexOf(admitted));
@@ -137,7 +144,7 @@ export class Tab {
     return room?.members.some(({ member, device }) => member === admitted?.member && device !== null) ?? false;
   }
 
-  /** For the message of a test that fails. */
+  /** Describes the tab for the message of a failed test. */
   describe(): string {
     const { phase, members = [] } = this.last('room') ?? {};
     const here = members.map(({ name, device }) => (device === null ? `${name} (not ready)` : name));
@@ -146,33 +153,33 @@ export class Tab {
     return `${this.name}: ${state} (${detail}), step ${this.step}; room ${phase}: ${here.join(', ')}; ${failures.join(' ')}`;
   }
 
-  /** Its device is lost, until it is opened again. */
+  /** Breaks its device until it is opened again. */
   loseGpu(): void {
     this.#isGpuLost = true;
   }
 
-  /** Its device is gone for good. */
+  /** Removes its device. */
   removeGpu(): void {
     this.#isGpuLost = true;
     this.#hasGpu = false;
   }
 
-  /** Its device can be opened again. */
+  /** Makes its device available again. */
   restoreGpu(): void {
     this.#hasGpu = true;
   }
 
-  /** Its connection to the server breaks. */
+  /** Breaks its connection to the server. */
   cutServer(): void {
     this.#port.cutServer();
   }
 
-  /** It is closed, as by its user or a crash. */
+  /** Closes it, as by its user or a crash. */
   close(): void {
     this.#port.close();
   }
 
-  /** The next sum that it receives is wrong, on this rank only. */
+  /** Falsifies the next sum that it receives, on this rank only. */
   miscalculate(): void {
     const lastHop = 2 * this.last('generation')!.worldSize - 3;
     this.#port.onframe = (frame) => {
@@ -214,7 +221,9 @@ export class SessionWorld extends SignalingWorld {
     return tabs;
   }
 
-  /** As {@link room}, and the host starts the run. Resolves once all have taken `steps` steps. */
+  /**
+   * Like {@link room}; the host then starts the run. Resolves once all have taken `steps` steps.
+   */
   async run(
     names: readonly string[],
     { steps = 1, ...create }: Partial<Create> & { steps?: number } = {},
@@ -251,7 +260,7 @@ export class SessionWorld extends SignalingWorld {
     return this.#tabs.map((tab) => tab.describe()).join('\n');
   }
 
-  /** All leave. */
+  /** Makes all tabs leave. */
   close(): void {
     for (const tab of this.#tabs) tab.command({ type: 'leave' });
   }
@@ -265,4 +274,13 @@ function memoryStore(): BlobStore {
     write: async (name, bytes) => void blobs.set(name, new Blob([bytes])),
     remove: async (name) => void blobs.delete(name),
   };
+}
+
+/** The final state hashes of all ranks, from a tab's latest run. */
+const hashesOf = (tab: Tab): string[] => tab.last('finished')!.result.stateHash;
+
+/** Expects that all tabs have the same result, with one state on `ranks` ranks. */
+export function expectOneModel(tabs: readonly Tab[], ranks = tabs.length): void {
+  const [hash] = hashesOf(tabs[0]!);
+  for (const tab of tabs) expect(hashesOf(tab)).toEqual(Array.from({ length: ranks }, () => hash));
 }

@@ -1,7 +1,7 @@
 /**
  * A signaling server and a network without sockets. The server's rooms, hub and connections are the
- * production ones; tabs reach it over a pair of in-memory sockets, and each other over memory
- * links. As in a browser, every message is a task of its own.
+ * production ones. Tabs reach it over pairs of in-memory sockets, and each other over memory links.
+ * As in a browser, every message is a separate task.
  */
 import { pino } from 'pino';
 import type { PeerConnector } from '../../src/engine/membership/linkAttempt.ts';
@@ -40,7 +40,7 @@ class TabSocket extends EventTarget {
   /** The server's end, while the connection is open. */
   #server: FakeSocket | null = null;
 
-  /** Opens the connection, or refuses it where there is no server. */
+  /** Opens the connection, or refuses it if there is no server. */
   accept(context: ServerContext | null): void {
     if (context === null || this.readyState !== 0) return this.#end();
     const server = new FakeSocket((text) =>
@@ -65,7 +65,7 @@ class TabSocket extends EventTarget {
     setImmediate(() => this.cut(CLOSE_ABNORMAL));
   }
 
-  /** The connection ends on both sides, as a browser or the network ends it. */
+  /** Ends the connection on both sides, like a browser or the network. */
   cut(code: number): void {
     this.#server?.close(code);
     this.#end();
@@ -78,15 +78,15 @@ class TabSocket extends EventTarget {
   }
 }
 
-/** What one tab has of the network. */
+/** A tab's access to the network. */
 export interface Port {
   readonly openSocket: OpenSocket;
   readonly connectPeer: PeerConnector;
-  /** The connection to the server breaks; the tab may open another. */
+  /** Breaks the connection to the server. The tab may open another. */
   cutServer(): void;
-  /** The tab is closed without a word: no connection of it works any more. */
+  /** Closes the tab without a message: all its connections stop working. */
   close(): void;
-  /** Is called with each frame that the tab receives, before it is handled. */
+  /** Called with each frame that the tab receives, before it is handled. */
   onframe: ((frame: ArrayBuffer) => void) | null;
 }
 
@@ -95,7 +95,7 @@ export class SignalingWorld {
   readonly #limits: Limits;
   #context: ServerContext | null;
   readonly #sockets = new Set<TabSocket>();
-  /** Offers of links, by the number that stands for their SDP. */
+  /** Offers of links, by the number that replaces their SDP. */
   readonly #offers: { initiator: Deferred<Link>; follower: Deferred<Link> | null }[] = [];
 
   constructor(limits: Partial<Limits> = {}) {
@@ -108,14 +108,14 @@ export class SignalingWorld {
     return this.#context!.hub.open({ ...room, isPermanent: true })!;
   }
 
-  /** The server dies: every connection breaks, and no new one opens. */
+  /** Stops the server: every connection breaks, and no new one opens. */
   stopServer(): void {
     this.#context?.hub.close();
     this.#context = null;
     for (const socket of [...this.#sockets]) socket.cut(CLOSE_ABNORMAL);
   }
 
-  /** Starts a server that knows nothing but the old one's secret. */
+  /** Starts a server that only has the secret of the previous one. */
   startServer(): void {
     this.#context = this.#createServer();
   }
@@ -134,7 +134,7 @@ export class SignalingWorld {
     }
   }
 
-  /** What to add to the message of an {@link until} that fails. */
+  /** Text for the message of a failed {@link until}. */
   protected describe(): string {
     return '';
   }
@@ -199,7 +199,10 @@ export class SignalingWorld {
     return port;
   }
 
-  /** `link` as a tab has it. A frame takes a turn of the event loop: tests can act between two. */
+  /**
+   * Returns `link` for a tab. A frame takes a turn of the event loop, so tests can act between two
+   * frames.
+   */
   #carried(link: Link, port: Port): Link {
     return wrap(link, {
       send: async (frame) => {

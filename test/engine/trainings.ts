@@ -1,11 +1,11 @@
-/** Tabs' parts in runs, in generations over memory links. */
+/** Participants of runs, in generations over memory links. */
 import { RunParticipant } from '../../src/engine/training/runParticipant.ts';
 import type { RunParticipantOptions } from '../../src/engine/training/runParticipantOptions.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
 
-/** On TensorFlow.js's current backend. */
+/** Prepares a participant on TensorFlow.js's current backend. */
 export function prepareTraining(
   options: Pick<RunParticipantOptions, 'job'> & Partial<RunParticipantOptions>,
 ): Promise<RunParticipant> {
@@ -17,7 +17,7 @@ export function prepareTraining(
   });
 }
 
-/** Has all enter a generation of `job`, and then `meanwhile`. */
+/** Makes all participants enter a generation of `job` and then call `meanwhile`. */
 export async function inGeneration<T>(
   trainings: readonly RunParticipant[],
   generation: number,

@@ -1,6 +1,4 @@
-/**
- * Members whose runs outlive their worlds: a scripted sequence of generations over memory links.
- */
+/** Members whose runs outlive their worlds: a sequence of generations over memory links. */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
@@ -18,11 +16,11 @@ import { asError, PeerGoneError } from '../../src/util/errors.ts';
 import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
 import { wrap } from './membership/links.ts';
 
-/** So many floats fill the first bucket, so that there are two. */
+/** Number of floats that fill the first bucket, so that there are two. */
 const FIRST_BUCKET_FLOATS = 16_384;
-/** A hang is to be seen as one, and soon. */
+/** A hang fails a test soon. */
 const TIMEOUT_MS = 4000;
-/** Turns of the event loop that a slow frame takes, at most. */
+/** Most turns of the event loop that a slow frame takes. */
 const MAX_DELAY = 4;
 
 export type Step = Extract<EngineEvent, { type: 'step' }>;
@@ -32,24 +30,24 @@ export interface Member {
   readonly task: Task;
   readonly run: TrainingLoop;
   readonly events: EngineEvent[];
-  /** Has `hear` called for each event from now on. */
+  /** Calls `hear` for each event from now on. */
   listen(hear: (event: EngineEvent) => void): void;
-  /** Its variables' values, one after the other. */
+  /** The values of its variables, concatenated. */
   values(): number[];
   dispose(): void;
 }
 
 interface CountingOptions {
   samples: number;
-  /** A variable that passes change and no gradient does. */
+  /** Whether the model has a variable that passes change and gradients do not. */
   buffer?: boolean;
   dataHash?: string;
 }
 
 /**
- * A task whose gradients count samples: a weight for each, whose loss it is, negated. With plain
- * SGD and a learning rate of 1 a step adds 1 / (samples of its window) to the weights of these
- * samples, and nothing to others.
+ * A task whose gradients count samples: it has a weight for each sample, and the sample's loss is
+ * that weight, negated. With plain SGD and a learning rate of 1, a step adds 1 / (samples of its
+ * window) to the weights of its samples, and nothing to others.
  */
 export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
   const half = samples >> 1;
@@ -85,7 +83,7 @@ function zeros(shape: number[], trainable = true): tf.Variable {
 
 export const COUNTING_PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 2, hashEvery: 2 };
 
-/** How a job is trained, without what. */
+/** The plan's fields of a job. */
 export function planOf(job: JobSpec): Record<string, unknown> {
   return Object.fromEntries(Object.keys(parsePlan({})).map((name) => [name, job[name as keyof JobSpec]]));
 }
@@ -123,8 +121,8 @@ export async function createMember(
 }
 
 /**
- * When a rank's links break: in place of the frame that comes next after so many, sent and received
- * together, since it has begun with a step or, without one, with the generation.
+ * The moment at which a rank's links break: instead of its next frame after `frame` frames, sent
+ * and received ones together, counted from the begin of `step` or, without one, of the generation.
  */
 interface Break {
   rank: number;
@@ -134,23 +132,23 @@ interface Break {
 
 interface GenerationOptions {
   end?: Break | null;
-  /** Draws how many turns of the event loop each frame takes; by default it is there at once. */
+  /** Draws the number of turns of the event loop that each frame takes (default: none). */
   delays?: Rng | null;
-  /** A rank whose link to the next carries so many bytes a millisecond, both ways. */
+  /** A rank whose link to the next one is slow in both directions. */
   slow?: { rank: number; bytesPerMs: number } | null;
 }
 
 interface GenerationOutcome {
-  /** By rank: what run resolved with, or what it or enter rejected with. */
+  /** By rank: the result of `run`, or the error of `enter` or `run`. */
   results: (RunResult | Error)[];
-  /** What enter resolved with, and the member's values then. */
+  /** The result of `enter`, and the member's values at that moment. */
   entered: ({ step: number; stateHash: string; values: number[] } | null)[];
   isBroken: boolean;
 }
 
 let lastGeneration = 0;
 
-/** Has `members` enter a world and run in it, to the end or until a link breaks. */
+/** Makes `members` enter a world and run in it until the run ends or a link breaks. */
 export async function runGeneration(
   members: readonly Member[],
   { end = null, delays = null, slow = null }: GenerationOptions = {},
@@ -161,7 +159,7 @@ export async function runGeneration(
   let frames = 0;
   let isBroken = false;
   let counts = end?.step === undefined;
-  /** Whether the rank's links are gone, now that one more frame is to pass. */
+  /** Whether the rank's links are broken, now that another frame is due. */
   const breaks = (): boolean => {
     if (counts && frames++ === end?.frame) {
       isBroken = true;
@@ -181,7 +179,7 @@ export async function runGeneration(
       const pair: [Link, Link] = createMemoryLinkPair();
       if (delays) pair.forEach((link, i) => (pair[i] = slowed(link, delays)));
       if (pairs === slow?.rank) pair.forEach((link, i) => (pair[i] = throttled(link, slow.bytesPerMs)));
-      // The ring's, in order; those on demand are left as they are.
+      // Links of the ring, in order. Links on demand stay as they are.
       const ranks = pairs < n ? [pairs, (pairs + 1) % n] : [];
       pairs += 1;
       const at = ranks.indexOf(end?.rank ?? -1);
@@ -230,7 +228,7 @@ function slowed(link: Link, delays: Rng): Link {
   });
 }
 
-/** Frames take their time, one after the other. */
+/** Frames take time, one after the other. */
 function throttled(link: Link, bytesPerMs: number): Link {
   let before = Promise.resolve();
   return wrap(link, {
@@ -247,7 +245,7 @@ function throttled(link: Link, bytesPerMs: number): Link {
   });
 }
 
-/** Asks before each frame, either way, whether the link breaks. */
+/** Calls `breaks` before each frame in either direction. */
 function watch(link: Link, breaks: () => boolean): Link {
   return wrap(link, {
     send: (frame) => {
@@ -260,10 +258,10 @@ function watch(link: Link, breaks: () => boolean): Link {
   });
 }
 
-/** Whether a world's end was nobody's fault: links that broke. */
+/** Whether a world ended because links broke. */
 export const isLoss = (result: RunResult | Error): boolean => result instanceof PeerGoneError;
 
-/** The steps that are part of the history of `members`, each as the first of them tells it. */
+/** The steps in the history of `members`, each as emitted by the first member that took it. */
 export function stepsOf(members: readonly Member[]): Step[] {
   const steps = new Map<number, Step>();
   for (const { events } of members) {
@@ -286,7 +284,7 @@ export function countedOnce(steps: readonly Step[], samples: number, seed = 1): 
   return Array.from(weights);
 }
 
-/** Where each window begins, if they follow each other without a gap. */
+/** Whether each window begins where the previous one ended. */
 export function areContiguous(steps: readonly Step[], samples: number): boolean {
   let [epoch, offset] = [0, 0];
   for (const [i, one] of steps.entries()) {

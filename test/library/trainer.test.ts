@@ -11,7 +11,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Points of the plane, and on which side of a line they are, one-hot. */
+/** Points of the plane and their side of a line, one-hot. */
 function points(n: number): { xs: tf.Tensor2D; ys: tf.Tensor2D } {
   const rng = createRng(7);
   const xs = tf.tensor2d(Array.from({ length: n }, () => [rng.next() - 0.5, rng.next() - 0.5]));
@@ -42,7 +42,7 @@ const linear = (units: number): tf.LayersModel => {
 const valuesOf = (model: tf.LayersModel): number[] =>
   model.getWeights().flatMap((weight) => Array.from(weight.dataSync()));
 
-/** A model around a layer that normalizes. */
+/** A model with a normalizing layer. */
 const build = (norm: tf.layers.Layer): tf.LayersModel => {
   const model = tf.sequential({
     layers: [tf.layers.dense({ units: 2, inputShape: [2] }), norm, tf.layers.dense({ units: 2 })],
@@ -71,7 +71,7 @@ const trainerWith = (options: object) => () => new Trainer(options);
 const PLAN: TrainerOptions = { optimizer: 'adam', learningRate: 0.2, epochs: 3, seed: 3 };
 
 describe('Trainer', () => {
-  test('teaches ranks that each have samples of their own, and some of them held-out ones, one model of all', async () => {
+  test('trains one model on ranks with samples of their own, also held-out ones', async () => {
     const { xs, ys } = points(60);
     const part = (from: number, size: number) => ({ xs: xs.slice(from, size), ys: ys.slice(from, size) });
     const parts = [part(0, 30), part(30, 10), part(40, 20)];
@@ -93,7 +93,7 @@ describe('Trainer', () => {
     for (const model of models) expect(valuesOf(model)).toEqual(valuesOf(models[0]!));
   });
 
-  test('teaches N ranks what one rank with the whole batch learns, and tells how well', async () => {
+  test('trains N ranks like one rank with the whole batch, and reports losses and accuracy', async () => {
     const data = points(100);
     const alone = classifier();
     const options = { loss: 'softmaxCrossEntropy', validation: data } as const;
@@ -109,8 +109,8 @@ describe('Trainer', () => {
     });
   });
 
-  test('stops where patience is over, with the weights of the last step', async () => {
-    // Every step of this rate is too far: each test has a larger loss than the one before.
+  test('stops early with `patience`, with the weights of the last step', async () => {
+    // The rate is too high: each test has a larger loss than the previous one.
     const samples = { xs: tf.ones([4, 2]), ys: tf.ones([4, 1]) };
     const model = linear(1);
     const options = { loss: 'meanSquaredError', validation: samples } as const;
@@ -122,7 +122,7 @@ describe('Trainer', () => {
     expect(loss).toBeCloseTo(valLoss!, 4);
   });
 
-  test("calls back in TensorFlow.js's order, and waits", async () => {
+  test("calls callbacks in TensorFlow.js's order, and awaits them", async () => {
     const called: string[] = [];
     const call =
       (name: string) =>
@@ -156,7 +156,7 @@ describe('Trainer', () => {
     expect(logs[1]!['val_acc']).toBeGreaterThan(0.5);
   });
 
-  test('calls back before a batch is trained and once its epoch is over, with what the whole validation says', async () => {
+  test('calls callbacks before a batch and after its epoch, with results of the whole validation', async () => {
     const data = points(600);
     const model = classifier();
     const calls: { name: string; weights: number[]; logs?: tf.Logs | undefined }[] = [];
@@ -189,7 +189,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('tells no held-out figures of an epoch after which ranks do not agree', async () => {
+  test('reports no held-out results of an epoch after which ranks do not agree', async () => {
     const data = points(24);
     await runWorld(2, async (group) => {
       const logs: tf.Logs[] = [];
@@ -202,13 +202,13 @@ describe('Trainer', () => {
           onBatchBegin: (_batch, log) => void sizes.push(log!['size']!),
         },
       }).fit(classifier(), data, { loss: 'softmaxCrossEntropy', validation: data });
-      // Exchanges after steps 4 and 8, and at the end: passes end after 3, 6 and 9.
+      // Exchanges after steps 4 and 8, and at the end: epochs end after 3, 6 and 9.
       expect(logs.map((log) => Object.keys(log))).toEqual([['loss'], ['loss'], ['loss', 'val_loss', 'val_acc']]);
       expect(sizes).toEqual(Array.from({ length: 9 }, () => 4));
     });
   });
 
-  test("calls methods of a callback's class on it", async () => {
+  test("calls methods of a callback's class on its instance", async () => {
     class Counter {
       batches = 0;
       onBatchEnd(): void {
@@ -244,7 +244,7 @@ describe('Trainer', () => {
     },
   );
 
-  test('normalizes over all ranks where the model asks for it', async () => {
+  test('synchronizes batch normalization if the model asks for it', async () => {
     const data = points(24);
     const alone = build(tf.layers.batchNormalization());
     const plan: TrainerOptions = { optimizer: 'sgd', learningRate: 0.1, epochs: 2, seed: 1 };
@@ -256,7 +256,7 @@ describe('Trainer', () => {
     });
   });
 
-  test("takes a loss of one's own, per sample or as a mean", async () => {
+  test('accepts a custom loss, per sample or as a mean', async () => {
     const data = points(20);
     const losses = [];
     for (const loss of ['meanSquaredError', perSample, mean] as const) {
@@ -268,7 +268,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('takes labels [n] for outputs [n, 1], as model.fit does, and refuses those that only broadcast', async () => {
+  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects those that only broadcast', async () => {
     const { xs } = points(12);
     const wanted = xs.sum(1, true);
     const learned = [];
@@ -287,7 +287,7 @@ describe('Trainer', () => {
     await refused(linear(2), wanted, 'outputs are [*, 2], and labels [12, 1]');
     await refused(linear(2), wanted.reshape([12]), 'outputs are [*, 2], and labels [12]');
     await refused(linear(1), xs, 'outputs are [*, 1], and labels [12, 2]');
-    // A length that only the data tells.
+    // A length that only the data determines.
     const open = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [null, 2] })] });
     const training = new Trainer().fit(
       open,
@@ -297,7 +297,7 @@ describe('Trainer', () => {
     await expect(training).rejects.toThrow('outputs are [3, 4, 1], and labels [3, 1, 1]');
   });
 
-  test('takes the mean over a sequence, of losses as of right answers', async () => {
+  test('averages over a sequence, for losses and correct answers', async () => {
     const xs = tf.tensor3d([[[1, 0], [0, 1]], [[1, 0], [1, 0]]]); // prettier-ignore
     const ys = tf.tensor3d([[[1, 0], [1, 0]], [[1, 0], [0, 1]]]); // prettier-ignore
     const same = tf.sequential({
@@ -315,7 +315,7 @@ describe('Trainer', () => {
     expect(entropy.valLoss).toBeCloseTo(one[0]!, 4);
   });
 
-  test("adds the layers' regularizers to the loss, whatever the number of ranks, also where it runs in stages", async () => {
+  test("adds the layers' regularizers to the loss, for any number of ranks, also if it runs in stages", async () => {
     const data = points(12);
     const alone = regularized(tf.layers.batchNormalization());
     const keras = regularized(tf.layers.batchNormalization());
@@ -333,7 +333,7 @@ describe('Trainer', () => {
     });
   });
 
-  test('refuses what cannot be trained, with a sentence', async () => {
+  test('rejects what cannot be trained, with a sentence', async () => {
     const { xs, ys } = points(6);
     await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples and ys 5');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
@@ -356,7 +356,7 @@ describe('Trainer', () => {
     ).rejects.toThrow(/has other data than the others: give every tab the same samples, in the same order\.$/);
   });
 
-  test('does not claim to know how the ranks of a group that it is given are linked', async () => {
+  test('reports an unknown transport for a given group', async () => {
     const results = await runWorld(2, (group) =>
       new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
     );
@@ -364,7 +364,7 @@ describe('Trainer', () => {
     expect((await fit(points(8))).transport).toBe('none');
   });
 
-  test('trains alone only where neither tabs nor a room is given, and takes from an address what it would put there', () => {
+  test('trains alone only if neither tabs nor a room is given, and reads the address that it writes', () => {
     expect(worldOf({}, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '#K7F3QX')).toBeNull();

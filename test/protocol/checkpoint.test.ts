@@ -1,4 +1,4 @@
-/** A checkpoint's bytes: all of them, or none. */
+/** A checkpoint's bytes: complete and unchanged, or rejected. */
 import { describe, expect, test } from 'vitest';
 import {
   decodeCheckpoint,
@@ -34,13 +34,13 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe('a checkpoint', () => {
-  test('comes back as it was', async () => {
+  test('is restored unchanged', async () => {
     expect(await decodeCheckpoint('mine', new Blob([BYTES]))).toEqual({ meta: META, arrays: ARRAYS });
     expect(await readCheckpointMeta('mine', new Blob([BYTES]))).toEqual(META);
     expect(looksLikeCheckpoint(BYTES)).toBe(true);
   });
 
-  test('is refused where it is cut off, wherever', async () => {
+  test('is rejected if it is truncated at any byte', async () => {
     for (let end = 0; end < BYTES.length; end++) {
       expect(await refusalOf(BYTES.slice(0, end))).toMatch(
         /^Checkpoint mine is damaged \((it is cut off|it has \d+ bytes instead of)/,
@@ -48,7 +48,7 @@ describe('a checkpoint', () => {
     }
   });
 
-  test('is refused where a byte has changed, whichever', async () => {
+  test('is rejected if any byte has changed', async () => {
     for (let at = 0; at < BYTES.length; at++) {
       const changed = BYTES.slice();
       changed[at]! ^= 4;

@@ -6,7 +6,7 @@ import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '.
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
 describe('control messages', () => {
-  test('accepts what the protocol has', () => {
+  test('accepts the messages of the protocol', () => {
     const create = { type: 'create', version: 9, name: 'Ada', job: DEFAULT_JOB, startAt: 4, nodes: { min: 2, max: 8 } };
     expect(parseControl(ClientMessage, JSON.stringify(create))).toEqual(create);
   });
@@ -48,11 +48,11 @@ describe('control messages', () => {
       /stateOfRun/,
     ],
     ['a name of blanks', '{"type":"join","version":9,"room":"K7F3QX","name":"   "}', /name/],
-  ])('refuses %s, naming the field', (_name, data, message) => {
+  ])('rejects %s, naming the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
 
-  test('refuses a ring that has a member twice', () => {
+  test('rejects a ring that has a member twice', () => {
     const one = { member: 'member-ada', name: 'Ada', device: null, browser: 0, rank: null };
     const prepare = {
       type: 'prepare',
@@ -68,12 +68,12 @@ describe('control messages', () => {
     expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member is there twice/);
   });
 
-  test.each(['renegotiate', 'transceiverRequest'])('lets no %s signal through to simple-peer', (type) => {
+  test.each(['renegotiate', 'transceiverRequest'])('rejects %s signals for simple-peer', (type) => {
     const signal = { type: 'signal', generation: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
     expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
   });
 
-  test('never throws anything but ProtocolError, whatever comes', () => {
+  test('throws only ProtocolError for any input', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (data) => {
         for (const schema of [ClientMessage, ServerMessage]) {
@@ -89,7 +89,7 @@ describe('control messages', () => {
 });
 
 describe('job', () => {
-  test('fills in defaults', () => {
+  test('gets defaults for missing fields', () => {
     expect(parseJob({ seed: 7 })).toEqual({ ...DEFAULT_JOB, seed: 7 });
   });
 
@@ -105,19 +105,19 @@ describe('job', () => {
     [{ side: 7 }, /side/],
     [{ channels: 2 }, /channels/],
     [{ task: 'clustering' }, /task/],
-  ])('refuses %j, naming the field', (fields, message) => {
+  ])('rejects %j, naming the field', (fields, message) => {
     expect(() => parseJob(fields)).toThrow(message);
     expect(() => parseJob(fields)).toThrow(UsageError);
   });
 });
 
 describe('room codes', () => {
-  test('are read however people type them', () => {
+  test('are parsed however people type them', () => {
     for (const typed of ['K7F3QX', 'k7f-3qx', ' K7F 3QX ']) expect(parseRoomCode(typed)).toBe('K7F3QX');
     expect(formatRoomCode('K7F3QX')).toBe('K7F-3QX');
   });
 
-  test('follow from a text, the same on every machine', () => {
+  test('depend on a text only, on every machine', () => {
     expect([roomCodeOf('none'), roomCodeOf('class 4b'), roomCodeOf('')]).toEqual(['57MYA5', 'HZ2NE4', 'PPUDER']);
     const codes = Array.from({ length: 1000 }, (_, i) => roomCodeOf(`run ${i}`));
     expect(codes.map(parseRoomCode)).toEqual(codes);
@@ -127,7 +127,7 @@ describe('room codes', () => {
     }
   });
 
-  test('have no signs that are mistaken for each other', () => {
+  test('have no characters that look alike', () => {
     for (const sign of '0O1IL') expect(ROOM_CODE_ALPHABET).not.toContain(sign);
     for (const typed of ['K7F3Q', 'K7F3QXX', 'K0F3QX', '']) expect(parseRoomCode(typed)).toBeNull();
   });

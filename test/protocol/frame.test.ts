@@ -37,7 +37,7 @@ const header = fc.record<FrameHeader>({
 });
 
 describe('frame', () => {
-  test('reads back every header it writes, also over another', () => {
+  test('reads every header that it writes, also over another one', () => {
     fc.assert(
       fc.property(header, header, fc.nat({ max: 200 }), (first, second, bytes) => {
         const frame = createFrame(first, bytes);
@@ -49,7 +49,7 @@ describe('frame', () => {
     );
   });
 
-  test('has the byte layout that docs/PROTOCOL.md gives', () => {
+  test('has the byte layout of docs/PROTOCOL.md', () => {
     const frame = createFrame(
       {
         kind: FrameKind.DATA,
@@ -73,7 +73,7 @@ describe('frame', () => {
     ]);
   });
 
-  test('refuses any bytes that are not a whole frame of this version, without another kind of error', () => {
+  test('rejects all incomplete frames and other versions with ProtocolError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         try {

@@ -18,7 +18,7 @@ describe('seats', () => {
     expect(names(seats(asking(...ranks), worldSize))).toBe(expected);
   });
 
-  test('everybody has one, and where all ranks fit there is no gap', () => {
+  test('every member has a rank, and there is no gap if all ranks fit', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat({ max: 7 }), { maxLength: 8 }), fc.nat({ max: 8 }), (asked, others) => {
         const members = [...asked, ...Array<null>(others).fill(null)].map((rank, id) => ({ id, rank }));

@@ -12,7 +12,7 @@ import {
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 import { DataError } from '../../src/util/errors.ts';
 
-/** What a file says wrong, as it is told. */
+/** The message of an error in a file. */
 function refusalOf(text: string): string {
   try {
     readJobFile('job.json', text);
@@ -78,7 +78,7 @@ const jobs = fc
     return { ...usual, gpt: { ...usual.gpt, ...gpt } };
   });
 
-test('a job that is written to a file is the same job again, and is written the same', () => {
+test('a job that is written to a file is read as the same job, and written the same', () => {
   fc.assert(
     fc.property(jobs, (job) => {
       const text = writeJobFile(job);
@@ -89,7 +89,7 @@ test('a job that is written to a file is the same job again, and is written the 
   );
 });
 
-test('a file has what differs from the usual job, and nothing else', () => {
+test('a file contains the fields that differ from the defaults, and nothing else', () => {
   expect(writtenOf({})).toEqual({ peergrad: 1, job: 'digits' });
   expect(writtenOf({ job: 'images', data: { kind: 'files' }, model: 'cnn' })).toEqual({
     peergrad: 1,
@@ -110,13 +110,13 @@ test('a file has what differs from the usual job, and nothing else', () => {
   expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
 });
 
-test('files that are to be handed on are chosen by who reads the file', () => {
+test('distributed files are chosen by the user who reads the job file', () => {
   const files = [{ name: 'cats.zip', size: 3, hash: '0123456789abcdef' }];
   const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'shared', files } }));
   expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'shared', files: [] });
 });
 
-test('a file tells which of its fields it says', () => {
+test('reading a file returns its own fields', () => {
   const { fields, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
   expect(fields).toEqual({ strategy: 'diloco', batchSize: 8 });
   expect(job).toMatchObject({ optimizer: 'adamw', batchSize: 8 });
@@ -134,7 +134,7 @@ test.each([
   expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
 });
 
-test('a file of a size that no job has is refused', () => {
+test('a file that is too long is rejected', () => {
   expect(refusalOf('['.repeat(100_000))).toBe(
     'job.json is not a job file: its brackets are nested too deeply. Choose another file.',
   );
@@ -150,6 +150,6 @@ test.each([
   ['"job": "poker"', 'job.json, line 2: job: Invalid type: Expected ("digits" | '],
   ['"job": "gpt", "gpt": {"width": 10, "heads": 3}', 'job.json, line 2: gpt: width must be a multiple of heads'],
   ['"data": {"kind": "files"}', 'job.json: digits has data of kind "synthetic"; '],
-])('a field that is wrong is told by its line and its path: %s', (field, expected) => {
+])('an invalid field is reported by its line and its path: %s', (field, expected) => {
   expect(refusalOf(`{"peergrad": 1,\n${field}}`).slice(0, expected.length)).toBe(expected);
 });

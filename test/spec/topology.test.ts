@@ -4,8 +4,8 @@ import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 import { rowsOf } from '../../src/spec/topology.ts';
 
 /**
- * As Keras 3.11 writes `Sequential([Input((28, 28, 1)), Conv2D(4, 3, activation='relu'), Flatten(),
- * Dense(10)]).to_json()`.
+ * Keras 3.11's output for `Sequential([Input((28, 28, 1)), Conv2D(4, 3, activation='relu'),
+ * Flatten(), Dense(10)]).to_json()`.
  */
 const KERAS_3 = {
   module: 'keras',
@@ -78,7 +78,7 @@ function refusalOf(model: unknown): string {
   throw new Error('The model was taken.');
 }
 
-test("a description of Keras's is taken, but for what a job need not know", () => {
+test("Keras's description is accepted, without the fields that a job does not need", () => {
   const { model } = parseJob({ model: KERAS_3 });
   expect(model).toEqual({
     class_name: 'Sequential',
@@ -107,18 +107,18 @@ test("a description of Keras's is taken, but for what a job need not know", () =
   expect(rowsOf(model)[1]).toEqual({ name: 'conv2d', kind: 'Conv2D', shape: [26, 26, 4], parameters: 40 });
 });
 
-test('a job with layers is the same job again from its file', () => {
+test('a job with layers is read from its file as the same job', () => {
   const job = parseJob({ model: modelOf(['Flatten', {}], ['Dropout', { rate: 0.5 }], [...DENSE]), seed: 3 });
   expect(readJobFile('job.json', writeJobFile(job)).job).toEqual(job);
 });
 
-test('layers without names get the same ones each time', () => {
+test('layers without names get the same names each time', () => {
   const { model } = parseJob({ model: modelOf(['Flatten', {}], ['Dense', { units: 8 }], [...DENSE]) });
   if (typeof model === 'string') throw new Error('It is no model of its own.');
   expect(rowsOf(model).map(({ name }) => name)).toEqual(['flatten1', 'dense1', 'dense2']);
 });
 
-test('what a shape leaves open is found, so that every reader has it', () => {
+test('open dimensions of a shape are computed, so that every reader has them', () => {
   const open = modelOf(['Reshape', { target_shape: [-1, 7] }], ['Flatten', {}], [...DENSE]);
   const { model } = parseJob({ model: open });
   expect(model).toMatchObject({ config: { layers: [{ config: { target_shape: [112, 7] } }, {}, {}] } });
@@ -235,11 +235,11 @@ test.each<[string, unknown, string]>([
     'job.json, line 1: model.class_name: a model must be a Sequential, a sequence of layers, or a Functional',
   ],
   ['what joins nothing', modelOf(['Flatten', {}], ['Add', {}], [...DENSE]), `${at(1)}: the layer needs two or more`],
-])('a model is refused by the path to what is wrong: %s', (_, model, expected) => {
+])('an invalid model is rejected by the path to its problem: %s', (_, model, expected) => {
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
 
-test('a model is refused that is too long to reach every tab', () => {
+test('a model that is too long for messages is rejected', () => {
   const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
     'Conv2D',
     { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },
@@ -249,7 +249,7 @@ test('a model is refused that is too long to reach every tab', () => {
   );
 });
 
-test.each(['gpt', 'lesson'])('the job %s has no layers of its own', (job) => {
+test.each(['gpt', 'lesson'])('the job %s supports no layers', (job) => {
   const data = { kind: job === 'gpt' ? 'built-in' : 'none' };
   expect(() => parseJob({ job, data, model: modelOf(['Flatten', {}], [...DENSE]) })).toThrow(/only the jobs digits/);
   expect(DEFAULT_JOB.model).toBe('mlp');
@@ -264,7 +264,7 @@ const withRelu = (slope: number) => {
   };
 };
 
-test("Keras's ReLU is read as it is written, and with a slope refused", () => {
+test("Keras's ReLU is accepted, and rejected with a slope", () => {
   expect(parseJob(withRelu(0)).model).toMatchObject({ config: { layers: [{}, { class_name: 'ReLU' }, {}] } });
   expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: only 0 is supported/);
 });

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { ClockComparison } from '../../src/telemetry/clocks.ts';
 
-test('clocks are laid over each other within what a common collective leaves open', () => {
+test('clocks are compared within the bounds of a common collective', () => {
   const comparison = new ClockComparison();
   expect(comparison.offsets(0)).toEqual([]);
   // Rank 1's clock is 500 ms ahead. All are in the collective from 10 to 12 of rank 0's clock; rank
-  // 1 came first.
+  // 1 was first.
   comparison.add(
     [
       { begin: 10, end: 12 },
@@ -17,7 +17,7 @@ test('clocks are laid over each other within what a common collective leaves ope
     { offsetMs: 0, errorMs: 0 },
     { offsetMs: 499, errorMs: 3 },
   ]);
-  // A tighter one.
+  // Tighter bounds.
   comparison.add(
     [
       { begin: 30, end: 31 },
@@ -28,7 +28,7 @@ test('clocks are laid over each other within what a common collective leaves ope
   expect(comparison.offsets(0)[1]).toEqual({ offsetMs: 500, errorMs: 1 });
 });
 
-test('a clock that has jumped is compared anew', () => {
+test('a clock that has jumped is compared again', () => {
   const comparison = new ClockComparison();
   for (const offset of [100, 900]) {
     comparison.add(

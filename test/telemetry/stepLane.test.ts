@@ -20,7 +20,7 @@ function hop(ringStep: number, sentAt: number, receivedAt: number, reduceMs: num
 }
 
 describe('a step', () => {
-  test('is laid back from its end: computing, reading, chunk after chunk, updating', () => {
+  test('is built backwards from its end: computing, reading, chunk after chunk, updating', () => {
     const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
     const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
     expect(lane).toEqual({
@@ -40,7 +40,7 @@ describe('a step', () => {
     expect(exposedWait(lane, MS)).toBe(5);
   });
 
-  test('of a rank that is late goes on sending while chunks come', () => {
+  test('of a late rank shows sending while chunks arrive', () => {
     const trace = { startedAt: 22, hops: [hop(0, 25, 24, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
     expect(segments.slice(2, -1)).toEqual([
@@ -50,18 +50,18 @@ describe('a step', () => {
     ]);
   });
 
-  test('counts as waiting only what was waited with nothing else to do', () => {
+  test('only counts waiting with nothing else to do as exposed', () => {
     const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
     const lane = laneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
     expect(exposedWait(lane, ms)).toBe(2);
   });
 
-  test('has an exchange where no hops are known, and nothing alone', () => {
+  test('shows an exchange without known hops, and nothing else', () => {
     expect(kindsOf(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
     expect(kindsOf({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
   });
 
-  test('shows two buckets under way as one row: what the rank does before what it waits for', () => {
+  test("shows two concurrent buckets as one row: a rank's activity before its wait", () => {
     const first = { startedAt: 10, hops: [hop(0, 10, 20, 0)] };
     const second = { startedAt: 12, hops: [hop(0, 14, 22, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: { ...MS, compute: 8 }, traces: [first, second] });
@@ -106,7 +106,7 @@ function kindsOf(ms: StepTimes): string[] {
   return laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
 }
 
-test('what is packed comes out again: the newest steps, to a hundredth of a millisecond', () => {
+test('packed lanes are unpacked: the newest steps, to a hundredth of a millisecond', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
       const packed = Float64Array.from(packLanes(all, count));
@@ -116,7 +116,7 @@ test('what is packed comes out again: the newest steps, to a hundredth of a mill
   );
 });
 
-test('a step of many segments is told in as many as fit, which cover the same time', () => {
+test('a step of many segments is simplified, and covers the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
   expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);

@@ -5,7 +5,7 @@ import { findStragglers } from '../../src/telemetry/stragglers.ts';
 
 interface Rank {
   compute: number;
-  /** Of its own time, beside computing. */
+  /** Own time of the rank, beside computing. */
   other?: number;
   isHidden?: boolean;
   transit?: number | null;
@@ -38,7 +38,7 @@ function find(ranks: readonly Rank[]) {
 }
 
 describe('ranks', () => {
-  test('that are alike within 1.3 are not blamed, whatever else is odd about them', () => {
+  test('that differ by less than 1.3 are not reported, whatever else differs', () => {
     expect(find([{ compute: 40 }, { compute: 52, isHidden: true }, { compute: 45 }])).toEqual([]);
     expect(find([{ compute: 40 }])).toEqual([]);
     // A millisecond is noise.
@@ -55,14 +55,14 @@ describe('ranks', () => {
     expect(found).toEqual([{ kind: 'rank', rank: 2, ratio: 89 / 45, computing: 2.1, isHidden: true }]);
   });
 
-  test('that only wait for a slow link to take their chunks are not blamed for it', () => {
+  test('that only wait for a slow link are not reported', () => {
     const ranks = [{ compute: 40 }, { compute: 40, other: 60, transit: 12 }, { compute: 40 }, { compute: 40 }];
     expect(find(ranks).map(({ kind }) => kind)).toEqual(['link']);
     const alsoSlow = ranks.map((one, rank) => (rank === 1 ? { ...one, compute: 90 } : one));
     expect(find(alsoSlow).map(({ kind }) => kind)).toEqual(['rank', 'link']);
   });
 
-  test('that are slow with something else are not said to compute slowly; the slowest comes first', () => {
+  test('that are slow for another reason are not reported as slow computers; the slowest comes first', () => {
     const found = find([
       { compute: 40 },
       { compute: 41, other: 60 },
@@ -87,7 +87,7 @@ describe('links', () => {
     expect(found).toEqual([{ kind: 'link', from: 1, to: 2, transitMs: 9, ratio: 9, route: 'direct' }]);
   });
 
-  test('are not blamed for what clocks leave open, for what costs nothing, or before it is known', () => {
+  test('are not reported within clock errors, without a cost, or before they are known', () => {
     const slow = { compute: 40, transit: 9 };
     expect(find([{ compute: 40 }, { ...slow, error: 9 }, { compute: 40 }])).toEqual([]);
     expect(find([{ compute: 4000 }, { ...slow, compute: 4000 }, { compute: 4000 }])).toEqual([]);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { unlessAborted } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 
-test('a promise that is no longer awaited rejects without anyone hearing of it', async () => {
+test('a promise that is no longer awaited rejects without an unhandled rejection', async () => {
   const rejections: unknown[] = [];
   const onRejection = (reason: unknown): void => void rejections.push(reason);
   process.on('unhandledRejection', onRejection);
@@ -24,7 +24,7 @@ test('a promise that is no longer awaited rejects without anyone hearing of it',
   }
 });
 
-test('what is aborted already counts before what is settled already', async () => {
+test('an aborted signal takes precedence over a settled promise', async () => {
   const over = new Error('Over.');
   await expect(unlessAborted(AbortSignal.abort(over), Promise.resolve(1))).rejects.toBe(over);
 });

@@ -6,7 +6,7 @@ import { createRng } from '../../src/util/rng.ts';
 const ALL_HALVES = Uint16Array.from({ length: 65_536 }, (_, i) => i);
 const INFINITY = 0x7c00;
 
-/** What the bits of a half mean, by the standard's definition. */
+/** The value of a half's bits, by the standard's definition. */
 function valueOf(half: number): number {
   const sign = half & 0x8000 ? -1 : 1;
   const exponent = (half >> 10) & 0x1f;
@@ -20,8 +20,8 @@ function valueOf(half: number): number {
 function nearest(value: number): number {
   const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
   const magnitude = Math.abs(value);
-  // Rounding comes before overflow: as if the exponent had no end, the next half after 65504 would
-  // be 65536.
+  // Rounding precedes overflow: with an unlimited exponent, the next half after 65504 would be
+  // 65536.
   const at = (half: number): number => (half === INFINITY ? 65_536 : valueOf(half));
   let low = 0;
   let high = INFINITY;
@@ -41,17 +41,17 @@ function halfOf(value: number): number {
 }
 
 describe('float16', () => {
-  test('every half is what the standard says', () => {
+  test('every half has the value of the standard', () => {
     const floats = fromHalf(ALL_HALVES);
     const wrong = ALL_HALVES.filter((bits) => !Object.is(floats[bits], valueOf(bits)));
     expect([...wrong]).toEqual([]);
   });
 
-  test('every half comes back bit for bit, NaNs with their payloads', () => {
+  test('every half survives the conversion bit for bit, NaNs with their payloads', () => {
     expect(toHalf(fromHalf(ALL_HALVES))).toEqual(ALL_HALVES);
   });
 
-  test('the middle between two halves goes to the even one, and its neighbours to the nearer one', () => {
+  test('the middle between two halves is rounded to the even one, and its neighbours to the nearer one', () => {
     const middles = Float32Array.from({ length: INFINITY - 1 }, (_, i) => (valueOf(i) + valueOf(i + 1)) / 2);
     const even = Uint16Array.from(middles, (_, i) => (i % 2 === 0 ? i : i + 1));
     const step = (by: number): Float32Array =>
@@ -80,15 +80,15 @@ describe('float16', () => {
     expect(halfOf(0)).toBe(0);
     expect(halfOf(-0)).toBe(0x8000);
     expect(valueOf(halfOf(NaN))).toBeNaN();
-    // A NaN whose payload lies in the bits that are dropped.
+    // A NaN whose payload is in the dropped bits.
     expect(toHalf(new Float32Array(Uint32Array.of(0x7f800001, 0xffc00000).buffer))).toEqual(
       Uint16Array.of(0x7e00, 0xfe00),
     );
   });
 
-  test('rounds any float32 as the slow way does', () => {
+  test('rounds any float32 like the slow definition', () => {
     const rng = createRng(7);
-    // Every exponent from where all becomes zero to where all is infinite, with random mantissas.
+    // Every exponent from where all become zero to where all are infinite, with random mantissas.
     const bits = Uint32Array.from({ length: 200_000 }, () => {
       const exponent = 127 - 30 + rng.below(50);
       return ((rng.below(2) << 31) | (exponent << 23) | rng.below(2 ** 23)) >>> 0;
@@ -97,7 +97,7 @@ describe('float16', () => {
     expect(toHalf(floats)).toEqual(Uint16Array.from(floats, nearest));
   });
 
-  test('writes into the array it is given, also one that is a part of another', () => {
+  test('writes into a given array, also into a part of another one', () => {
     const halves = new Uint16Array(6);
     const floats = new Float32Array(6);
     expect(toHalf(Float32Array.of(9, 1, -2).subarray(1), halves.subarray(3, 5)).buffer).toBe(halves.buffer);

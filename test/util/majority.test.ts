@@ -10,7 +10,7 @@ describe('a majority', () => {
     expect(majority([])).toBeUndefined();
   });
 
-  test('names who voted otherwise', () => {
+  test('finds the divergent votes', () => {
     expect(dissenters(['a', 'a', 'b', 'a'])).toEqual([2]);
     expect(dissenters(['b', 'a', 'a', 'a'])).toEqual([0]);
     expect(dissenters(['a', 'b'])).toEqual([1]);

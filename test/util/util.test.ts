@@ -43,7 +43,7 @@ describe('hashState', () => {
     },
   );
 
-  test('does not depend on where in a buffer the values lie', () => {
+  test('does not depend on the position of the values in a buffer', () => {
     const values = Float32Array.of(0, 1, 2, 3);
     expect(hashState([values.subarray(1)])).toBe(hashState([Float32Array.of(1, 2, 3)]));
   });
@@ -59,7 +59,7 @@ describe('seeded random numbers', () => {
     expect(mixSeed(1, 2)).not.toBe(mixSeed(2, 1));
   });
 
-  test('permute: every index once', () => {
+  test('permute every index once', () => {
     fc.assert(
       fc.property(fc.nat({ max: 500 }), fc.nat(), (n, seed) => {
         expect(Array.from(permutation(n, seed)).sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));

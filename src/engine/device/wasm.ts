@@ -19,7 +19,8 @@ export async function openWasm(): Promise<boolean> {
   });
   if (!tf.getKernel('Conv2DBackpropFilter', 'wasm')) {
     tf.registerKernel({
-      ...{ kernelName: 'Conv2DBackpropFilter', backendName: 'wasm' },
+      kernelName: 'Conv2DBackpropFilter',
+      backendName: 'wasm',
       kernelFunc: ({ inputs, attrs, backend }) =>
         convolutionFilterGradient(inputs, attrs as unknown as FilterGradientAttributes, backend as BackendWasm),
     });

@@ -52,7 +52,7 @@ export interface OpenRun {
   member: string;
 }
 
-/** What a room's first run continues or begins with. */
+/** The checkpoint or weights that a room's first run begins with. */
 export type Origin =
   { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
 

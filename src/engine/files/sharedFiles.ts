@@ -4,7 +4,7 @@
  * the user chose are read from these files.
  *
  * Hashes (`util/hash.ts`) detect accidents: a changed file, another file of the same name, slices
- * in the wrong order. They do not stop an attacker, who could spoil a run with a gradient as well.
+ * in the wrong order. They do not stop attackers: a gradient can spoil a run as well.
  */
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';

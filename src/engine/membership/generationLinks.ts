@@ -82,7 +82,10 @@ export class GenerationLinks {
     for (const peer of others) void this.#follow(peer, (edge) => edge.reuse());
     const links = await this.#all(opened);
     const mesh = new Mesh({
-      ...{ rank, worldSize: members.length, generation, links },
+      rank,
+      worldSize: members.length,
+      generation,
+      links,
       connect: (peer) => this.#dial(peer),
       // 52 bits, which a JSON number represents exactly.
       newMessageId: () => Number.parseInt(randomId().slice(0, 13), 16),
@@ -142,7 +145,11 @@ export class GenerationLinks {
     const edge = new Edge({
       self: { room, generation, member: self, rank },
       peer: { room, generation, member: peer, rank: peerRank },
-      ...{ iceServers, connect: connectPeer, pool, relayOnly, clock },
+      iceServers,
+      connect: connectPeer,
+      pool,
+      relayOnly,
+      clock,
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,
       send: (attempt, signal) => server()?.send({ type: 'signal', generation, to: peer, attempt, signal }),
     });

@@ -261,7 +261,7 @@ function fail(
   return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 
-/** What a member reports when it reconnects. `room`: the latest message about its room. */
+/** Returns a member's report when it reconnects. `room`: the latest message about its room. */
 export function reconnectStateOf(
   state: MembershipState,
   room: Extract<ServerMessage, { type: 'room' }>,

@@ -3,7 +3,7 @@ import { modulo } from '../../collectives/plans/ringPlan.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { MembershipState } from './membership.ts';
 
-/** What the membership does not know. */
+/** Facts that the membership does not know. */
 interface Circumstances {
   isServerAway: boolean;
   /** How the last run ended, in a sentence; `null` before there was one. */

@@ -1,4 +1,4 @@
-/** What a rendezvous needs, and how it reports what happens. */
+/** The options and callbacks of a rendezvous. */
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { TransportName } from '../../spec/job.ts';
@@ -33,7 +33,7 @@ export interface RendezvousOptions {
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
   connectTab: TabConnector;
-  /** How tabs of one browser are linked (default: as the room's job says). */
+  /** How tabs of one browser are linked (default: the job's transport). */
   transport?: TransportName;
   clock: Clock;
   /** Returns a number from 0 up to 1, as Math.random. */
@@ -60,8 +60,8 @@ export interface RendezvousOptions {
   /** RUNNING: resolves with the state after the last step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
-   * What a rejection of the two means for the others. Not called if a rank that has left is the
-   * cause.
+   * * Returns the consequence of a rejection of these two for the others. Not called if a rank that
+   * has left is the cause.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /** Called with the reason why the others continue without this member for a while. */

@@ -19,12 +19,12 @@ const ADMISSION_MS = 15_000;
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
 
-/** What became of asking for admission. After `refused` and `gone` the tab does not ask again. */
+/** The outcome of asking for admission. After `refused` and `gone` the tab does not ask again. */
 export type Entry =
   /** Also after a reconnect, and if the server has admitted this tab as a new member. */
   { type: 'admitted'; admission: Admission } | { type: 'refused'; error: Error } | { type: 'gone'; error: Error };
 
-/** What a member receives while it is in its room. */
+/** Messages to a member in its room. */
 export type MemberMessage = Exclude<
   ServerMessage,
   { type: 'admitted' | 'credentials' | 'ice' | 'heartbeat' | 'refused' }
@@ -40,7 +40,7 @@ interface ServerConnectionOptions extends Pick<
   onlost: () => void;
   /** Whether the member has a run to continue without the server. */
   isTraining: () => boolean;
-  /** What this member reports when it reconnects; `null` before it knows its room. */
+  /** This member's report when it reconnects; `null` before it knows its room. */
   reconnectState: () => ReconnectState | null;
 }
 
@@ -145,8 +145,18 @@ export class ServerConnection {
         return;
       case 'refused':
         return this.#onRefused(message);
-      default:
+      case 'room':
+      case 'prepare':
+      case 'sync':
+      case 'go':
+      case 'pause':
+      case 'suspended':
+      case 'signal':
+      case 'spectator-update':
+      case 'ended':
         return this.#options.onmessage(message);
+      default:
+        message satisfies never;
     }
   }
 

@@ -11,14 +11,21 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
  * Returns the state as a checkpoint. Its arrays: the parameters' order, the parameters, the
  * buffers, the optimizer's scalars, its running averages. Copies nothing.
  */
-export function toCheckpoint({ progress, ring, agreed, vocabulary }: RunState, about: About): Checkpoint {
+export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
-  const { order, parameters, buffers, optimizer } = ring;
+  const { order, parameters, buffers, optimizer } = replica;
   const { scalars, slots } = optimizer;
   const stateHash = hashState([parameters, scalars, ...slots]);
   return {
     meta: {
-      ...{ ...about, step, position, losses, evaluateEvery, trainedMs, verdicts, stateHash },
+      ...about,
+      step,
+      position,
+      losses,
+      evaluateEvery,
+      trainedMs,
+      verdicts,
+      stateHash,
       ...(agreed && { agreed }),
       ...(vocabulary && { vocabulary }),
     },
@@ -42,8 +49,10 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
   return {
     // Generations are numbered by room, and this run begins in another room.
     progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
-    ring: {
-      ...{ order: [...order], parameters, buffers },
+    replica: {
+      order: [...order],
+      parameters,
+      buffers,
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },
     },
     ...(agreed && { agreed }),

@@ -38,7 +38,7 @@ export function createGptTask(
   const trainBatch = new WindowBatch(train, job.batchSize);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
   return {
-    learned: author,
+    queryModel: author,
     model: network.variables,
     trainSamples: train.size,
     testSamples: test.size,

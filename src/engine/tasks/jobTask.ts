@@ -34,17 +34,19 @@ const EVALUATION_BATCH = 256;
 /** Advice for ranks with data of their own that have agreed on different facts. */
 export const UNAGREED = 'its columns, classes or characters are not those that they have agreed on: reload that tab';
 
-/** What a task needs if only this rank has its data. */
+/** Options of a task if only this rank has its data. */
 export interface ShardTask {
   /** Digest of the facts that ranks agreed on. */
   digest: string;
-  /** Seed of what is random per sample: all ranks number their samples from 0. */
+  /**
+   * Seed of randomness per sample, which differs by rank, as all ranks number their samples from 0.
+   */
   seed: number;
 }
 
 export interface JobTask extends Task {
   /** The model for queries. Disposed of with the task, unless it has to outlive the run. */
-  readonly learned: LearnedModel | TextGenerator;
+  readonly queryModel: LearnedModel | TextGenerator;
 }
 
 /**
@@ -59,7 +61,7 @@ export async function createJobTask(
   shard?: ShardTask,
 ): Promise<JobTask> {
   const model = buildModel(job, train);
-  const learned = await LearnedModel.create(model, test, job);
+  const queryModel = await LearnedModel.create(model, test, job);
   const { labelUnit } = train;
   const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
   const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
@@ -70,7 +72,7 @@ export async function createJobTask(
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {
-    learned,
+    queryModel,
     model: model.variables,
     trainSamples: train.size,
     testSamples: test.size,
@@ -110,7 +112,7 @@ export async function createJobTask(
           tf.dispose([logits, loss]);
         }
       }),
-    dispose: () => learned.dispose(),
+    dispose: () => queryModel.dispose(),
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a run trains: variables, a loss over samples by index, and the evaluation of held-out
- * samples.
+ * * The subject of a run's training: variables, a loss over samples by index, and the evaluation of
+ * held-out samples.
  */
 import type { HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/ddp/flatten.ts';

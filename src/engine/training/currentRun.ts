@@ -42,7 +42,7 @@ interface PreparedRun {
   readonly autosave: Autosave | null;
 }
 
-/** What remains of a run whose GPU was lost. */
+/** The remains of a run whose GPU was lost. */
 interface Remains {
   state: RunState | null;
   carryOver: CarryOver;
@@ -75,7 +75,7 @@ export interface CurrentRunOptions {
 }
 
 export class CurrentRun {
-  /** What the room's first run continues or begins with. */
+  /** The checkpoint or weights that the room's first run begins with. */
   origin: Origin | null = null;
   readonly #options: CurrentRunOptions;
   readonly #syncReports: SyncReports;

@@ -1,5 +1,5 @@
 /**
- * What ranks do after a step, when all have applied it: test held-out samples and compare states.
+ * The duties of ranks after a step that all have applied: test held-out samples, compare states.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
@@ -55,8 +55,8 @@ export function testInterval(
 ): number {
   const stepsPerEpoch = Math.ceil(train / globalBatch);
   const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
-  const learned = Math.ceil(tested / globalBatch);
-  return Math.min(stepsPerEpoch, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
+  const learnedSteps = Math.ceil(tested / globalBatch);
+  return Math.min(stepsPerEpoch, Math.max(learnedSteps, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
 }
 
 /** The duties of both. */

@@ -9,7 +9,7 @@ import type { RunState } from './runState.ts';
 export class RangeTest {
   readonly #maxSteps: number;
   /** The state before the first step; `null` on ranks that were not there. */
-  #untrained: RunState['ring'] | null = null;
+  #untrained: RunState['replica'] | null = null;
 
   private constructor(maxSteps: number) {
     this.#maxSteps = maxSteps;

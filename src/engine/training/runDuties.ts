@@ -1,5 +1,5 @@
 /**
- * What ranks do together between steps: collect losses, test held-out samples, compare states.
+ * The common duties of ranks between steps: collect losses, test held-out samples, compare states.
  * Duties that a world has not done are left to the next one.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -65,7 +65,7 @@ export class RunDuties {
     return this.#due.samples > 0 || this.#due.comparison;
   }
 
-  /** What tests and comparisons add to the run's result. */
+  /** The latest test and comparison, for the run's result. */
   get outcome(): Pick<RunEnd, 'tested' | 'comparison'> {
     return { tested: this.#tests.tested, comparison: this.#comparison };
   }

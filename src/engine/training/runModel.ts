@@ -25,7 +25,7 @@ import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.t
 import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
 
-/** What training needs, once the data is here. */
+/** The objects that training needs. They exist once the data is here. */
 interface Built {
   task: JobTask;
   /** Writes the texts of a language model; `null` for other models. */
@@ -68,7 +68,7 @@ export class RunModel {
     return this.#hasState && (this.#built !== null || this.#from !== null);
   }
 
-  /** What the flight recorder keeps of the last steps. */
+  /** Traces, lanes and clocks of the last steps, for the flight recorder. */
   get recorded(): Partial<FlightRecording> {
     return structuredClone(this.#built?.loop.recorded ?? {});
   }
@@ -85,7 +85,7 @@ export class RunModel {
     const { task, loop } = this.#built;
     const { job } = this.#options;
     const progress = () => ({ steps: loop.steps, stateHash: loop.stateHash() });
-    return { job, model: task.learned, progress, best: this.#best };
+    return { job, model: task.queryModel, progress, best: this.#best };
   }
 
   /**
@@ -135,7 +135,7 @@ export class RunModel {
     return {
       ...state,
       ...(agreed && { agreed }),
-      ...(task.learned instanceof TextGenerator && { vocabulary: task.learned.vocabulary }),
+      ...(task.queryModel instanceof TextGenerator && { vocabulary: task.queryModel.vocabulary }),
     };
   }
 
@@ -152,11 +152,11 @@ export class RunModel {
     await unlessAborted(signal, this.#agreeOnVocabulary(group));
   }
 
-  /** What a language model adds to the result of a run of `steps`. */
+  /** The part of the result of a run of `steps` that only language models have. */
   async textResult(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
     const { task, samples } = await this.#build();
-    if (!(task.learned instanceof TextGenerator) || samples === null) return {};
-    return { bigramLoss: task.learned.bigramLoss, samples: await samples.finish(steps) };
+    if (!(task.queryModel instanceof TextGenerator) || samples === null) return {};
+    return { bigramLoss: task.queryModel.bigramLoss, samples: await samples.finish(steps) };
   }
 
   dispose(): void {
@@ -187,9 +187,9 @@ export class RunModel {
   async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const built = await this.#build();
-    const { learned } = built.task;
-    if (!(learned instanceof TextGenerator)) return;
-    const { vocabulary } = learned;
+    const { queryModel } = built.task;
+    if (!(queryModel instanceof TextGenerator)) return;
+    const { vocabulary } = queryModel;
     const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
     const ranks = await group.allGatherObject({ hash, hasState: this.#hasState });
     const first = ranks.findIndex(({ hasState }) => hasState);
@@ -244,14 +244,14 @@ export class RunModel {
     const task = this.#shard
       ? await this.#shard.task()
       : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
-    const writes = task.learned instanceof TextGenerator && keepsModel(job);
-    const samples = writes ? new SampleTexts(task.learned, emit, carryOver?.samples ?? []) : null;
+    const writes = task.queryModel instanceof TextGenerator && keepsModel(job);
+    const samples = writes ? new SampleTexts(task.queryModel, emit, carryOver?.samples ?? []) : null;
     try {
       const facts = factsOf(task);
       if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
       if (weights) {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
-        setWeights(task.learned.jobModel, weights);
+        setWeights(task.queryModel.jobModel, weights);
       }
       const loop = await TrainingLoop.prepare({
         plan: job,
@@ -285,6 +285,6 @@ function free({ task, loop }: Built): void {
 }
 
 /** The meaning of the task's samples; `null` if the job defines it. */
-function factsOf({ learned }: JobTask): SampleFacts | null {
-  return learned instanceof TextGenerator ? null : learned.facts;
+function factsOf({ queryModel }: JobTask): SampleFacts | null {
+  return queryModel instanceof TextGenerator ? null : queryModel.facts;
 }

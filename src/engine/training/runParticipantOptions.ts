@@ -1,4 +1,4 @@
-/** What a tab needs for its part in a run, and what it keeps of it when its GPU is lost. */
+/** The options of a tab's part in a run, and the remains of it when its GPU is lost. */
 import type { WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
@@ -9,7 +9,7 @@ import type { ModelCopy } from '../files/modelFiles.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import type { RunState } from './runState.ts';
 
-/** What a tab keeps of a run beside its state when its GPU is set up again. */
+/** Objects of a run, beside its state, that survive the loss of the GPU. */
 export interface CarryOver {
   /** The model that tested best, if the job asks for it. */
   best: ModelCopy | null;
@@ -35,7 +35,7 @@ export interface RunParticipantOptions {
   emit: (event: EngineEvent) => void;
   /** A saved state to resume from. */
   from: RunState | null;
-  /** What was kept of the same run when the GPU was lost. */
+  /** Objects of the same run from before the GPU was lost. */
   carryOver: CarryOver | null;
   /** Weights that the model begins with if it resumes from no state. */
   weights: WeightsFile | null;

@@ -4,10 +4,11 @@ import type { DdpState } from '../../parallel/strategies/index.ts';
 import type { ShardFacts } from '../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 
-/** What it takes to continue from the last applied step, in any world. */
+/** Everything that is needed to continue from the last applied step, in any world. */
 export interface RunState {
   progress: Progress;
-  ring: DdpState;
+  /** Parameters, buffers and optimizer of the replica. */
+  replica: DdpState;
   /**
    * Facts of the data if these are files; those that ranks agreed on if each has its own. The
    * training loop itself does not read them.

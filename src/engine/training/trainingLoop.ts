@@ -155,7 +155,7 @@ export class TrainingLoop {
    */
   async snapshot(): Promise<RunState> {
     const progress = structuredClone(this.#progress);
-    return { progress, ring: await this.#elastic('saved').snapshot() };
+    return { progress, replica: await this.#elastic('saved').snapshot() };
   }
 
   /**
@@ -219,7 +219,7 @@ export class TrainingLoop {
     }
   }
 
-  /** What the flight recorder keeps of the last steps. */
+  /** Traces, lanes and clocks of the last steps, for the flight recorder. */
   get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
     return this.#reporter.telemetry.recorded;
   }
@@ -249,8 +249,8 @@ export class TrainingLoop {
     );
   }
 
-  #load({ progress, ring }: RunState): void {
-    this.#elastic('resumed').load(ring);
+  #load({ progress, replica }: RunState): void {
+    this.#elastic('resumed').load(replica);
     Object.assign(this.#progress, structuredClone(progress));
     this.#rate.trainedMs = progress.trainedMs;
     this.#duties.load();

@@ -1,10 +1,10 @@
-/** What a GPU device reports, with an event target in its place. */
+/** Reports of a GPU device, replaced by an event target. */
 import { expect, test } from 'vitest';
 import { watchGpu } from '../../../src/engine/device/gpuErrors.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { DeviceError } from '../../../src/util/errors.ts';
 
-test('tells of a refused operation once, of a lost device for good, and of nothing once stopped', async () => {
+test('throws once for a refused operation, always for a lost device, and never once stopped', async () => {
   const lost = deferred<GPUDeviceLostInfo>();
   const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
   const refuse = (message: string) =>

@@ -1,4 +1,4 @@
-/** The backend for tabs without a GPU computes what the others do. */
+/** The backend for tabs without a GPU computes what other backends do. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openWasm } from '../../../src/engine/device/wasm.ts';
@@ -6,7 +6,7 @@ import { buildModel } from '../../../src/jobs/models/models.ts';
 import { lossSum } from '../../../src/jobs/models/loss.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
-// Where the files are for a browser says nothing to Node.
+// Paths for a browser do not work in Node.
 const files = vi.hoisted(() => {
   const path = 'node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm';
   return { plain: { default: `${path}.wasm` }, simd: { default: `${path}-simd.wasm` } };
@@ -25,7 +25,9 @@ const random = (...shape: number[]): { shape: number[]; values: Float32Array } =
   values: Float32Array.from({ length: shape.reduce((a, b) => a * b) }, () => rng.next() - 0.5),
 });
 
-/** What `compute` gives on both backends, from its own tensors; nothing of it is left behind. */
+/**
+ * Results of `compute` on both backends, each from its own tensors. Checks that nothing is leaked.
+ */
 async function onBoth(compute: () => tf.Tensor[]): Promise<Float32Array[][]> {
   const all: Float32Array[][] = [];
   for (const backend of ['wasm', 'cpu']) {
@@ -46,7 +48,7 @@ function expectClose([actual, expected]: Float32Array[][]): void {
   }
 }
 
-test('the loss that jobs train by', async () => {
+test('computes the loss of jobs', async () => {
   const logits = random(4, 10);
   const compute = (): tf.Tensor[] => {
     const labels = tf.tensor1d([1, 9, 0, 4], 'int32');
@@ -60,7 +62,7 @@ test('the loss that jobs train by', async () => {
   expectClose([actual!, expected!]);
 });
 
-test.each(['mlp', 'cnn'] as const)('the gradients of %s', async (name) => {
+test.each(['mlp', 'cnn'] as const)('computes the gradients of %s', async (name) => {
   const images = random(6, 28, 28, 1);
   const compute = (): tf.Tensor[] => {
     const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
@@ -69,7 +71,7 @@ test.each(['mlp', 'cnn'] as const)('the gradients of %s', async (name) => {
     const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));
     const { value, grads } = tf.variableGrads(loss, [...model.variables]);
     const gradients = model.variables.map((variable) => grads[variable.name]!);
-    // Variables outlive a tidy.
+    // Variables are not disposed of by tidy.
     model.dispose();
     return [value, ...gradients];
   };
@@ -81,7 +83,7 @@ test.each<[strides: [number, number], pad: 'same' | 'valid' | number, size: [num
   [[2, 2], 'same', [8, 8]],
   [[2, 3], 'valid', [9, 11]],
   [[2, 2], 2, [6, 5]],
-])('the filter gradient of a convolution by %j, padded %s', async (strides, pad, size) => {
+])('computes the filter gradient of a convolution by %j, padded %s', async (strides, pad, size) => {
   const [x, filter] = [random(2, ...size, 3), random(3, 2, 3, 4)];
   const compute = (): tf.Tensor[] => {
     const image = tf.tensor4d(x.values, x.shape as [number, number, number, number]);

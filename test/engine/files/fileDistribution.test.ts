@@ -1,4 +1,4 @@
-/** Files that one rank has, handed on to all over memory links. */
+/** Files of one rank, distributed to all over memory links. */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
@@ -28,7 +28,7 @@ function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): 
   return { name, shared, events, spreading: new FileDistribution({ shared, clock, emit }) };
 }
 
-/** The first has the files, the others nothing. */
+/** The first rank has the files, the others have nothing. */
 async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
   const source = await SharedFiles.chosen(files, () => {});
   const others = Array.from({ length: n - 1 }, (_, i) => rankOf(`m${i + 1}`, SharedFiles.awaited(source.manifest)));
@@ -38,9 +38,9 @@ async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
 let generation = 0;
 
 interface Fault {
-  /** Whether a link's frame of a slice is damaged: `link` is the rank that sends to the next. */
+  /** Whether a link damages its frame of a slice. `link` is the rank that sends to the next. */
   damages?: (link: number, frame: number) => boolean;
-  /** Closes this rank's links with its so many-th frame, sent and received together. */
+  /** Closes this rank's links at its frame of this number, sent and received ones together. */
   dies?: { rank: number; frame: number };
 }
 
@@ -50,8 +50,8 @@ const isOfSlice = (frame: ArrayBuffer): boolean => {
 };
 
 /**
- * Has ranks hand on what they have in one generation. @returns by rank, what it rejected with;
- * bytes of slices that crossed links.
+ * Makes ranks distribute their files in one generation. @returns errors by rank; bytes of slices
+ * that crossed links.
  */
 async function runGeneration(
   ranks: readonly Rank[],
@@ -126,7 +126,7 @@ describe('files of one rank', () => {
     ['of no byte', [0]],
     ['of a slice', [SLICE_BYTES]],
     ['of several sizes', [SLICE_BYTES + 1, 0, 1, 20 * SLICE_BYTES]],
-  ])('%s come to all, every byte once', async (_, sizes) => {
+  ])('%s arrive at all ranks, every byte once', async (_, sizes) => {
     const ranks = await ranksWith(
       sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
       4,
@@ -142,19 +142,19 @@ describe('files of one rank', () => {
     }
   });
 
-  test('come to the other of two, and are there alone', async () => {
+  test('arrive at the other rank of two, and exist on a rank alone', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
     expect((await runGeneration(ranks)).errors).toEqual([null, null]);
     await expectAllWhole(ranks);
     expect((await runGeneration([ranks[1]!])).errors).toEqual([null]);
   });
 
-  test('are not sent again to those who have them, only to who joins', async () => {
+  test('are only sent to ranks that join, not again to those that have them', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
     await runGeneration(ranks);
     expect((await runGeneration(ranks)).sliceBytes).toBe(0);
     const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
-    // Also where the host has left.
+    // Also if the host has left.
     const grown = [ranks[1]!, joiner, ranks[2]!];
     const { errors, sliceBytes } = await runGeneration(grown);
     expect(errors).toEqual(NONE(3));
@@ -164,14 +164,14 @@ describe('files of one rank', () => {
 });
 
 describe('a slice that came damaged', () => {
-  test('is asked for again, from another where another has it', async () => {
+  test('is requested again, from another rank if possible', async () => {
     const ranks = await ranksWith([fileOf('a', 6 * SLICE_BYTES)], 4);
     const { errors } = await runGeneration(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
     expect(errors).toEqual(NONE(4));
     await expectAllWhole(ranks);
   });
 
-  test('again and again ends it with a word on who sent it', async () => {
+  test('that arrives damaged again and again is an error that names its sender', async () => {
     const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
     const { errors } = await runGeneration(ranks, { damages: (link) => link === 0 });
     expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files arrived damaged 3 times from rank 0/);
@@ -180,10 +180,10 @@ describe('a slice that came damaged', () => {
   });
 });
 
-describe('ranks that go', () => {
+describe('ranks that leave', () => {
   const SLICES = 24;
 
-  test('midway leave the others with what they have: only the rest is sent then, also to who joins', async () => {
+  test('midway leave the others with what they have: only the rest is sent then, also to ranks that join', async () => {
     for (const frame of [50, 90]) {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
@@ -199,7 +199,7 @@ describe('ranks that go', () => {
     }
   });
 
-  test('with all of the files are not needed where the others have every slice', async () => {
+  test('with all of the files are not needed if the others have every slice', async () => {
     const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
     // What a generation that broke off may leave: each has what the other lacks.
@@ -215,7 +215,7 @@ describe('ranks that go', () => {
     await expectAllWhole([host, first, second]);
   });
 
-  test('with what nobody else has are named, and what has come stays for when they are back', async () => {
+  test('with parts that no other rank has are named, and received parts are kept', async () => {
     const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
     await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];
@@ -234,14 +234,14 @@ describe('ranks that go', () => {
   });
 });
 
-test('files that nobody has are none, on every rank', async () => {
+test('files that no rank has are an error on every rank', async () => {
   const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
   for (const error of (await runGeneration(others)).errors) {
     expect(error!.message).toMatch(/^No rank has all of train\.bin: 1 of 1 parts are missing/);
   }
 });
 
-test('a file that changes while it goes round is told, and what came of it before stays', async () => {
+test('a file that changes during the distribution is reported, and its earlier slices are kept', async () => {
   const { file, change } = changingFile('a', 20 * SLICE_BYTES);
   const ranks = await ranksWith([file], 2);
   change();
@@ -251,7 +251,7 @@ test('a file that changes while it goes round is told, and what came of it befor
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
 });
 
-test('nobody waits for ever for a rank that is stuck', async () => {
+test('a rank that hangs ends the distribution by a timeout', async () => {
   const source = await SharedFiles.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
   source.read = () => new Promise(() => {});
   const clock = new ManualClock();

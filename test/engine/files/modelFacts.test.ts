@@ -1,6 +1,6 @@
 /**
- * A model's file says what its inputs and outputs mean, and a run on other data does not begin with
- * it. CPU backend.
+ * A model's file states the meaning of inputs and outputs, and a run on other data does not begin
+ * with it. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -79,7 +79,7 @@ const valuesOf = ({ answerer }: RunParticipant): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
 describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test('of a table says its columns, their scales and values, and the classes, and begins a run on them', async () => {
+  test('of a table states its columns, their scales and values, and the classes, and begins a run on them', async () => {
     const training = await prepare(TABLE, buyers);
     await inGeneration([training], 1, TABLE, (one) => one.train());
     const weights = await weightsOf(await exported(training, format));
@@ -96,7 +96,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
         expect.objectContaining({ name: 'buys', values: ['no', 'yes'] }),
       ],
     });
-    // Other rows of the same meaning: scales are the run's own.
+    // Other rows with the same meaning: scales are the run's own.
     const later = table('age,colour,buys', (i) => [50 + i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]);
     for (const file of [buyers, later]) {
       const next = await prepare({ ...TABLE, seed: 5 }, file, weights);
@@ -106,7 +106,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     training.dispose();
   });
 
-  test('of an amount says its unit and mean', async () => {
+  test('of an amount states its unit and mean', async () => {
     const { facts } = await modelOf(TABLE, flats, format);
     if (facts?.kind !== 'table') throw new Error('This is no table.');
     expect(facts.task).toBe('regression');
@@ -119,7 +119,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     for (const price of prices) expect(price).toBeCloseTo(Math.round(price), 3);
   });
 
-  test('of images says their shape, classes and scale', async () => {
+  test('of images states their shape, classes and scale', async () => {
     expect((await modelOf(IMAGES, images([3, 7]), format)).facts).toEqual({
       ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], moments: null },
     });
@@ -127,7 +127,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
   });
 });
 
-test('of data that stay in their tabs, a model has the facts of all of them', async () => {
+test("with federated data, a model has the facts of all ranks' data", async () => {
   const job = jobOf({ job: 'table', data: { kind: 'federated' } });
   const cats = table('weight,animal', (i) => [4 + (i % 3), 'cat']);
   const dogs = table('weight,animal', (i) => [20 + (i % 9), 'dog']);
@@ -191,7 +191,7 @@ test.each<[string, JobSpec, File, File, string]>([
     images([3, 7], 'f4'),
     'its samples are 2 x 3 x 1 bytes, but here they are 2 x 3 x 1 numbers that are not bytes',
   ],
-])('a model of other %s does not begin a run', async (_, job, learned, own, sentence) => {
+])('a model of other %s begins no run', async (_, job, learned, own, sentence) => {
   const weights = await modelOf(job, learned);
   const before = tf.memory().numTensors;
   const preparing = prepare(job, own, weights);
@@ -202,7 +202,7 @@ test.each<[string, JobSpec, File, File, string]>([
   expect(tf.memory().numTensors).toBe(before);
 });
 
-test('a checkpoint goes on with its own data, and not with others', async () => {
+test('a checkpoint is resumed on its own data, and rejected on other data', async () => {
   const training = await prepare(TABLE, buyers);
   await inGeneration([training], 1, TABLE, (one) => one.train());
   const about = { room: 'K7F3QX', job: TABLE, savedAt: 1, worldSize: 1 };
@@ -223,7 +223,7 @@ test('a checkpoint goes on with its own data, and not with others', async () => 
   );
 });
 
-test('a file that does not say is taken as before, and one that says something else is damaged', async () => {
+test('a file without facts is accepted, and one with invalid facts is damaged', async () => {
   const training = await prepare(TABLE, buyers);
   const file = await exported(training, 'safetensors');
   training.dispose();

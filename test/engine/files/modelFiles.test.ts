@@ -1,7 +1,4 @@
-/**
- * A run's model as a file, and such a file as the beginning of a run, on TensorFlow.js's CPU
- * backend.
- */
+/** A run's model as a file, and a file as the origin of a run, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
@@ -22,7 +19,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A run of one rank that is ready to begin. */
+/** A participant of a run of one rank that has entered its generation. */
 async function prepare(
   fields: Record<string, unknown>,
   { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: RunParticipant) => void } = {},
@@ -75,7 +72,7 @@ async function weightsFrom(file: File): Promise<WeightsFile> {
 }
 
 describe('a model', () => {
-  test.each(WEIGHTS_FORMATS)('that was trained goes on elsewhere, by way of %s', async (format) => {
+  test.each(WEIGHTS_FORMATS)('that was trained continues in another run, from %s', async (format) => {
     const training = await prepare(FIELDS);
     await training.train();
     const file = await exported(format, training);
@@ -87,7 +84,7 @@ describe('a model', () => {
     next.dispose();
   });
 
-  test('that is still trained is saved as it was after one step, whichever comes meanwhile', async () => {
+  test('is saved during training as it was after one step', async () => {
     const files: Promise<ModelFile>[] = [];
     const states: number[][][] = [];
     const training = await prepare(FIELDS, {
@@ -106,7 +103,7 @@ describe('a model', () => {
     training.dispose();
   });
 
-  test('of another width is not begun with, and nothing of it stays', async () => {
+  test('of another width begins no run, and leaks nothing', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('tfjs', training)));
     training.dispose();
@@ -117,7 +114,7 @@ describe('a model', () => {
     expect(tf.memory().numTensors).toBe(before);
   });
 
-  test('by a strategy whose ranks have state of their own is not begun with one', async () => {
+  test('begins no run with a strategy whose ranks have state of their own', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
@@ -143,7 +140,7 @@ describe('a model', () => {
 });
 
 describe('a checkpoint', () => {
-  test('is a file that holds the state after a step', async () => {
+  test('is a file with the state after a step', async () => {
     const training = await prepare(FIELDS);
     await training.train();
     const state = await training.snapshot();
@@ -163,8 +160,8 @@ describe('a checkpoint', () => {
   });
 });
 
-test('the model that tested best is kept, and saved where it is asked for', async () => {
-  // So high that it gets worse again.
+test('the best model is kept, and saved on request', async () => {
+  // The rate is so high that the loss rises again.
   const rate = { optimizer: 'adam', learningRate: 0.3, batchSize: 64, hashEvery: 100 };
   const training = await prepare({ ...FIELDS, ...rate, maxSteps: 48, patience: 2 });
   await training.train();
@@ -172,7 +169,7 @@ test('the model that tested best is kept, and saved where it is asked for', asyn
   expect(best!.step).toBeLessThan(steps);
   const [last, kept] = [await exported('safetensors', training), await exported('safetensors', training, 'best')];
   expect([last.step, kept.step]).toEqual([steps, best!.step]);
-  // Trained for so long and no longer, it is the same.
+  // Trained for only that long, the model is the same.
   const shorter = await prepare({ ...FIELDS, ...rate, maxSteps: best!.step });
   await shorter.train();
   const { tensors } = await decodeWeights(kept.name, kept.bytes);
@@ -184,7 +181,7 @@ test('the model that tested best is kept, and saved where it is asked for', asyn
 /** No member. */
 const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
-test('without a model, or without a run, it is said what can be saved when', async () => {
+test('exports without a model or a run explain when they are possible', async () => {
   expect(await ask('keras')).toEqual({
     ...{ type: 'exported', id: 1, file: null },
     problem: 'This tab has no model yet: save it once training has begun.',
@@ -192,7 +189,7 @@ test('without a model, or without a run, it is said what can be saved when', asy
   expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('during a run') });
 });
 
-test('what is neither a checkpoint nor weights is refused by its name', async () => {
+test('a file that is neither a checkpoint nor weights is rejected by its name', async () => {
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
   await expect(readOrigin(text)).rejects.toThrow(DataError);
   await expect(readOrigin(text)).rejects.toThrow(

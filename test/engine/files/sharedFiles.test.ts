@@ -6,7 +6,7 @@ import { changingFile, contentOf, fileOf } from './testFiles.ts';
 
 const chosen = (...files: File[]): Promise<SharedFiles> => SharedFiles.chosen(files, () => {});
 
-test('files that were chosen are read once, and cut into slices', async () => {
+test('chosen files are read once, and cut into slices', async () => {
   const read: number[] = [];
   const files = [fileOf('a', 2 * SLICE_BYTES + 3), fileOf('empty', 0), fileOf('b', 1)];
   const shared = await SharedFiles.chosen(files, (bytes) => read.push(bytes));
@@ -20,7 +20,7 @@ test('files that were chosen are read once, and cut into slices', async () => {
   for (const [i, file] of again.entries()) expect(await contentOf(file)).toBe(await contentOf(files[i]!));
 });
 
-test('a manifest is that of the same bytes by the same names, and of no others', async () => {
+test('equal bytes with equal names have equal manifests, others do not', async () => {
   const shared = await chosen(fileOf('a', 5000));
   expect(shared.isOf((await chosen(fileOf('a', 5000))).manifest)).toBe(true);
   for (const other of [fileOf('b', 5000), fileOf('a', 5001), fileOf('a', 5000, 2)]) {
@@ -28,7 +28,7 @@ test('a manifest is that of the same bytes by the same names, and of no others',
   }
 });
 
-test('what comes is kept if it is what it should be', async () => {
+test('received slices are kept if they have the right hash', async () => {
   const source = await chosen(fileOf('a', SLICE_BYTES + 7));
   const shared = SharedFiles.awaited(source.manifest);
   shared.setDigests(source.digests!);
@@ -47,7 +47,7 @@ test('what comes is kept if it is what it should be', async () => {
   expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', SLICE_BYTES + 7)));
 });
 
-test('digests of other files are refused', async () => {
+test('hashes of other files are rejected', async () => {
   const source = await chosen(fileOf('a', 10), fileOf('b', 10, 2));
   const shared = SharedFiles.awaited(source.manifest);
   const half = source.digests!.length / 2;
@@ -55,7 +55,7 @@ test('digests of other files are refused', async () => {
   expect(() => shared.setDigests('')).toThrow(DataError);
 });
 
-test('a file that was changed since it was chosen is none any more', async () => {
+test('a file that was changed since it was chosen is no longer used', async () => {
   const { file, change } = changingFile('a', 2 * SLICE_BYTES);
   const shared = await chosen(file);
   change();
@@ -66,7 +66,7 @@ test('a file that was changed since it was chosen is none any more', async () =>
   await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\): choose it again/);
 });
 
-test('files that are too many, have one name, or a name that is too long are refused', async () => {
+test('too many files, equal names and long names are rejected', async () => {
   const many = Array.from({ length: 65 }, (_, i) => fileOf(`${i}`, 1));
   await expect(chosen(...many)).rejects.toThrow(/65 files; at most 64/);
   await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);

@@ -1,4 +1,4 @@
-/** Which class was taken for which, in worlds over memory links, on TensorFlow.js's CPU backend. */
+/** Confusion matrices, in worlds over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { testHeldOut } from '../../../src/engine/training/evaluation.ts';
@@ -20,14 +20,14 @@ const DIGITS = Array.from({ length: 10 }, (_, digit) => String(digit));
 const zeros = (classes: number): number[][] => Array.from({ length: classes }, () => Array<number>(classes).fill(0));
 const total = (counts: readonly number[][]): number => counts.flat().reduce((sum, count) => sum + count, 0);
 
-/** No multiple of ranks, of what a test within a pass has, or of a batch. */
+/** Not a multiple of the number of ranks, of a test's samples, or of a batch. */
 const HELD_OUT = 643;
 const heldOut = new SyntheticDigits(1, 'test');
 const { inputShape, classes } = heldOut;
 const some: Dataset = { inputShape, classes, size: HELD_OUT, read: heldOut.read.bind(heldOut) };
 
 describe.each([1, 3])('in a world of %i', (n) => {
-  test('each held-out sample is counted once, as it is by hand', async () => {
+  test('each held-out sample is counted once, as by hand', async () => {
     const job = parseJob({ job: 'digits', hidden: 8 });
     const all = await runWorld(n, async (group) => {
       const task = await createJobTask(job, { train: new SyntheticDigits(1, 'train'), test: some }, n);
@@ -41,7 +41,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
         labels,
       );
       const answers = tf.tidy(() => {
-        const { logits } = (task.learned as { jobModel: { logits: (inputs: tf.Tensor) => tf.Tensor } }).jobModel;
+        const { logits } = (task.queryModel as { jobModel: { logits: (inputs: tf.Tensor) => tf.Tensor } }).jobModel;
         return logits(tf.tensor(inputs, [HELD_OUT, ...inputShape]))
           .argMax(1)
           .dataSync();
@@ -57,7 +57,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
     for (const one of all) expect(one).toEqual(all[0]);
   });
 
-  test('a model and tensors of one’s own are counted alike', async () => {
+  test('a custom model and tensors are counted alike', async () => {
     const rng = createRng(5);
     const data = Array.from({ length: 25 }, () => [rng.next() - 0.5, rng.next() - 0.5]);
     const labels = data.map((_, i) => i % 3);
@@ -79,7 +79,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
 });
 
 describe('a run', () => {
-  test('tells it whenever all held-out samples are tested, and has the last in its result', async () => {
+  test('emits it whenever all held-out samples are tested, and has the last in its result', async () => {
     const { results, events } = await train(
       3,
       { hidden: 8, batchSize: 20, epochs: 2 },
@@ -87,7 +87,7 @@ describe('a run', () => {
     );
     for (const [rank, { confusion, accuracy }] of results.entries()) {
       const told = events[rank]!.filter((event) => event.type === 'confusion');
-      // At the ends of passes of two steps.
+      // At the ends of epochs of two steps.
       expect(told.map(({ step }) => step)).toEqual([1, 3]);
       expect(told.map(({ counts }) => total(counts))).toEqual([601, 601]);
       expect(confusion).toEqual({ classes: DIGITS, counts: told[1]!.counts });
@@ -99,7 +99,7 @@ describe('a run', () => {
   test.each([
     ['amounts are predicted', { classes: 1, labelUnit: 2 }],
     ['there are too many classes', { classes: MAX_CONFUSED_CLASSES + 1 }],
-  ])('has none where %s', async (_, what) => {
+  ])('has none if %s', async (_, what) => {
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toBeUndefined();
     await runWorld(1, async (group) => {
@@ -107,7 +107,7 @@ describe('a run', () => {
     });
   });
 
-  test('calls classes by their names, long ones cut', async () => {
+  test('calls classes by their names, with long ones cut', async () => {
     const what = { classes: 2, classNames: ['cats', 'd'.repeat(1000)] };
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toEqual(['cats', `${'d'.repeat(MAX_CLASS_NAME - 1)}…`]);

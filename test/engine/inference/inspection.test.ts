@@ -1,4 +1,4 @@
-/** Asking the model what it has learned, on TensorFlow.js's CPU backend. */
+/** Queries to a model, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { imageOf } from '../../../src/app/inspection/drawing.ts';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 const progress = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
 
-/** An untrained model that answers. */
+/** An untrained model for queries. */
 async function untrained(model: 'mlp' | 'cnn') {
   const job = parseJob({ model });
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
@@ -43,8 +43,8 @@ function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Arra
   return tf.tidy(() => Array.from(tf.softmax(built.logits(tf.tensor(inputs, shape))).dataSync()));
 }
 
-describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
-  test('mistakes are images that the model takes for something else, the surest first', async () => {
+describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
+  test('mistakes are images that the model takes for another class, the most probable first', async () => {
     const { built, answerer } = await untrained(model);
     const { asked, wrong, mistakes, steps } = await inspect(answerer);
     expect([asked, steps, mistakes.length]).toEqual([256, 7, 12]);
@@ -61,7 +61,7 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('weights are those of the first layer, a picture for each unit', async () => {
+  test('weights are those of the first layer, with a picture for each unit', async () => {
     const { built, answerer } = await untrained(model);
     const { side, count, units, values, scale } = (await inspect(answerer)).weights!;
     expect({ side, count, units }).toEqual(
@@ -77,7 +77,7 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('an image is answered as by the model itself', async () => {
+  test('an image has the answer of the model itself', async () => {
     const { built, heldOut, answerer } = await untrained(model);
     const pixels = new Float32Array(IMAGE_SIDE ** 2);
     await heldOut.read([3], pixels, new Int32Array(1));
@@ -88,7 +88,7 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
   });
 });
 
-test('the images asked about are the same every time, with one example of each digit', async () => {
+test('the inspected images are the same every time, with one example of each digit', async () => {
   const [one, other] = [await untrained('mlp'), await untrained('mlp')];
   const inspection = await inspect(one.answerer);
   expect(inspection).toEqual(await inspect(other.answerer));
@@ -97,7 +97,7 @@ test('the images asked about are the same every time, with one example of each d
   other.answerer.model.dispose();
 });
 
-test('without a model, with one that cannot be read, or whose weights are no numbers, there is no answer', async () => {
+test('without a model, with one that cannot be read, or with NaN weights, there is no answer', async () => {
   const predict = { type: 'predict', id: 1, pixels: new Float32Array(784) } as const;
   const none = { type: 'prediction', id: 1, answer: null };
   expect(await answer(predict, null)).toEqual(none);
@@ -111,7 +111,7 @@ test('without a model, with one that cannot be read, or whose weights are no num
   expect(await answer(predict, answerer)).toEqual(none);
 });
 
-/** A run of one rank; `onstep` is waited for by nobody, as a page's questions are. */
+/** A run of one rank. `onstep` is not awaited, like a page's queries. */
 async function trainAlone(fields: Record<string, unknown>, onstep: (training: RunParticipant, step: number) => void) {
   const job = parseJob(fields);
   const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
@@ -133,8 +133,8 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
   return { training, result: training.result! };
 }
 
-describe('asked', () => {
-  test('during a run and after it, the model answers as of a step, and knows more', async () => {
+describe('queries', () => {
+  test('during a run and after it have the answer of one step, and later ones know more', async () => {
     const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
     const during: Promise<EngineEvent>[] = [];
     const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
@@ -144,7 +144,7 @@ describe('asked', () => {
     expect(first).toMatchObject({ type: 'inspection', inspection: { steps: 2 } });
     const before = tf.memory().numTensors;
     const answerer = training.retire()!;
-    // Batches and the optimizer are gone, the model is not.
+    // Batches and the optimizer are disposed of, the model is not.
     expect(tf.memory().numTensors).toBeLessThanOrEqual(before);
     const last = await inspect(answerer);
     expect(last).toMatchObject({ steps: 40, stateHash: result.stateHash[0] });
@@ -154,7 +154,7 @@ describe('asked', () => {
     answerer.model.dispose();
   });
 
-  test('at every step, it changes nothing that the ranks agree on', async () => {
+  test('at every step change nothing that ranks agree on', async () => {
     const fields = { maxSteps: 4, hashEvery: 2, batchSize: 8 };
     const { results } = await train(1, fields, { testSize: 2000 });
     const answers: Promise<EngineEvent>[] = [];
@@ -173,7 +173,7 @@ describe('asked', () => {
     expect(result).toMatchObject({ stateHash, losses, accuracy });
   });
 
-  test('leaves nothing behind', async () => {
+  test('leak nothing', async () => {
     const { answerer } = await untrained('cnn');
     await inspect(answerer);
     const before = tf.memory().numTensors;
@@ -182,7 +182,7 @@ describe('asked', () => {
     expect(tf.memory().numTensors).toBe(before);
     const { numTensors } = tf.memory();
     answerer.model.dispose();
-    // Four variables, and the images asked about.
+    // Four variables, and the inspected images.
     expect(tf.memory().numTensors).toBe(numTensors - 7);
   });
 });

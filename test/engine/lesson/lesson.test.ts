@@ -1,6 +1,6 @@
 /**
- * A lesson's ranks over memory links: what they hold after every step, when ranks come and go, and
- * who waits for whom.
+ * A lesson's ranks over memory links: their numbers after every step, when ranks join and leave,
+ * and the waits between them.
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
@@ -14,7 +14,7 @@ import { PeerGoneError, PeergradError } from '../../../src/util/errors.ts';
 
 type LessonEvent = Extract<EngineEvent, { type: 'lesson' }>;
 
-/** A tab that may be in one world after the other. */
+/** A tab that may enter several worlds, one after the other. */
 class Pupil {
   readonly id: string;
   readonly run: LessonRun;
@@ -39,9 +39,9 @@ class Pupil {
     return this.last!.state;
   }
 
-  /** Resolves once what it was last told is so. */
-  async until(holds: (state: LessonState, event: LessonEvent) => boolean): Promise<LessonState> {
-    while (this.last === null || !holds(this.last.state, this.last)) {
+  /** Resolves once its latest event fulfils `isSo`. */
+  async until(isSo: (state: LessonState, event: LessonEvent) => boolean): Promise<LessonState> {
+    while (this.last === null || !isSo(this.last.state, this.last)) {
       await new Promise<void>((resolve) => {
         this.#listeners.push(resolve);
       });
@@ -51,11 +51,11 @@ class Pupil {
 }
 
 interface World {
-  /** What each pupil's part came to. */
+  /** The results of the pupils' parts. */
   ended: Promise<unknown[]>;
-  /** The links of a rank break. */
+  /** Breaks the links of a rank. */
   drop: (rank: number) => void;
-  /** As the server does with everybody when another generation begins. */
+  /** Ends the generation for all, as the server does when another begins. */
   abort: () => void;
 }
 
@@ -66,7 +66,7 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).map(({ ended }) => ended));
 });
 
-/** Has the pupils enter a world and run in it. */
+/** Makes the pupils enter a world and run in it. */
 async function meet(pupils: readonly Pupil[]): Promise<World> {
   const { meshes, links, close } = createMeshes(pupils.length, undefined, ++generation);
   const abort = new AbortController();
@@ -108,7 +108,7 @@ function lead(pupils: readonly Pupil[], ...orders: LessonOrder[]): void {
   for (const order of orders) leader.run.order(order);
 }
 
-/** Types its own numbers, from place `first` on. */
+/** Edits its own numbers, from place `first` on. */
 function type({ run }: Pupil, numbers: readonly number[], first = 0): void {
   for (const [place, value] of numbers.entries()) {
     if (place >= first) run.order({ type: 'edit', rank: 0, place, value });
@@ -120,7 +120,7 @@ const all = (pupils: readonly Pupil[], holds: (state: LessonState, event: Lesson
 
 const pupilsOf = (n: number): Pupil[] => Array.from({ length: n }, (_, i) => new Pupil(`p${i}`, i === n - 1));
 
-/** What ranks hold after `steps` steps, by the plan. */
+/** The ranks' numbers after `steps` steps, by the plan. */
 function expected(mode: LessonMode, own: readonly number[][], steps: number): number[][] {
   const held = own.map((list) => [...list]);
   for (let step = 0; step < steps; step++) {
@@ -158,7 +158,7 @@ describe.each([2, 3, 5, 8])('%i ranks', (n) => {
       for (const list of round.held) expect(list).toEqual(sums(round.own));
       const bytes = 4 * numbersOf(n) * 2 * (n - 1);
       if (mode === 'parameter-server') expect(lineBytes(round)[0]).toBe(bytes);
-      // Where chunks are equal, the theory's bytes.
+      // If chunks are equal, the bytes are those of the theory.
       else if (numbersOf(n) % n === 0) expect(lineBytes(round)).toEqual(Array(n).fill(bytes / n));
       expect(measured[mode]).toEqual({ n, bytes: Math.max(...lineBytes(round)) });
     },
@@ -166,7 +166,7 @@ describe.each([2, 3, 5, 8])('%i ranks', (n) => {
 });
 
 describe('a lesson', () => {
-  test('takes what learners type before a round, and keeps for the next what they type in it', async () => {
+  test('uses edits before a round in it, and edits during it in the next', async () => {
     const pupils = pupilsOf(3);
     await meet(pupils);
     await all(pupils, () => true);
@@ -187,7 +187,7 @@ describe('a lesson', () => {
     expect(pupils[1]!.state.round.held[2]).toEqual([1 + 77 - 99, 2 + 7, 3 + 7 + 99, 4 + 7 + 5]);
   });
 
-  test('shows a slow line’s stall travel one rank per ring step', async () => {
+  test("shows how a slow line's delay travels one rank per ring step", async () => {
     const pupils = pupilsOf(4);
     await meet(pupils);
     await all(pupils, () => true);
@@ -196,7 +196,7 @@ describe('a lesson', () => {
     const waits = pupils[0]!.state.round.steps.map(({ startedAt, endedAt }) =>
       endedAt.map((ms, rank) => ms - startedAt[rank]! > 1000),
     );
-    // Rank 2 waits for rank 1's line; in the next step it does again, and so does rank 3, for rank
+    // Rank 2 waits for rank 1's line. In the next step it waits again, and so does rank 3, for rank
     // 2.
     expect(waits).toEqual([
       [false, false, true, false],
@@ -205,7 +205,7 @@ describe('a lesson', () => {
     expect(pupils[2]!.told.some(({ waitsFor }) => waitsFor === 1)).toBe(true);
   });
 
-  test('goes on without a rank that drops in the middle, from the survivors’ own numbers', async () => {
+  test("continues without a rank that drops in the middle, from the survivors' own numbers", async () => {
     const pupils = pupilsOf(4);
     const world = await meet(pupils);
     await all(pupils, () => true);
@@ -233,7 +233,7 @@ describe('a lesson', () => {
     expect(survivors[0]!.state.change).toBeNull();
   });
 
-  test('lets a late joiner wait for the next round, and begins anew where ranks have moved', async () => {
+  test('lets a late joiner wait for the next round, and restarts a round if ranks have moved', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);
@@ -262,12 +262,12 @@ describe('a lesson', () => {
     expect(late.state.change).toEqual({ left: [], joined: [], isRestarted: true });
   });
 
-  test('takes from whoever has it a step that the last generation ended in the middle of', async () => {
+  test('continues after a step that only one rank knows, if the generation ends in it', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);
     lead(pupils, { type: 'steps', count: 1 });
-    // The first to know of the step is the only one to keep it, if the generation ends now.
+    // Only the first rank to know of the step keeps it, if the generation ends now.
     await Promise.race(pupils.map((pupil) => pupil.until(({ round }) => round.steps.length === 1)));
     first.abort();
     await first.ended;
@@ -277,11 +277,11 @@ describe('a lesson', () => {
     expect(states[0]!.round.steps).toHaveLength(1);
   });
 
-  test('ends for all with the same state when its leader says so', async () => {
+  test('ends for all with the same state when its leader ends it', async () => {
     const pupils = pupilsOf(3);
     const { ended } = await meet(pupils);
     await all(pupils, () => true);
-    // From who does not lead it means nothing.
+    // Orders of other ranks have no effect.
     pupils[0]!.run.order({ type: 'finish' });
     lead(pupils, { type: 'page', page: 1 });
     await all(pupils, ({ page }) => page === 1);
@@ -291,7 +291,7 @@ describe('a lesson', () => {
     expect(pupils.every(({ state }) => state.isOver)).toBe(true);
   });
 
-  test('of one rank has nothing to send', async () => {
+  test('with one rank sends nothing', async () => {
     const pupils = pupilsOf(1);
     await meet(pupils);
     await all(pupils, () => true);

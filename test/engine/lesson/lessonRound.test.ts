@@ -20,7 +20,7 @@ const world = (...names: string[]) => ({
   numbers: names.map((_, i) => drawNumbers(i, numbersOf(names.length))),
 });
 
-/** A step in which everybody has taken a second, and holds zeros. */
+/** A step in which every rank has taken a second, and has zeros. */
 const step = (state: LessonState): LessonState => {
   const { n, steps } = state.round;
   const all = (value: number): number[] => Array<number>(n).fill(value);
@@ -30,7 +30,7 @@ const step = (state: LessonState): LessonState => {
   return takeStep(state, one, zeros);
 };
 
-test.each(LESSON_MODES)('whose numbers are in a sum is what the moves of a round by %s make of it', (mode) => {
+test.each(LESSON_MODES)('the ranks whose numbers are in a sum follow from the moves of a round by %s', (mode) => {
   for (const n of [2, 3, 4, 5, 8, 16]) {
     const own = Array.from({ length: n }, (_, rank) => drawNumbers(rank, numbersOf(n)));
     const held = own.map((list) => [...list]);
@@ -51,7 +51,7 @@ test.each(LESSON_MODES)('whose numbers are in a sum is what the moves of a round
 });
 
 describe('the state', () => {
-  test('counts on each line the larger of in and out, step by step, and keeps a whole round’s most', () => {
+  test('counts on each line the larger of sent and received bytes, and keeps the maximum of a whole round', () => {
     const before = follow(enter(null, world('a', 'b', 'c')), { type: 'begin', mode: 'parameter-server' });
     const done = step(step(before));
     expect(isDone(done.round)).toBe(true);
@@ -59,7 +59,7 @@ describe('the state', () => {
     expect(done.measured).toEqual({ ring: null, 'parameter-server': { n: 3, bytes: 16 } });
   });
 
-  test('takes numbers for places that there are only', () => {
+  test('ignores numbers beyond its places', () => {
     const state = enter(null, world('a', 'b'));
     const edited = follow(state, { type: 'edit', rank: 1, place: 3, value: -7 });
     expect(edited.round.own[1]![3]).toBe(-7);
@@ -67,17 +67,17 @@ describe('the state', () => {
     expect(follow(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
   });
 
-  test('lets who comes wait while the ranks of a round stay where they are', () => {
+  test('lets newcomers wait while the ranks of a round stay where they are', () => {
     const state = step(enter(null, world('a', 'b')));
     const more = enter(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);
     expect(more.change).toMatchObject({ left: [], joined: [{ rank: 2, name: 'c' }], isRestarted: false });
     expect(follow(more, { type: 'begin', mode: 'ring' })).toMatchObject({ round: { n: 3, number: 2 }, change: null });
-    // One of those who wait goes again: nothing to the round.
+    // One of those that wait leaves, without an effect on the round.
     expect(enter(more, world('a', 'b')).round).toBe(state.round);
   });
 
-  test('begins a round again without who leaves it, and lets a slow line go with its rank', () => {
+  test('restarts a round without a rank that leaves it, and drops a slow line with its rank', () => {
     const slowed = follow(enter(null, world('a', 'b', 'c')), { type: 'slow', slow: { rank: 1, seconds: 4 } });
     expect(enter(slowed, world('c', 'b')).slow).toEqual({ rank: 1, seconds: 4 });
     expect(enter(slowed, world('a', 'c')).slow).toBeNull();

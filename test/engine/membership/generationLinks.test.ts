@@ -1,6 +1,6 @@
 /**
- * The links of one generation, between ranks whose signals and connections a test makes: what they
- * do over connections that are dead.
+ * Links of one generation, between ranks whose signals and connections the test controls: behaviour
+ * over dead connections.
  */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
@@ -16,25 +16,25 @@ import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const GENERATION = 7;
-/** Time that a signal takes. */
+/** Delay of a signal. */
 const SIGNAL_MS = 10;
 
-/** What stands between ranks 0 and 2 from the generation before. */
+/** States of the connection between ranks 0 and 2 from the previous generation. */
 type Between = 'nothing' | 'a connection' | 'an end at rank 0' | 'an end at rank 2' | 'two dead ends';
 
-/** All that is under way between promises and microtasks happens. */
+/** Lets pending promises and microtasks settle. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface World {
   links: GenerationLinks[];
   groups: ProcessGroup[];
-  /** Whether the server passes signals on. */
+  /** Whether the server forwards signals. */
   signals: { arrive: boolean };
-  /** Lets time pass, and what follows from it happen. */
+  /** Advances time and lets its consequences happen. */
   pass: (ms: number) => Promise<void>;
 }
 
-/** A ring of at least five, in which ranks 0 and 2 are no neighbours. */
+/** A ring of at least five ranks, in which ranks 0 and 2 are not neighbours. */
 async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {}): Promise<World> {
   const clock = new ManualClock();
   const members = Array.from({ length: ranks }, (_, rank): RosterEntry => {
@@ -105,7 +105,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
   return { links, groups, signals, pass };
 }
 
-/** A number from one rank to another: what has come of it by now. */
+/** A number sent from one rank to another, and what has become of it. */
 function talk(from: ProcessGroup, to: ProcessGroup): { outcome: string } {
   const talking = { outcome: 'has not arrived' };
   const into = new Float32Array(1);
@@ -141,12 +141,12 @@ describe('GenerationLinks', () => {
     },
   );
 
-  test('gives a dial its whole time after a candidate of an attempt that is over', async () => {
+  test('gives a dial its whole time after a candidate of an earlier attempt', async () => {
     const { groups, links, signals, pass } = await openWorld('nothing');
     const candidate = { candidate: 'candidate:1 1 udp 1 192.0.2.1 9 typ host', sdpMid: '0', sdpMLineIndex: 0 };
     links[0]!.signal({ from: 'member-2', attempt: 1, signal: { type: 'candidate', candidate } });
     await pass(13_000);
-    // The first attempt fails after some seconds; the next one comes about.
+    // The first attempt fails after some seconds; the next one succeeds.
     signals.arrive = false;
     const talking = talk(groups[0]!, groups[2]!);
     await pass(2_000);
@@ -157,7 +157,7 @@ describe('GenerationLinks', () => {
 
   test('links to a rank whose connection turns out dead while the dial waits for others', async () => {
     const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
-    // These take until their second attempts.
+    // These links take until their second attempts.
     signals.arrive = false;
     const talks = [3, 4, 5, 6, 2].map((peer) => talk(groups[0]!, groups[peer]!));
     await pass(4_000);

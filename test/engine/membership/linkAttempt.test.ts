@@ -1,4 +1,4 @@
-/** Linking two ends of an edge, over memory links that a test makes and breaks. */
+/** Linking both ends of an edge, over memory links that a test opens and breaks. */
 import { describe, expect, test } from 'vitest';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import {
@@ -18,7 +18,7 @@ import { ManualClock } from '../../manualClock.ts';
 const alice: Hello = { room: 'K7F3QX', generation: 3, member: 'alice-id', rank: 0 };
 const bob: Hello = { room: 'K7F3QX', generation: 3, member: 'bob-id-1', rank: 1 };
 
-/** Lets everything that is under way between promises and microtasks happen. */
+/** Lets pending promises and microtasks settle. */
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
 interface Attempt {
@@ -27,7 +27,7 @@ interface Attempt {
   initiator: boolean;
 }
 
-/** What an end asked a broker for. */
+/** An end's request to a broker. */
 interface Asked {
   initiator: boolean;
   key: string;
@@ -35,11 +35,11 @@ interface Asked {
 }
 
 interface PairOptions {
-  /** Both are tabs of one browser: whether its broker brings them together. */
+  /** Whether both are tabs of one browser, and its broker connects them. */
   broker?: 'joins' | 'does not answer' | 'is missing';
   relayOnly?: boolean;
   generation?: number;
-  /** Connections of the generation before. */
+  /** Connections of the previous generation. */
   pools?: { alice: LinkPool; bob: LinkPool };
 }
 
@@ -113,7 +113,7 @@ describe('Edge', () => {
     expect([a.state, b.state]).toEqual(['open', 'open']);
   });
 
-  test('throws a failed attempt away and makes another, later each time', async () => {
+  test('drops a failed attempt and makes another after growing delays', async () => {
     const world = pair((attempt) => attempt === 2);
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     for (const [made, backoff] of [
@@ -131,9 +131,9 @@ describe('Edge', () => {
     expect(world.attempts.bob.map(({ aborted }) => aborted)).toEqual([true, true, false]);
   });
 
-  test('gives up an attempt that says nothing', async () => {
+  test('gives up an attempt without an answer', async () => {
     const world = pair(() => true);
-    // Bob's tab is there but deaf: his edge never starts.
+    // Bob's edge never starts.
     world.bob.signal = () => {};
     world.alice.link().catch(() => {});
     await settle();
@@ -144,7 +144,7 @@ describe('Edge', () => {
     expect(world.attempts.alice).toHaveLength(2);
   });
 
-  test('ignores what is left of an attempt that is over', async () => {
+  test('ignores signals of an earlier attempt', async () => {
     const world = pair((attempt) => attempt === 1);
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();
@@ -155,7 +155,7 @@ describe('Edge', () => {
     expect(world.attempts.bob).toHaveLength(2);
   });
 
-  test('names the rank it could not reach, the last failure, and the way out', async () => {
+  test('names the rank it could not reach, the last failure, and the remedy', async () => {
     const world = pair(() => false);
     const linking = world.alice.link();
     const failed = linking.catch((error: unknown) => error);
@@ -167,7 +167,7 @@ describe('Edge', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('lets go of its link when it is closed, and keeps the connection', async () => {
+  test('releases its link when it is closed, and keeps the connection', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     world.alice.close();
@@ -185,13 +185,13 @@ describe('Edge', () => {
     const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
     await Promise.all([second.alice.link(), second.bob.link()]);
     expect(second.attempts.alice).toHaveLength(made);
-    // The generation before trains on over the connection that the next one uses.
+    // The previous generation trains on over the connection that the next one uses.
     expect(older.state).toBe(made === 0 ? 'open' : 'closed');
   });
 });
 
 describe('Edge between tabs of one browser', () => {
-  test('links both ends by a port, which they ask for by one key', async () => {
+  test('links both ends by a port, which they request with one key', async () => {
     const world = pair(() => true, { broker: 'joins' });
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     expect(world.asked.map(({ initiator }) => initiator)).toEqual([true, false]);
@@ -200,7 +200,7 @@ describe('Edge between tabs of one browser', () => {
     expect([a.state, b.state]).toEqual(['open', 'open']);
   });
 
-  test('connects as usual where no port comes about within 3 s', async () => {
+  test('connects as usual if no port opens within 3 s', async () => {
     const world = pair(() => true, { broker: 'does not answer' });
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();
@@ -213,7 +213,7 @@ describe('Edge between tabs of one browser', () => {
     expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
   });
 
-  test('connects as usual, and at once, where the browser joins no tabs', async () => {
+  test('connects as usual, and at once, if the browser cannot join tabs', async () => {
     const world = pair(() => true, { broker: 'is missing' });
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();
@@ -222,7 +222,7 @@ describe('Edge between tabs of one browser', () => {
     expect(world.attempts.alice).toHaveLength(1);
   });
 
-  test('connects as usual where only one of them may use a port', async () => {
+  test('connects as usual if only one end may use a port', async () => {
     const world = pair(() => true);
     const links = Promise.all([world.alice.link(), world.bob.link(false)]);
     world.bob.signal(0, { type: 'port', key: '0'.repeat(32) });

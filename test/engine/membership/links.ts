@@ -1,7 +1,7 @@
-/** Links that do something to what passes. */
+/** Links that intercept frames. */
 import type { Link } from '../../../src/transport/link.ts';
 
-/** `link`, but for how it sends, and what it makes of frames before they are handled. */
+/** `link` with another way to send, and with a filter for received frames. */
 export function wrap(
   link: Link,
   {

@@ -1,6 +1,6 @@
 /**
- * A member's connection to the signaling server, and what it reports: the test speaks for the
- * server and for the other ranks.
+ * A member's connection to the signaling server, and its reports. The test plays the server and the
+ * other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
@@ -29,7 +29,7 @@ const CREATE: RendezvousOptions['hello'] = {
   ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 } },
 };
 
-/** All that is under way between promises and microtasks happens. */
+/** Lets pending promises and microtasks settle. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** The member's end of a connection. */
@@ -47,7 +47,7 @@ class FakeSocket extends EventTarget {
     this.sent.push(JSON.parse(text) as ClientMessage);
   }
 
-  /** The closing handshake begins; {@link closed} ends it. */
+  /** Begins the closing handshake, which {@link closed} ends. */
   close(): void {
     this.readyState = 2;
   }
@@ -101,11 +101,11 @@ const RING = ['member-1111', 'member-2222', MEMBER, 'member-3333'].map((member):
 const RANK = 2;
 
 let clock: ManualClock;
-/** The connections that the member has made, in order. */
+/** The member's connections, in order. */
 let sockets: FakeSocket[];
-/** Why the member is out of its room. */
+/** Messages of fatal errors. */
 let fatal: string[];
-/** Why it is suspended. */
+/** Messages of suspensions. */
 let suspended: string[];
 let rendezvous: Rendezvous;
 
@@ -120,7 +120,7 @@ function never(): never {
   throw new Error('No run begins in this test.');
 }
 
-/** Makes the member connect; resolves with its first connection, which is open. */
+/** Makes the member connect. Resolves with its first connection, which is open. */
 async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
   rendezvous = new Rendezvous({
     ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
@@ -137,7 +137,7 @@ async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSock
 }
 
 /**
- * The member's connection of this number, from when it is open. Waits for one that is made later.
+ * Resolves with the member's connection of this number, once it is open. Advances time until then.
  */
 async function connection(number: number): Promise<FakeSocket> {
   for (let waited = 0; sockets.length < number && waited < 20_000; waited += 1000) {
@@ -151,7 +151,7 @@ async function connection(number: number): Promise<FakeSocket> {
   return socket;
 }
 
-/** Whether the member makes no other connection in a while. */
+/** Whether the member opens no other connection for a while. */
 async function isQuiet(): Promise<boolean> {
   const before = sockets.length;
   clock.advance(30_000);
@@ -163,7 +163,7 @@ describe('a newcomer', () => {
   test.each([
     ['its room moves to another server', (socket: FakeSocket) => socket.refuses('server-closing')],
     ['the connection is lost', (socket: FakeSocket) => socket.closed()],
-  ])('asks again where %s before it is let in', async (_, lose) => {
+  ])('asks again if %s before its admission', async (_, lose) => {
     lose(await begin());
     const second = await connection(2);
     expect(fatal).toEqual([]);
@@ -172,17 +172,20 @@ describe('a newcomer', () => {
     expect(await isQuiet()).toBe(true);
   });
 
-  test.each(['mismatch', 'room-full'] as const)('asks again where its own lost join may be why of %s', async (code) => {
-    (await begin()).closed();
-    (await connection(2)).refuses(code);
-    const third = await connection(3);
-    expect(fatal).toEqual([]);
-    expect(third.sent).toEqual([expect.objectContaining(JOIN)]);
-    third.admits();
-    expect(await isQuiet()).toBe(true);
-  });
+  test.each(['mismatch', 'room-full'] as const)(
+    'asks again after %s, which its own lost join may have caused',
+    async (code) => {
+      (await begin()).closed();
+      (await connection(2)).refuses(code);
+      const third = await connection(3);
+      expect(fatal).toEqual([]);
+      expect(third.sent).toEqual([expect.objectContaining(JOIN)]);
+      third.admits();
+      expect(await isQuiet()).toBe(true);
+    },
+  );
 
-  test('waits for a room that moves until its members have brought it back', async () => {
+  test('waits for a room that moves until its members have restored it', async () => {
     (await begin()).refuses('server-closing');
     (await connection(2)).refuses('no-room');
     (await connection(3)).refuses('rate-limited');
@@ -198,21 +201,24 @@ describe('a newcomer', () => {
     expect(clock.now()).toBeLessThan(80_000);
   });
 
-  test.each(['no-room', 'rate-limited', 'room-full', 'mismatch'] as const)('is told at once of %s', async (code) => {
-    (await begin()).refuses(code);
-    expect(fatal).toEqual([`Refused: ${code}.`]);
-    expect(await isQuiet()).toBe(true);
-  });
+  test.each(['no-room', 'rate-limited', 'room-full', 'mismatch'] as const)(
+    'gives up at once after %s',
+    async (code) => {
+      (await begin()).refuses(code);
+      expect(fatal).toEqual([`Refused: ${code}.`]);
+      expect(await isQuiet()).toBe(true);
+    },
+  );
 
-  test('opens no second room where the connection is lost', async () => {
+  test('opens no second room if the connection is lost', async () => {
     (await begin({ hello: CREATE })).closed();
     expect(fatal).toEqual(['The connection to the signaling server is gone.']);
     expect(await isQuiet()).toBe(true);
   });
 });
 
-describe('a member that returns', () => {
-  test('tries later where the server takes no more members back for now', async () => {
+describe('a member that reconnects', () => {
+  test('tries again later if the server limits reconnections', async () => {
     const first = await begin();
     first.admits();
     first.closed();
@@ -223,14 +229,14 @@ describe('a member that returns', () => {
     expect(fatal).toEqual([]);
   });
 
-  test('is out where it sends too fast while it is there', async () => {
+  test('is out if it sends too fast while it is connected', async () => {
     const first = await begin();
     first.admits();
     first.refuses('rate-limited');
     expect(fatal).toEqual(['Refused: rate-limited.']);
   });
 
-  test('keeps its connection when the one before closes late', async () => {
+  test('keeps its connection when the previous one closes late', async () => {
     const first = await begin();
     first.admits();
     first.refuses('server-closing');
@@ -241,13 +247,13 @@ describe('a member that returns', () => {
     expect(await isQuiet()).toBe(true);
   });
 
-  test('hears nothing of a connection that it has given up', async () => {
+  test('ignores a connection that it has given up', async () => {
     const onadmitted = vi.fn();
     const first = await begin({ onadmitted });
     first.admits();
     first.closed();
     const second = await connection(2);
-    // It does not answer in time.
+    // The second connection does not answer in time.
     const third = await connection(3);
     second.admits();
     expect(onadmitted).toHaveBeenCalledTimes(1);
@@ -262,7 +268,7 @@ describe('a rank whose training fails', () => {
   /** The other ends of its links. */
   let ends: [member: string, link: Link][];
 
-  /** What the member has reported of its generation since it trains. */
+  /** The member's reports of its generation since it trains. */
   const reports = (): ClientMessage[] =>
     socket.sent.filter(({ type }) => ['broken', 'late', 'failed', 'finished'].includes(type));
 
@@ -307,7 +313,7 @@ describe('a rank whose training fails', () => {
     expect(socket.sent.map(({ type }) => type)).toEqual(expect.arrayContaining(['linked', 'synced']));
   });
 
-  test('reports the link that it has lost, unless the server speaks first', async () => {
+  test('reports the link that it has lost, unless the server reports first', async () => {
     training.reject(new PeerGoneError('Rank 2 lost its link to rank 1.', { rank: RANK, missing: [1] }));
     await settle();
     clock.advance(499);
@@ -319,29 +325,29 @@ describe('a rank whose training fails', () => {
   test.each([
     ['a link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
     ['a deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
-  ])('leaves it to another rank to report %s of that rank', async (_, error, reportedAfterMs) => {
+  ])('lets another rank report %s of that rank', async (_, error, reportedAfterMs) => {
     training.reject(error);
     await settle();
     clock.advance(reportedAfterMs + 400);
     expect(reports()).toEqual([]);
-    // That rank may be gone by now.
+    // That rank may be gone.
     clock.advance(100);
     expect(reports()).toEqual([
       { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
     ]);
   });
 
-  test('reports the ranks that its deadline names', async () => {
+  test('reports the ranks that its timeout names', async () => {
     training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
     await settle();
     expect(reports()).toEqual([{ type: 'late', generation: GENERATION, peers: ['member-1111', 'member-3333'] }]);
   });
 
-  test('begins to compare states once it has ended what it did before', async () => {
+  test('begins to compare states once its earlier work has ended', async () => {
     const begun = (): number[] =>
       socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.generation] : []));
     expect(begun()).toEqual([GENERATION]);
-    // While its generation lasts it may say what it likes.
+    // While its generation lasts it is free.
     await rendezvous.freed();
     const next = GENERATION + 1;
     const members = RING.filter(({ member }) => member !== 'member-1111');
@@ -366,7 +372,7 @@ describe('a rank whose training fails', () => {
     expect([begun(), isFree]).toEqual([[GENERATION, next], true]);
   });
 
-  test('is in no generation any more once it is suspended, and says why', async () => {
+  test('leaves its generation when it is suspended, and reports the reason', async () => {
     socket.says({ type: 'suspended', run: 1, generation: GENERATION + 1, message: 'The others waited for it.' });
     expect(suspended).toEqual(['The others waited for it.']);
     training.reject(new PeerGoneError('The generation is over.'));

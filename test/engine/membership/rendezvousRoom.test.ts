@@ -17,7 +17,7 @@ const ELASTIC = { min: 1, max: 8 };
 const START: StateReport = { step: 0, stateHash: 'start' };
 const END: StateReport = { step: 9, stateHash: 'end' };
 
-/** A member of a room, whose training ends when the test says so. */
+/** A member of a room, whose training ends when the test decides. */
 class Member {
   readonly name: string;
   readonly port: Port;
@@ -32,9 +32,9 @@ class Member {
   member = '';
   room = '';
   roster: readonly RosterEntry[] = [];
-  /** What its state is as it enters a generation. */
+  /** The state that it enters a generation with. */
   state = START;
-  /** What an error of its own means for the others. */
+  /** The scope of its errors. */
   scope: 'rank' | 'generation' | 'run' = 'run';
   #training: Deferred<StateReport> = deferred();
 
@@ -81,7 +81,7 @@ class Member {
     this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, stateOfRun: null });
   }
 
-  /** The generation that it trains in, or trained in last. */
+  /** The generation of its present or latest training. */
   get generation(): Generation {
     return this.trained.at(-1)!;
   }
@@ -117,7 +117,7 @@ function enter(name: string, hello: Unnamed<RendezvousOptions['hello']>): Member
   return member;
 }
 
-/** Members train in one generation: the first has opened the room, and has started the run. */
+/** Makes members train in one generation: the first has opened the room and started the run. */
 async function training(
   names: readonly string[],
   nodes: { min: number; max: number } | null = ELASTIC,
@@ -130,7 +130,7 @@ async function training(
   return members;
 }
 
-/** Resolves once all of `some` train in a generation that is their own. */
+/** Resolves once `some` train in a generation of their own. */
 async function trainTogether(some: readonly Member[], generations: number): Promise<void> {
   const isOn = ({ trained, generation }: Member): boolean =>
     trained.length >= generations && !generation.signal.aborted && generation.worldSize === some.length;
@@ -138,7 +138,7 @@ async function trainTogether(some: readonly Member[], generations: number): Prom
 }
 
 describe('a generation', () => {
-  test('has its ranks linked in the order of the room, until all have finished', async () => {
+  test('links its ranks in the order of the room, until all have finished', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     for (const [rank, member] of members.entries()) {
       expect(member.generation).toMatchObject({ run: 1, rank, worldSize: 3, localRank: 0, localWorldSize: 1 });
@@ -168,7 +168,7 @@ describe('a generation', () => {
     }
   });
 
-  test('is followed by another as a member leaves, once the one before has settled', async () => {
+  test('is followed by another when a member leaves, once its tasks have settled', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     const [before] = ada.trained;
     bo.rendezvous.leave();
@@ -181,7 +181,7 @@ describe('a generation', () => {
     expect(bo.fatal).toEqual([]);
   });
 
-  test('is followed by another with a member that comes', async () => {
+  test('is followed by another with a new member', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     const cy = enter('Cy', { type: 'join', room: ada.room });
     await trainTogether([ada, bo, cy], 1);
@@ -189,7 +189,7 @@ describe('a generation', () => {
     expect(cy.generation).toMatchObject({ run: 1, rank: 2 });
   });
 
-  test('ends the run where its ranks begin with different states', async () => {
+  test('ends the run if its ranks begin with different states', async () => {
     const ada = enter('Ada', { type: 'create', job: DEFAULT_JOB, startAt: 2, nodes: null });
     await world.until('the room is open', () => ada.room !== '');
     const bo = enter('Bo', { type: 'join', room: ada.room });
@@ -213,7 +213,7 @@ describe('an error in training', () => {
     await trainTogether([ada, bo, cy], 2);
   });
 
-  test('of the generation is followed by another with the same ranks', async () => {
+  test('of the generation is followed by another generation with the same ranks', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.scope = 'generation';
     bo.fail(new PeergradError('A state differs.'));
@@ -221,7 +221,7 @@ describe('an error in training', () => {
     expect([...ada.ended, ...bo.ended]).toEqual([]);
   });
 
-  test('of the run ends it for all, with what went wrong', async () => {
+  test("of the run ends it for all, with the error's message", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.fail(new PeergradError('The loss is NaN.'));
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
@@ -234,7 +234,7 @@ describe('an error in training', () => {
 });
 
 describe('without the server', () => {
-  test('members train on, and the run ends as each has finished', async () => {
+  test('members train on, and the run ends when each has finished', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     world.stopServer();
     await world.pass(90_000);
@@ -251,7 +251,7 @@ describe('without the server', () => {
     ]);
   });
 
-  test('a world that is fixed is over with its first broken link', async () => {
+  test('a fixed world ends with its first broken link', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'], null)) as [Member, Member];
     world.stopServer();
     await world.pass(1_000);
@@ -261,7 +261,7 @@ describe('without the server', () => {
     expect(ada.status.state).toBe('OFFLINE');
   });
 
-  test('members whose reports were lost make them again to the next one', async () => {
+  test('members send lost reports again to the next server', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.port.cutServer();
     ada.finish();
@@ -273,7 +273,7 @@ describe('without the server', () => {
 });
 
 describe('a member', () => {
-  test('that the host sends out is told so, and does not come back', async () => {
+  test('that the host removes is informed, and does not return', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.rendezvous.send({ type: 'remove', member: bo.member });
     await world.pass(1_000);
@@ -284,7 +284,7 @@ describe('a member', () => {
     expect(bo.status.state).toBe('OFFLINE');
   });
 
-  test('that asks for what is the host’s is refused, and stays', async () => {
+  test("that sends a host's command is refused, and stays", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.send({ type: 'stop' });
     await world.until('Bo is refused', () => bo.refused.length === 1);
@@ -292,7 +292,7 @@ describe('a member', () => {
     expect(bo.generation.signal.aborted).toBe(false);
   });
 
-  test('leaves once, and knows when the server has heard', async () => {
+  test('leaves once, and knows when the server has received it', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.leave();
     bo.rendezvous.leave();

@@ -1,7 +1,4 @@
-/**
- * A member's side of its room, over real WebSockets to a real server; time passes when the test
- * says so.
- */
+/** A member's side of its room, over real WebSockets to a real server. The test controls time. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
@@ -30,7 +27,7 @@ const never = (what: string) => (): never => {
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
-/** A tab that opens a room, and what it has heard. */
+/** A tab that opens a room, with the messages that it has received. */
 function host(server: string, clock: ManualClock) {
   const heard = {
     admitted: [] as Of<'admitted'>[],
@@ -55,7 +52,7 @@ function host(server: string, clock: ManualClock) {
   return { rendezvous, heard };
 }
 
-test('a host that stays for more than a day returns to a restarted server, as its host', async () => {
+test('a host that stays for more than a day reconnects to a restarted server as its host', async () => {
   const clock = new ManualClock();
   const server = await startSignaling({ logLevel: 'silent', secret: SECRET });
   open.push(() => server.close());
@@ -71,7 +68,7 @@ test('a host that stays for more than a day returns to a restarted server, as it
   await server.close();
   const restarted = await startSignaling({ logLevel: 'silent', secret: SECRET, port: server.port });
   open.push(() => restarted.close());
-  // Nothing is said until the pause before it comes back is over.
+  // Nothing is sent until the wait before the reconnection is over.
   clock.advance(1_000);
   await expect.poll(() => heard.admitted.length + heard.fatal.length, { interval: 5 }).toBe(2);
   expect(heard.fatal).toEqual([]);

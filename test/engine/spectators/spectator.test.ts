@@ -1,4 +1,4 @@
-/** What those who watch are told, and what becomes of it. */
+/** Updates for spectators, and the events that spectators make of them. */
 import { describe, expect, test } from 'vitest';
 import { Spectator } from '../../../src/engine/spectators/spectator.ts';
 import { SpectatorFeed } from '../../../src/engine/spectators/spectatorFeed.ts';
@@ -49,7 +49,7 @@ const trace = (step: number, n: number): EngineEvent => {
   return { type: 'trace', step, bucket: 0, bytes: 40, startedAt: 1, hops };
 };
 
-/** A rank that tells, and the digests that it has sent. */
+/** A rank that sends updates, and records them. */
 function telling(...events: EngineEvent[]) {
   const clock = new ManualClock();
   const digests: string[] = [];
@@ -59,7 +59,7 @@ function telling(...events: EngineEvent[]) {
   return { clock, digests, teller, see };
 }
 
-/** A tab that watches, and what its page has been told. */
+/** A spectator, and the events of its page. */
 function watching() {
   const events: EngineEvent[] = [];
   const spectator = new Spectator((event) => events.push(event));
@@ -69,7 +69,7 @@ function watching() {
 const typesOf = (update: string): string[] => parseSpectatorUpdate(update).map(({ type }) => type);
 
 describe('a rank', () => {
-  test('tells nothing while nobody watches, and all that is kept to who comes', () => {
+  test('sends nothing without spectators, and everything that is kept to a newcomer', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
     see(tested(999), hashes(999));
@@ -89,7 +89,7 @@ describe('a rank', () => {
     expect(steps[0]).toBeLessThan(50);
   });
 
-  test('tells at most once a second, of many steps a few, and the newest of the rest', () => {
+  test('sends at most one update a second, with a few of many steps, and the newest of the rest', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -108,7 +108,7 @@ describe('a rank', () => {
     expect(digests).toHaveLength(2);
   });
 
-  test('tells the end at once', () => {
+  test('sends the end at once', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -117,7 +117,7 @@ describe('a rank', () => {
     expect(parseSpectatorUpdate(digests[1]!)[1]).toMatchObject({ result: { losses: [], steps: RESULT.steps } });
   });
 
-  test('tells a learning rate that was found, however low', () => {
+  test('sends a suggested learning rate, however low', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -128,13 +128,13 @@ describe('a rank', () => {
     });
   });
 
-  test('tells nothing unless it is rank 0', () => {
+  test('sends nothing unless it is rank 0', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1, 2, 1), MODEL, stepEvent(0));
     teller.audience = ['wu'];
     clock.advance(2_000);
     see(generationEvent(2, 2, 0), stepEvent(1));
     clock.advance(2_000);
-    // It knows of what was before.
+    // It has the events from before.
     expect(parseSpectatorUpdate(digests.join()).map((event) => ('step' in event ? event.step : event.type))).toEqual([
       'generation',
       0,
@@ -142,7 +142,7 @@ describe('a rank', () => {
     ]);
   });
 
-  test('tells all anew now and then, for whom a update did not reach', () => {
+  test('sends everything again from time to time, for spectators that missed an update', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     for (let step = 0; step < 32; step++) {
@@ -152,7 +152,7 @@ describe('a rank', () => {
     expect(digests.filter((update) => typesOf(update)[0] === 'generation')).toHaveLength(3);
   });
 
-  test('of the largest world tells no more than a update holds, the rest with the next, and some of the curve at once', () => {
+  test('of the largest world sends no more than an update may contain, the rest with the next, and some of the curve at once', () => {
     const n = MAX_WORLD_SIZE;
     const { clock, digests, teller, see } = telling(generationEvent(1, n), MODEL);
     for (let step = 0; step < 5000; step++) see(stepEvent(step), tested(step));
@@ -170,7 +170,7 @@ describe('a rank', () => {
     );
   });
 
-  test('leaves out what is not fit to be told', () => {
+  test('leaves out events that cannot be sent', () => {
     expect(spectatorEventOf({ ...stepEvent(0), loss: Number.NaN })).toBeNull();
     expect(spectatorEventOf({ type: 'note', message: 'x' })).toBeNull();
     const { clock, digests, teller } = telling(generationEvent(1), { ...stepEvent(0), loss: Infinity }, stepEvent(1));
@@ -180,8 +180,8 @@ describe('a rank', () => {
   });
 });
 
-describe('a tab that watches', () => {
-  test('shows what the rank shows, each of it once', () => {
+describe('a spectator', () => {
+  test('emits the events of the rank, each once', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     const { events, spectator, stepsShown } = watching();
     teller.audience = ['wu'];
@@ -197,7 +197,7 @@ describe('a tab that watches', () => {
     expect(events.filter(({ type }) => type === 'generation' || type === 'hashes')).toHaveLength(1 + 4);
   });
 
-  test('knows the pace though it is not told of every step', () => {
+  test('knows the pace though it does not receive every step', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -211,7 +211,7 @@ describe('a tab that watches', () => {
     expect(timeLeft(run!, 200)).toBeCloseTo(100 * 50, 0);
   });
 
-  test('waits until it is told what it is about, and believes nothing that does not fit', () => {
+  test('waits for the head of a run, and ignores invalid events', () => {
     const { events, spectator } = watching();
     for (const divergent of ['', '{}', 'null', '[1,null,{"type":"generation"}]', `[${JSON.stringify(stepEvent(3))}]`]) {
       spectator.receive(divergent);
@@ -225,7 +225,7 @@ describe('a tab that watches', () => {
     expect(events.slice(2)).toEqual([confusion(5, 2)]);
   });
 
-  test('shows how the run ended, or that it has', () => {
+  test('emits how the run ended, or that it has ended', () => {
     const room = { run: 1, phase: 'FORMING' } as Parameters<Spectator['follow']>[0];
     const finished = JSON.stringify([generationEvent(1), { type: 'finished', result: RESULT }]);
     const last = (end: (spectator: Spectator) => void): unknown => {
@@ -246,7 +246,7 @@ describe('a tab that watches', () => {
       type: 'failed',
       message: expect.stringMatching(/was over/),
     });
-    // A server that has just restarted has not heard of the run yet.
+    // A server that has just restarted does not know the run yet.
     const { events, spectator } = watching();
     spectator.receive(finished);
     spectator.follow({ ...room, run: 0 });

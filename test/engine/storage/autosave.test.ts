@@ -1,4 +1,4 @@
-/** When a run is saved, and when its checkpoints go. */
+/** When a run is saved, and when its checkpoints are removed. */
 import { beforeEach, expect, test } from 'vitest';
 import { Autosave, AUTOSAVE_MS } from '../../../src/engine/storage/autosave.ts';
 import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
@@ -11,7 +11,7 @@ const JOB = parseJob({ maxSteps: 100 });
 const ORIGIN = { room: 'AAAAAA', job: JOB } as CheckpointMeta;
 
 let clock: ManualClock;
-/** What storage was asked for. */
+/** Calls of the storage. */
 let asked: string[];
 let notes: string[];
 let saved: number[];
@@ -29,7 +29,7 @@ const storage = {
     asked.push(`remove ${room}${upTo === undefined ? '' : ` up to ${upTo}`}`);
   },
 };
-/** Whether another tab of this browser saves or removes just now. */
+/** Whether another tab of this browser is saving or removing. */
 let isTaken: boolean;
 let stored: CheckpointMeta[];
 
@@ -61,22 +61,24 @@ function run(step: number) {
       verdicts: [],
       trainedMs: 0,
     },
-    ring: {
-      ...{ order: [0], parameters: new Float32Array(1), buffers: new Float32Array() },
+    replica: {
+      order: [0],
+      parameters: new Float32Array(1),
+      buffers: new Float32Array(),
       optimizer: { name: 'adam', scalars: new Float64Array(1), slots: [] },
     },
   };
   return { worldSize: 2, snapshot: () => Promise.resolve(state) };
 }
 
-test('a run is saved now and then, and at once when asked', async () => {
+test('a run is saved regularly, and at once on request', async () => {
   autosave.offer(run(20));
   await autosave.idle;
   autosave.offer(run(40));
   await autosave.idle;
   clock.advance(AUTOSAVE_MS);
   autosave.offer(run(60));
-  // It still saves.
+  // The first save is not finished.
   autosave.save(run(61));
   await autosave.idle;
   autosave.save(run(62));
@@ -85,7 +87,7 @@ test('a run is saved now and then, and at once when asked', async () => {
   expect(saved).toEqual([20, 60, 62]);
 });
 
-test('there is nothing to save before the first step, nor after the last', async () => {
+test('nothing is saved before the first step or after the last', async () => {
   autosave.save(run(0));
   await autosave.idle;
   autosave.save(run(100));
@@ -93,14 +95,14 @@ test('there is nothing to save before the first step, nor after the last', async
   expect(asked).toEqual([]);
 });
 
-test('a finished run is removed, after what is still being saved', async () => {
+test('the checkpoints of a finished run are removed, after a save that is going on', async () => {
   autosave.save(run(20));
   autosave.discard(30);
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
 });
 
-test('a tab leaves alone what another of its browser saves or removes just now', async () => {
+test('a tab does not save or remove while another one of its browser does', async () => {
   isTaken = true;
   autosave.save(run(20));
   autosave.discard(30);
@@ -108,7 +110,7 @@ test('a tab leaves alone what another of its browser saves or removes just now',
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab saves once no other of its browser has for a while, and at once only what is further', async () => {
+test('a tab saves once no other of its browser has for a while, and on request only what is further', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;
@@ -127,7 +129,7 @@ test('a tab saves once no other of its browser has for a while, and at once only
   expect(saved).toEqual([20, 41, 60]);
 });
 
-test('a run that begins again in the same room is saved though an earlier one came further', async () => {
+test('a run that starts again in the same room is saved though an earlier one got further', async () => {
   autosave.save(run(90));
   await autosave.idle;
   clock.advance(AUTOSAVE_MS);
@@ -137,7 +139,7 @@ test('a run that begins again in the same room is saved though an earlier one ca
   expect(saved).toEqual([90, 5]);
 });
 
-test('a run that goes on from a checkpoint replaces it, and none of later steps, once it has its own', async () => {
+test('a resumed run replaces its checkpoint, and later ones, once it has its own', async () => {
   autosave = autosaveFrom(ORIGIN);
   autosave.save(run(20));
   await autosave.idle;
@@ -147,14 +149,14 @@ test('a run that goes on from a checkpoint replaces it, and none of later steps,
   expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
 });
 
-test('a run that goes on in the room of its checkpoint keeps what it saves', async () => {
+test('a run that is resumed in the room of its checkpoint keeps its saves', async () => {
   autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
   autosave.save(run(20));
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20']);
 });
 
-test('a run that cannot be saved says so once, and is tried again', async () => {
+test('a run that cannot be saved reports it once, and tries again', async () => {
   isFull = true;
   autosave.save(run(20));
   await autosave.idle;

@@ -1,4 +1,4 @@
-/** What is removed of a browser's checkpoints, and what is said where storage does not do it. */
+/** Removal of a browser's checkpoints, and errors of its storage. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Checkpoints, CHECKPOINTS_KEPT } from '../../../src/engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
@@ -10,7 +10,7 @@ let files: Map<string, Uint8Array<ArrayBuffer>>;
 /** Files that another tab has open. */
 let open: Set<string>;
 
-/** A browser's private file system, as far as it is used. */
+/** The part of a browser's private file system that is used. */
 const directory = {
   keys: () => files.keys(),
   async getFileHandle(name: string, { create = false } = {}) {
@@ -64,11 +64,11 @@ test('those of a run up to a step are removed, and no others', async () => {
   expect([...files.keys()]).toEqual(['QQQQQQ-100']);
 });
 
-test('a save does not fail where an old checkpoint cannot be removed; a later one removes it', async () => {
+test('a save succeeds if an old checkpoint cannot be removed; a later one removes it', async () => {
   open.add('K7F3QX-1');
   const steps = Array.from({ length: CHECKPOINTS_KEPT + 2 }, (_, i) => i + 1);
   const checkpoints = await saveAll(...steps.map((step) => metaOf(step)));
-  // All beyond those that are kept are gone but this.
+  // All beyond those that are kept are gone, except this one.
   expect([...files.keys()]).toEqual(['K7F3QX-1', ...steps.slice(-CHECKPOINTS_KEPT).map((step) => `K7F3QX-${step}`)]);
   await checkpoints.removeRun(metaOf(1));
   expect([...files.keys()]).toEqual(['K7F3QX-1']);
@@ -77,7 +77,7 @@ test('a save does not fail where an old checkpoint cannot be removed; a later on
   expect([...files.keys()]).toEqual([]);
 });
 
-test('what storage says of itself ends in one full stop', async () => {
+test('an error of the storage ends in one full stop', async () => {
   const checkpoints = await saveAll(metaOf(1));
   open.add('K7F3QX-1');
   const removing = checkpoints.remove('K7F3QX-1');

@@ -29,7 +29,7 @@ async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> 
   return { state: (await snapshots[0])!, hash: results[0]!.stateHash[0]! };
 }
 
-test('it comes back as it was, and says the hash that ranks compare', async () => {
+test('it is restored unchanged, with the hash that ranks compare', async () => {
   const { state, hash } = await stateAfterTraining();
   const checkpoint = toCheckpoint(state, ABOUT);
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { epoch: 0, offset: 24 }, stateHash: hash });
@@ -41,7 +41,7 @@ test('it comes back as it was, and says the hash that ranks compare', async () =
   });
 });
 
-test('other arrays than those of a run are refused', async () => {
+test('arrays that are not those of a run are rejected', async () => {
   const { state } = await stateAfterTraining();
   const { meta, arrays } = toCheckpoint(state, ABOUT);
   const wrong: StateArray[][] = [[], arrays.slice(1), [...arrays, new Uint8Array(1)]];

@@ -18,7 +18,7 @@ beforeAll(() => tf.setBackend('cpu'));
 
 const TINY = { ...DEFAULT_JOB.gpt, layers: 1, heads: 2, width: 16, context: 16 };
 
-/** Trains on the first characters of the text that is built in. */
+/** Trains on the first characters of the built-in text. */
 async function train(
   n: number,
   fields: Record<string, unknown>,
@@ -31,7 +31,7 @@ async function train(
   const authors: TextGenerator[] = [];
   const results = await runWorld(n, async (group) => {
     const task = createGptTask(job, await createCorpus(text, job.gpt));
-    authors[group.rank] = task.learned as TextGenerator;
+    authors[group.rank] = task.queryModel as TextGenerator;
     const run = await TrainingLoop.prepare({
       ...{ plan: job, task, clock: systemClock },
       device: { backend: 'cpu', adapter: 'test' },
@@ -67,18 +67,18 @@ test.each(['characters', 'byte-pairs'] as const)(
   },
 );
 
-test('a run whose time is over ends on all ranks after the same step, by the clock of rank 0', async () => {
+test('a run with a time limit ends on all ranks after the same step, by the clock of rank 0', async () => {
   const { results, events } = await train(3, { maxMinutes: 0.4 / 60, maxSteps: null, batchSize: 1 });
   expect(new Set(results.map(({ steps }) => steps)).size).toBe(1);
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
   const [{ steps, ms }] = results as [RunResult];
   expect(steps).toBeGreaterThan(1);
   expect(ms).toBeGreaterThan(400);
-  // The last step began when the time was over.
+  // The last step began after the limit.
   expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(steps);
 });
 
-test('samples are written after 1, 2, 5, 10, .. steps and at the end, by the weights of then', async () => {
+test('samples are written after 1, 2, 5, 10, .. steps and at the end, with the weights of that step', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
   const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
@@ -91,7 +91,7 @@ test('samples are written after 1, 2, 5, 10, .. steps and at the end, by the wei
     [1, 2, 5, 10, 20, 25].map((steps) => [steps, steps === 25 ? 24 : steps - 1]),
   );
   expect(told).toHaveLength(6);
-  // The same weights write the same.
+  // The same weights write the same text.
   expect(new Set(written.map(({ text }) => text)).size).toBe(1);
   expect(written[0]!.text).toHaveLength(160);
 });
@@ -103,7 +103,7 @@ test('memory does not grow over 200 steps', async () => {
   expect(new Set(bytes).size).toBe(1);
 }, 30_000);
 
-test('what follows is counted among the three likeliest as it is by hand, padding not', async () => {
+test('the next token among the three most probable is counted as by hand, without padding', async () => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
@@ -124,11 +124,11 @@ test('what follows is counted among the three likeliest as it is by hand, paddin
 test.each([
   ['of equals the first tokens count', 0],
   ['none counts where the network gives NaN', NaN],
-])('among the three likeliest, %s', async (_, weight) => {
+])('accuracy among the three most probable, %s', async (_, weight) => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
-  const { jobModel } = task.learned as TextGenerator;
+  const { jobModel } = task.queryModel as TextGenerator;
   // Inputs and outputs share it.
   const embedding = jobModel.variables[jobModel.names.indexOf('embedding/weight')]!;
   embedding.assign(tf.fill(embedding.shape, weight));

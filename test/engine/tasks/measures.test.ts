@@ -1,6 +1,6 @@
 /**
- * Losses and metrics that a job asks for: against numbers worked out by hand, and the same however
- * many ranks count. CPU backend.
+ * Losses and metrics that a job names: compared with values computed by hand, and equal for any
+ * number of ranks. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 
 const UNIT = 50;
-/** Rows of two numbers, and an amount that follows from them, now and then far off. */
+/** Rows of two numbers, and an amount that depends on them, with some outliers. */
 const amounts = (size: number): Dataset => ({
   ...{ size, inputShape: [1, 1, 2] as const, classes: 1, labelUnit: UNIT },
   read: (indices, inputs, labels) => {
@@ -50,16 +50,16 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   const byHand = (values: readonly number[]): number =>
     values.reduce((sum, value, i) => sum + weights[i]! * cost(value - targets[i]!), 0);
 
-  test('is what torch has', () => {
+  test("equals torch's", () => {
     expect(sumOf(tf.tensor1d(outputs)).dataSync()[0]).toBeCloseTo(byHand(outputs), 6);
   });
 
-  test('has the gradient that differences have, and none where nothing is off', () => {
+  test('has the gradient of finite differences, and 0 without an error', () => {
     const gradient = tf.grad(sumOf)(tf.tensor1d(outputs)).dataSync();
     const half = 1e-4;
     for (const i of outputs.keys()) {
       const moved = (by: number): number => byHand(outputs.map((value, k) => value + (k === i ? by : 0)));
-      // The central difference is right at bends, too.
+      // The central difference is also right at bends.
       expect(gradient[i]).toBeCloseTo((moved(half) - moved(-half)) / (2 * half), 3);
     }
     expect(gradient[4]! + 0).toBe(0);
@@ -86,14 +86,14 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   });
 });
 
-test('every loss of amounts is one of these', () => {
+test('covers every loss of amounts', () => {
   expect(AMOUNT_LOSSES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
 });
 
 const HELD_OUT = 601;
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** What every rank of worlds of one and of three is told of a task, in that order. */
+/** The events of every rank, of a world of one and of a world of three. */
 async function told(create: (n: number) => Promise<JobTask>) {
   const worlds = [];
   for (const n of [1, 3]) {
@@ -138,7 +138,7 @@ test('errors and R² of amounts are exact over all ranks, whatever the loss', as
   expect(all[2]!.metrics).toEqual(all[1]!.metrics);
 });
 
-test('R² of amounts that are all the same is 0, or 1 where each is predicted exactly, and no infinity', () => {
+test('R² of equal amounts is 0, or 1 if each is predicted exactly, and never infinite', () => {
   const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
   const score = amountMetrics({ metrics: ['r2'] }, 1);
   expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
@@ -148,7 +148,7 @@ test('R² of amounts that are all the same is 0, or 1 where each is predicted ex
   }
 });
 
-test('classes among the first three are counted once each, whatever ranks count them', async () => {
+test('classes among the first three are counted once each, whichever ranks count them', async () => {
   const classes = 8;
   const rows: Dataset = {
     ...{ size: HELD_OUT, inputShape: [1, 1, 2] as const, classes },
@@ -169,7 +169,7 @@ test('classes among the first three are counted once each, whatever ranks count 
   for (const one of all) expect([one.accuracy, one.metrics]).toEqual([first!.accuracy, first!.metrics]);
 });
 
-test('of equal logits the first come first, and a row of NaN is not among them', () => {
+test('of equal logits the first come first, and a row of NaN is not counted', () => {
   const logits = [...[1, 1, 1, 1, 0], ...[1, 1, 1, 1, 0], ...[5, 4, NaN, 0, 0], ...[0, 1, 2, 3, 4]];
   expect(countAmongFirst(3, logits, [2, 3, 0, 2], 5)).toBe(2);
   expect(countAmongFirst(3, logits, [2, 3, 0, 2], 5, [1, 1, 1, 0])).toBe(1);
@@ -185,6 +185,6 @@ test.each([
   ],
   [{ metrics: [] }, 'metrics: name at least one metric, or use null for the default'],
   [{ metrics: ['accuracy', 'accuracy'] }, 'metrics[1]: this name occurs twice: remove one'],
-])('what does not go with the data is told by its path: %o', (fields, sentence) => {
+])('a measure that does not fit the data is rejected with its path: %o', (fields, sentence) => {
   expect(() => parseJob(fields)).toThrow(sentence);
 });

@@ -1,7 +1,4 @@
-/**
- * Runs of models that jobs bring themselves, in groups over memory links, on TensorFlow.js's CPU
- * backend.
- */
+/** Runs of custom models, in groups over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { CUSTOM_MODEL_JOB } from '../../jobs/models/customModelJob.ts';
@@ -36,14 +33,14 @@ test('four ranks learn what one does with four times the batch, dropout included
   expect(relative(four!.losses[0]!, whole!.losses[0]!)).toBeGreaterThan(1e-3);
 });
 
-test('two ranks learn what one does, of layers that branch', async () => {
+test('two ranks learn what one does, with layers that branch', async () => {
   const [two] = (await train(2, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 4 })).results;
   const [one] = (await train(1, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 8 })).results;
   expect(two!.stateHash[0]).toBe(two!.stateHash[1]);
   for (const [step, loss] of two!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
 });
 
-test('what is dropped while it learns is there when it is asked', async () => {
+test('dropout is off for queries', async () => {
   const plan = { maxSteps: 1, batchSize: 4, learningRate: 1e-9, optimizer: 'sgd' };
   const losses = [0.9, 0].map(async (rate) => (await train(1, { ...plan, model: model(rate) })).results[0]!.valLoss);
   const [dropped, whole] = await Promise.all(losses);

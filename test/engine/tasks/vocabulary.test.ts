@@ -1,6 +1,6 @@
 /**
- * A language model goes on by its own tokens: from a file, from a checkpoint, and on ranks that
- * have neither. CPU backend.
+ * A language model keeps its vocabulary: from a file, from a checkpoint, and on ranks that have
+ * neither. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 
 const FIRST = 'the cat sat on the mat, and the dog in the fog. '.repeat(12);
-/** A text of fewer characters: in its own vocabulary each would be another token. */
+/** A text of fewer characters, which are other tokens in its own vocabulary. */
 const SECOND = 'a hot dog has no fat. '.repeat(20);
 
 const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>
@@ -60,7 +60,7 @@ test.each([
   const { file, vocabulary } = await trained(job, format);
   const origin = await readOrigin(file);
   const longer = { ...job, maxSteps: 4 };
-  // Ranks without the file have the text alone, at first or later.
+  // Ranks without the file only have the text, at first or later.
   const [host, guest] = [await prepare(longer, SECOND, origin), await prepare(longer, SECOND)];
   expect(vocabularyOf(host)).toEqual(vocabulary);
   expect(vocabularyOf(guest)).not.toEqual(vocabulary);
@@ -75,7 +75,7 @@ test.each([
   }
 });
 
-test('a text with characters that the model has no tokens for is refused, and other tokens than the job has', async () => {
+test("a text with characters without tokens is rejected, and so is another vocabulary than the job's", async () => {
   const job = jobOf();
   const { file } = await trained(job, 'safetensors');
   const origin = await readOrigin(file);

@@ -1,6 +1,6 @@
 /**
- * Runs that choose their codec themselves: all ranks the same, before the same step, and again
- * where the world is another.
+ * Runs that choose their codec: the same on all ranks, before the same step, and again in another
+ * world.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -15,13 +15,13 @@ beforeAll(async () => {
 
 const FIELDS = { batchSize: 4, maxSteps: 8, hashEvery: 4, hidden: 8, learningRate: 0.01 };
 
-test('all ranks choose the same codec before the same step, say why, and stay equal', async () => {
+test('all ranks choose the same codec before the same step, report the reason, and stay equal', async () => {
   const { results, events } = await train(3, { ...FIELDS, codec: 'auto' });
   expect(new Set(results[0]!.stateHash).size).toBe(1);
   const choices = events.map((own) => own.filter((event) => event.type === 'codec'));
   for (const own of choices) {
     expect(own).toHaveLength(1);
-    // As soon as it is beyond doubt, and after four steps in any case.
+    // As soon as the choice is clear, and after four steps at the latest.
     expect(own[0]!.step).toBeGreaterThanOrEqual(1);
     expect(own[0]!.step).toBeLessThanOrEqual(4);
     expect(own[0]).toEqual(choices[0]![0]);
@@ -31,24 +31,24 @@ test('all ranks choose the same codec before the same step, say why, and stay eq
   for (const result of results) expect(result).toMatchObject({ codec: choice.codec, choice });
 });
 
-test('alone there is nothing to choose', async () => {
+test('a rank alone chooses no codec', async () => {
   const { results, events } = await train(1, { ...FIELDS, codec: 'auto' });
   expect(events[0]!.some(({ type }) => type === 'codec')).toBe(false);
   expect(results[0]!.codec).toBe('fp32');
 });
 
-test('a codec that is named is not chosen over', async () => {
+test('a named codec is kept', async () => {
   const { events, results } = await train(2, { ...FIELDS, codec: 'int8' });
   expect(events[0]!.some(({ type }) => type === 'codec')).toBe(false);
   expect(results[0]!).toMatchObject({ codec: 'int8' });
 });
 
-test('only the ring chooses', () => {
+test('only ddp chooses a codec', () => {
   expect(() => parseJob({ strategy: 'diloco', codec: 'auto' })).toThrow(UsageError);
   expect(parseJob({ codec: 'auto' }).codec).toBe('auto');
 });
 
-test('in another world ranks time steps and choose anew, and stay equal', async () => {
+test('ranks choose again in another world, and stay equal', async () => {
   const plan = { ...COUNTING_PLAN, codec: 'auto' };
   const members = await Promise.all(
     Array.from({ length: 3 }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 80 }), plan)),

@@ -1,6 +1,6 @@
 /**
- * A tab that has set its lost GPU up again: its part in the run is another, which goes on with what
- * the first one kept.
+ * A tab that has opened its lost GPU again: its new participant continues with what the previous
+ * one kept.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -12,7 +12,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-test('the model that tested best and what was written go on, though the GPU had no copy of them', async () => {
+test('the best model and the written samples survive the loss of the GPU', async () => {
   const gpt = {
     layers: 1,
     heads: 1,

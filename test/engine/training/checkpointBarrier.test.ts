@@ -2,12 +2,12 @@ import { expect, test } from 'vitest';
 import { CheckpointBarrier } from '../../../src/engine/training/checkpointBarrier.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-/** Whether a run goes on by now. */
+/** Whether a run continues by now. */
 async function goesOn(held: Promise<void>): Promise<boolean> {
   return Promise.race([held.then(() => true), new Promise<boolean>((resolve) => setTimeout(resolve, 5, false))]);
 }
 
-test('a run waits until what it is after a step is kept, and not where that was told before it came there', async () => {
+test('a run waits until the state after a step is saved, unless it was saved before', async () => {
   const hold = new CheckpointBarrier(new ManualClock());
   const first = hold.until(9);
   expect(await goesOn(first)).toBe(false);
@@ -21,7 +21,7 @@ test('a run waits until what it is after a step is kept, and not where that was 
   expect(await goesOn(hold.until(9))).toBe(false);
 });
 
-test('who keeps nothing is not waited for for ever', async () => {
+test('a run waits at most 10 s for a checkpoint', async () => {
   const clock = new ManualClock();
   const held = new CheckpointBarrier(clock).until(9);
   clock.advance(9_999);

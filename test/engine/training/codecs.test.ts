@@ -1,6 +1,6 @@
 /**
- * Runs whose gradients travel encoded: they learn what others learn, and stay one state when ranks
- * come and go.
+ * Runs with encoded gradients: they learn what others learn, and ranks stay equal when others join
+ * and leave.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -33,9 +33,9 @@ const ENCODED = CODEC_NAMES.filter((name) => name !== 'fp32');
 
 describe('a run', () => {
   const fields = { batchSize: 4, maxSteps: 12, hashEvery: 4, hidden: 16, learningRate: 0.01 };
-  /** How far the loss may be from that of fp32 after twelve steps, of itself. */
+  /** Relative difference to the loss with fp32 that is allowed after twelve steps. */
   const TOLERANCE = { fp32: 0, fp16: 0.001, int8: 0.02, powersgd: 0.5 };
-  /** Largest share of the bytes that fp32 sends; a model so small has more framing than most. */
+  /** Largest share of the bytes of fp32. Such a small model has more framing than most. */
   const SHARE = { fp32: 1, fp16: 0.52, int8: 0.28, powersgd: 0.4 };
 
   test.each(ENCODED)(
@@ -47,17 +47,17 @@ describe('a run', () => {
       expect(relative(a.loss, b.loss)).toBeLessThan(TOLERANCE[codec]);
       expect(a.bytesSentPerRank[1]! / b.bytesSentPerRank[1]!).toBeLessThan(SHARE[codec]);
       expect(a.codec).toBe(codec);
-      // Every sample counts, whatever it is rounded to.
+      // Every sample counts, whatever the rounding.
       for (const event of events[0]!) if (event.type === 'step') expect(event.samples).toBe(12);
       if (codec === 'powersgd') return;
-      // What is told of one exchange is what it takes: 2(n-1)/n of it a step, and framing.
+      // Sent bytes are those of the theory, 2(n-1)/n of a gradient a step, and framing.
       const theory = (4 / 3) * a.gradientBytes * a.steps;
       expect(a.bytesSentPerRank[1]! / theory).toBeGreaterThan(1);
       expect(a.bytesSentPerRank[1]! / theory).toBeLessThan(1.05);
     },
   );
 
-  test('whose passes end with a step of one sample learns with PowerSGD what it learns with fp32', async () => {
+  test('learns with PowerSGD what it learns with fp32, with steps of one sample at the end of epochs', async () => {
     const pass = { batchSize: 8, epochs: 20, maxSteps: null, hidden: 32, optimizer: 'sgd', learningRate: 0.05 };
     const lossBy = async (codec: string): Promise<number> => {
       // Five steps of 16 samples, and one of a single sample.
@@ -68,7 +68,7 @@ describe('a run', () => {
     expect(relative(await lossBy('powersgd'), plain)).toBeLessThan(0.05);
   });
 
-  test('of diloco supports fp16 and int8 for what it exchanges', async () => {
+  test('with diloco supports fp16 and int8 for its exchanges', async () => {
     const diloco = { ...fields, strategy: 'diloco', syncEvery: 4 };
     const { results: plain } = await train(3, diloco);
     for (const codec of ['fp16', 'int8'] as const) {
@@ -79,7 +79,7 @@ describe('a run', () => {
     }
   });
 
-  test('takes no codec that its strategy has no use for', () => {
+  test('rejects codecs that its strategy does not support', () => {
     expect(() => parsePlan({ strategy: 'local-sgd', codec: 'int8' })).toThrow(UsageError);
     expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(/diloco supports fp16 and int8/);
     for (const codec of CODEC_NAMES) expect(parsePlan({ codec }).codec).toBe(codec);
@@ -87,7 +87,7 @@ describe('a run', () => {
   });
 });
 
-describe('when ranks come and go', () => {
+describe('when ranks join and leave', () => {
   const SAMPLES = 15;
   const counters = (n: number, codec: string): Promise<Member[]> =>
     Promise.all(
@@ -97,7 +97,7 @@ describe('when ranks come and go', () => {
     );
   test.each(['fp16', 'int8'])('every sample counts once with %s, whichever frame a rank vanishes at', async (codec) => {
     let late = 0;
-    // The last of a step's 24, the tally's included, decide who has applied it.
+    // The last of a step's 24 frames, with the tally, decide which ranks have applied it.
     for (const frame of [0, 5, 13, 19, 20, 21, 22, 23, 24]) {
       const members = await counters(3, codec);
       const first = await runGeneration(members, { end: { rank: 2, step: 1, frame } });
@@ -113,14 +113,14 @@ describe('when ranks come and go', () => {
       // A sample's weight rises by 1 / (samples of its window).
       const weights = all[0]!.values();
       const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);
-      // Ninths and twelfths are rounded; a sample that is missing would be one.
+      // Ninths and twelfths are rounded; a missing sample would be a whole one.
       expect(total).toBeCloseTo(stepsOf(all).length, 3);
       dispose([...members, newcomer!]);
     }
     expect(late).toBeGreaterThan(0);
   });
 
-  test.each(['int8', 'powersgd'])('a model stays one with %s', async (codec) => {
+  test.each(['int8', 'powersgd'])('all ranks keep one model with %s', async (codec) => {
     expect(isElastic(parseJob({ codec }))).toBe(true);
     const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });

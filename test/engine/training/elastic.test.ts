@@ -40,7 +40,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Two windows of three ranks and one that is short. */
+/** Two windows of three ranks, and a short one. */
 const SAMPLES = 15;
 
 const counter = (name = 'm', fields = {}, options = {}): Promise<Member> =>
@@ -51,7 +51,7 @@ const counters = (n: number, fields = {}, options = {}): Promise<Member[]> =>
 
 const SHARD_FIELDS = { ...COUNTING_PLAN, batchSize: 1, epochs: 2, hashEvery: 100 };
 
-/** Four members, each of whom has samples of its own. */
+/** Four members with samples of their own. */
 function shardCounters(): Promise<Member[]> {
   const sizes = [5, 6, 2, 3];
   const starts = [0, 5, 11, 13];
@@ -66,8 +66,8 @@ function shardCounters(): Promise<Member[]> {
 }
 
 /**
- * That `members` are at the end of a pass and each sample was applied once in each, to the same
- * bits on all.
+ * Expects that `members` are at the end of an epoch, that each sample was applied once in each
+ * epoch, and that all have the same bits.
  */
 function expectCountedOnce(members: readonly Member[], samples = SAMPLES): void {
   const steps = stepsOf(members);
@@ -86,7 +86,7 @@ const appliedBy = ({ events }: Member): number => events.filter(({ type }) => ty
 const weightsOf = ({ task }: Member) =>
   (task.model as tf.LayersModel).getWeights().map((weight) => Array.from(weight.dataSync()));
 
-/** What all of `members` reject with. */
+/** The errors of all `members`. */
 const rejections = async (members: readonly Member[]): Promise<PeergradError[]> => {
   const { results } = await runGeneration(members);
   expect(results.every((result) => result instanceof PeergradError)).toBe(true);
@@ -117,10 +117,10 @@ describe('a run', () => {
     120_000,
   );
 
-  test('gives a rank that did not get as far the step that it lacks, with every optimizer', async () => {
+  test('gives a rank that is a step behind that step, with every optimizer', async () => {
     for (const optimizer of ['sgd', 'momentum', 'adam']) {
       let late = 0;
-      // The last of a step's 16.
+      // The last of a step's 16 frames.
       for (let frame = 12; frame < 18; frame++) {
         const members = await counters(3, { optimizer, learningRate: 0.5 });
         await runGeneration(members, { end: { rank: 2, step: 1, frame } });
@@ -145,7 +145,7 @@ describe('a run', () => {
       const first = await runGeneration(members, { end: { rank: 1, frame } });
       expect(first.isBroken).toBe(true);
       const joiners = await counters(more);
-      // Ahead of those whose state they take, too.
+      // Also if they are ahead of the ranks whose state they receive.
       const all = [joiners[0]!, ...members, ...joiners.slice(1)];
       const { entered, results } = await runGeneration(all);
       for (const one of entered) expect(one).toEqual(entered[0]);
@@ -157,7 +157,7 @@ describe('a run', () => {
     }
   });
 
-  test('brings a member up that comes back 5 steps behind', async () => {
+  test('updates a member that returns 5 steps behind', async () => {
     const members = await counters(3, { optimizer: 'adam', batchSize: 1 }, { samples: 40 });
     await runGeneration(members, { end: { rank: 2, step: 2, frame: 0 } });
     await runGeneration(members.slice(0, 2), { end: { rank: 0, step: 7, frame: 0 } });
@@ -170,13 +170,13 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('keeps what one rank has learned while others were away, whichever frame breaks as the others take it over', async () => {
+  test('keeps what one rank has learned while others were away, whichever frame breaks as the others receive it', async () => {
     for (let frame = 0; ; frame += 4) {
       const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
       await runGeneration([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
-      // The second step is taken twice: by two of them, and by the third with somebody else, who
-      // then goes.
+      // The second step is taken twice: by two members, and by the third with a member that then
+      // leaves.
       await runGeneration([a, b], { end: { rank: 0, step: 2, frame: 0 } });
       await runGeneration([c, d], { end: { rank: 0, step: 3, frame: 0 } });
       expect(members.map(({ run }) => run.steps)).toEqual([2, 2, 3, 3]);
@@ -193,7 +193,7 @@ describe('a run', () => {
     }
   }, 60_000);
 
-  test('goes by the generation of its last step also where a rank has set its GPU up again', async () => {
+  test('compares the generation of the last step also after a rank has opened its GPU again', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
@@ -208,23 +208,23 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('sets a member right whose memory is no longer that of the others', async () => {
+  test('replaces the state of a member that differs from the others', async () => {
     const members = await counters(3);
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
     const state = await members[1]!.run.snapshot();
-    state.ring.parameters[3]! += 1;
+    state.replica.parameters[3]! += 1;
     const fields = { ...COUNTING_PLAN };
     const divergent = await createMember('divergent', createCountingTask({ samples: SAMPLES }), fields, {
       from: state,
     });
-    // The lowest rank is not right for being the lowest.
+    // The lowest rank is not correct by its rank.
     const all = [divergent, members[0]!, members[2]!];
     await runGeneration(all);
     expectCountedOnce(all);
     dispose([...members, divergent]);
   });
 
-  test('asks for another generation where states differ in the middle of a run, and goes on in it', async () => {
+  test('ends the generation if states differ during a run, and continues in the next', async () => {
     const members = await counters(3);
     const { run } = members[1]!;
     const original = run.stateHash.bind(run);
@@ -240,7 +240,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('goes on when all have gone but one, which then computes several batches for a step', async () => {
+  test('continues with the only remaining rank, which computes several micro-batches for a step', async () => {
     for (const frame of [0, 30, 41, 50, 60]) {
       const members = await counters(3);
       const first = await runGeneration(members, { end: { rank: 1, frame } });
@@ -253,7 +253,7 @@ describe('a run', () => {
     }
   });
 
-  test('counts every sample once, whoever comes and goes', async () => {
+  test('counts every sample once, whichever ranks join and leave', async () => {
     const before = tf.memory().numTensors;
     for (let seed = 0; seed < 12; seed++) {
       const rng = createRng(1000 + seed);
@@ -263,8 +263,8 @@ describe('a run', () => {
       const away: Member[] = [];
       const everyone = [...present];
       /**
-       * The steps that made a member's state. A step that no remaining member applied is taken
-       * again.
+       * The steps that led to a member's state. A step that no remaining member has applied is
+       * taken again.
        */
       const histories = new Map<Member, Step[]>(present.map((member) => [member, []]));
       for (let generation = 0; ; generation++) {
@@ -306,7 +306,7 @@ describe('a run', () => {
     expect(tf.memory().numTensors).toBe(before);
   }, 60_000);
 
-  test('goes on from a saved state, in a world of another size', async () => {
+  test('resumes from a saved state in a world of another size', async () => {
     const members = await counters(3, { optimizer: 'sgd', epochs: 2 });
     await runGeneration(members, { end: { rank: 1, step: 4, frame: 0 } });
     const saved = await members[0]!.run.snapshot();
@@ -323,7 +323,7 @@ describe('a run', () => {
     dispose(resumed);
   });
 
-  test('goes on from a state that was saved after the last step: only to test and to compare', async () => {
+  test('only tests and compares after resuming from a state of the last step', async () => {
     const members = await counters(2);
     const { results: before } = await runGeneration(members);
     const saved = await members[1]!.run.snapshot();
@@ -336,7 +336,7 @@ describe('a run', () => {
     one.dispose();
   });
 
-  test('gives a result also to who comes when the last step is taken', async () => {
+  test('gives a result also to a rank that joins after the last step', async () => {
     const members = await counters(2);
     await runGeneration(members);
     const all = [...members, await counter()];
@@ -346,14 +346,14 @@ describe('a run', () => {
     dispose(all);
   });
 
-  test('counts what it sends in all worlds', async () => {
+  test('counts the bytes that it sends in all worlds', async () => {
     const members = await counters(2, { batchSize: 1 });
     await runGeneration(members, { end: { rank: 0, step: 4, frame: 0 } });
     const { results } = await runGeneration(members);
     const [result] = results;
     if (!result || result instanceof Error) throw new Error('It was to end.');
     const { bytesSentPerRank, gradientBytes, steps } = result;
-    // And of the step that was taken twice, a part.
+    // And a part of the step that was taken twice.
     for (const bytes of bytesSentPerRank) {
       expect(bytes / gradientBytes).toBeGreaterThan(steps);
       expect(bytes / gradientBytes).toBeLessThan(steps + 1.01);
@@ -361,7 +361,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('drops what it holds of a step where its device fails, and the samples are computed anew', async () => {
+  test('drops the retained gradient if its device fails, and the samples are computed again', async () => {
     for (const broken of [0, 1]) {
       const members = await counters(2);
       let checks = 0;
@@ -385,20 +385,20 @@ describe('a run', () => {
     }
   });
 
-  test('undoes what a pass in vain did to buffers', async () => {
+  test('undoes changes of buffers by a lost pass', async () => {
     for (let frame = 16; frame < 90; frame += 3) {
       const members = await counters(3, {}, { buffer: true });
       const { isBroken } = await runGeneration(members, { end: { rank: 1, frame } });
       const survivors = isBroken ? [members[0]!, members[2]!] : members;
       if (isBroken) await runGeneration(survivors);
       expectCountedOnce(survivors);
-      // Rank 0's passes, of the steps that were applied.
+      // Rank 0's passes of the applied steps.
       for (const member of survivors) expect(member.values().at(-1)).toBe(stepsOf(survivors).length);
       dispose(members);
     }
   });
 
-  test('goes on where ranks normalize together', async () => {
+  test('continues with synchronized batch normalization', async () => {
     const rng = createRng(3);
     const xs = tf.tensor2d(Array.from({ length: 18 }, () => [rng.next(), rng.next()]));
     const ys = xs.sum(1, true);
@@ -444,14 +444,14 @@ describe('a run', () => {
     expect(steps.slice(0, 2).map(({ samples }) => samples)).toEqual([12, 12]);
     expect(steps.slice(2).map(({ samples }) => samples)).toEqual([8, 8]);
     for (const step of [0, 1]) expect(relative(steps[step]!.loss, whole[step]!.loss)).toBeLessThan(1e-5);
-    // Its loss is of fewer samples; of the parameters that the retried step made.
+    // Its loss is over fewer samples, with the parameters before the retried step.
     expect(steps[2]!.loss).not.toBe(whole[2]!.loss);
     dispose([...undisturbed, ...members]);
   });
 });
 
 describe('entering a world', () => {
-  test('tells a rank that has other data so, and the others who it is', async () => {
+  test('rejects a rank with other data, and names it to the others', async () => {
     const divergent = await counter('divergent', {}, { dataHash: '11'.repeat(8) });
     const members = [...(await counters(2)), divergent];
     const errors = await rejections(members);
@@ -465,7 +465,7 @@ describe('entering a world', () => {
     dispose(members);
   });
 
-  test('holds a joiner to the data of who trains already, however many joiners there are', async () => {
+  test('compares joiners with the data of the training ranks, however many joiners there are', async () => {
     const [member] = await counters(1);
     await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
     const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });
@@ -475,7 +475,7 @@ describe('entering a world', () => {
     dispose([member!, ...divergent]);
   });
 
-  test('tells a rank that has another model what differs', async () => {
+  test('reports the difference to a rank with another model', async () => {
     const members = await counters(2);
     const other = await createMember('other', createCountingTask({ samples: SAMPLES + 4 }), COUNTING_PLAN);
     const same = { ...other.task, trainSamples: SAMPLES };
@@ -503,7 +503,7 @@ describe('entering a world', () => {
     },
   );
 
-  test('a saved state of another model is refused', async () => {
+  test('rejects a saved state of another model', async () => {
     const [member] = await counters(1);
     const saved = await member!.run.snapshot();
     const other = createCountingTask({ samples: SAMPLES + 4 });
@@ -513,9 +513,9 @@ describe('entering a world', () => {
   });
 });
 
-test("a rank's deadlines pass before the server's, which cannot tell whom all ranks wait for", () => {
+test("a rank's deadlines expire before those of the server, which cannot name the rank that all wait for", () => {
   expect(LINKING_TIMEOUT_MS).toBeLessThan(LINKING_MS);
   expect(SYNCING_TIMEOUT_MS + 10_000).toBeLessThan(SYNCING_MS);
-  // As long as a collective takes that waits for a rank's last step.
+  // The longest time of a collective that waits for a rank's last step.
   expect(ENTERING_MS[0]).toBeGreaterThan(DEFAULT_OP_TIMEOUT_MS);
 });

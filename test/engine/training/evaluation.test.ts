@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { testInterval } from '../../../src/engine/training/evaluation.ts';
 
-test('no more samples are tested than learned from meanwhile, also where every test is of all', () => {
+test('no more samples are tested than were learned since the last test, also if every test is of all', () => {
   const task = { train: 60_000, test: 10_000 };
   expect(testInterval(task, { patience: null }, 32, 400)).toBe(50);
   expect(testInterval(task, { patience: 3 }, 32, 400)).toBe(Math.ceil(10_000 / 32));
-  // A pass ends with a test in any case.
+  // An epoch ends with a test in any case.
   expect(testInterval({ train: 64, test: 10_000 }, { patience: 3 }, 32, 400)).toBe(2);
 });

@@ -1,5 +1,5 @@
 /**
- * Training where every rank has files of its own, over memory links, on TensorFlow.js's CPU
+ * Training with files that differ from rank to rank, over memory links, on TensorFlow.js's CPU
  * backend.
  */
 import * as tf from '@tensorflow/tfjs';
@@ -18,7 +18,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Whether x is above its middle; of the rows, those from `from` on. */
+/** The class is whether x is above its middle. Returns the rows from `from` on. */
 const rows = (from: number, count: number): string =>
   `x,noise,kind\n${Array.from({ length: count }, (_, i) => {
     const x = ((from + i) * 37) % 100;
@@ -34,7 +34,7 @@ const JOB: JobSpec = parseJob({
 const prepare = (text: string, job = JOB, more: Partial<Parameters<typeof prepareTraining>[0]> = {}) =>
   prepareTraining({ job, files: fileOf(text), ...more });
 
-test('ranks with different rows learn one model of them all, which each of them tests', async () => {
+test('ranks with different rows learn one model of all rows, which each of them tests', async () => {
   const events: EngineEvent[] = [];
   const parts = [rows(0, 40), rows(40, 20), rows(60, 40)];
   const trainings = await Promise.all(
@@ -55,7 +55,7 @@ test('ranks with different rows learn one model of them all, which each of them 
   for (const training of trainings) training.dispose();
 });
 
-test('who joins goes by what the run began with, and who does not fit is told why while the others go on', async () => {
+test('a joining rank uses the facts of the run, and is rejected with a reason if its data does not fit', async () => {
   const job = { ...JOB, maxSteps: 6 };
   let breaks = 2;
   const emit = (event: EngineEvent): void => {
@@ -79,7 +79,7 @@ test('who joins goes by what the run began with, and who does not fit is told wh
   for (const training of [...founders, strange, joiner]) training.dispose();
 });
 
-test('a saved run goes on by what it began with, whoever is there', async () => {
+test('a resumed run keeps its facts, whichever ranks are there', async () => {
   const job = { ...JOB, maxSteps: 4 };
   const before = [await prepare(rows(0, 40), job), await prepare(rows(0, 40).replaceAll(/low|high/g, 'huge'), job)];
   await inGeneration(before, 1, job, (training) => training.train());
@@ -93,7 +93,7 @@ test('a saved run goes on by what it began with, whoever is there', async () => 
   for (const training of [...before, alone]) training.dispose();
 });
 
-test('language models learn from texts that stay where they are, and stay one model', async () => {
+test('language models learn from texts that stay in their tabs, and stay equal', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, context: 8, width: 8 };
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt, batchSize: 2, maxSteps: 3, hashEvery: 1 });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
@@ -119,7 +119,7 @@ test('language models learn from texts that stay where they are, and stay one mo
   for (const training of [...trainings, ...heirs]) training.dispose();
 });
 
-test('until a step is taken who comes back is one of those that agree; afterwards the run goes by what it has learned by', async () => {
+test('before the first step a returning rank agrees with the others; later the run keeps the facts that it has learned by', async () => {
   const job = { ...JOB, maxSteps: 3, hashEvery: 1 };
   const early = await prepare(
     `${rows(0, 20)}\n${rows(0, 20)
@@ -128,7 +128,7 @@ test('until a step is taken who comes back is one of those that agree; afterward
     job,
   );
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
-  // Each side has come to something else, in worlds that broke.
+  // Each side has agreed on other facts, in worlds that broke.
   await inGeneration([early], 1, job, () => null);
   await inGeneration(others, 2, job, () => null);
   const all = [early, ...others];
@@ -138,7 +138,7 @@ test('until a step is taken who comes back is one of those that agree; afterward
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 3 };
   const longer = { ...job, maxSteps: 4 };
   const from = fromCheckpoint(structuredClone(toCheckpoint(await others[1]!.snapshot(), about)));
-  // A stranger has agreed with itself before it meets who goes on.
+  // The stranger has agreed with itself before it meets the heir.
   const stranger = await prepare(rows(20, 40), longer);
   await inGeneration([stranger], 4, longer, () => null);
   const heir = await prepare(rows(0, 40), longer, { from });
@@ -152,7 +152,7 @@ test('until a step is taken who comes back is one of those that agree; afterward
 test.each([
   ['has the most steps', [1, 2]],
   ['was applied in the latest generation', [1, 1]],
-])('a run goes by what the state that %s was learned by, however many ranks have another', async (_, steps) => {
+])('a run keeps the facts of the state that %s, however many ranks have others', async (_, steps) => {
   const job = { ...JOB, maxSteps: 4, hashEvery: 1 };
   const makeFor = (last: number, text: string) =>
     prepare(text, job, {
@@ -178,7 +178,7 @@ test.each([
   }
 });
 
-test('a state that went by something else is refused, and takes nothing from the others', async () => {
+test('a state with other facts is rejected, and the others keep theirs', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
   const divergent = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];

@@ -1,4 +1,4 @@
-/** Runs that end when they get no better, on TensorFlow.js's CPU backend. */
+/** Runs that stop early, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
@@ -6,9 +6,9 @@ import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
 
 const SAMPLES = 12;
-/** Never through by itself. Tests come after every pass: 2 steps of 3 ranks, 3 of 2. */
+/** Ends only by patience. Tests follow every epoch: 2 steps of 3 ranks, 3 of 2. */
 const PLAN = { ...COUNTING_PLAN, epochs: 1000, hashEvery: 1000 };
-/** Frames of a step: the test comes after them, and then the comparison of ranks. */
+/** Frames of a step. Those of the test follow, then those of the comparison. */
 const STEP_FRAMES = 12;
 
 beforeAll(async () => {
@@ -16,8 +16,8 @@ beforeAll(async () => {
 });
 
 /**
- * Every step adds 1 to the sum of all weights: so a test tells after how many steps it is, and the
- * best is after `best`.
+ * Every step adds 1 to the sum of all weights: so a test knows the number of steps, and the lowest
+ * loss is after `best`.
  */
 function taskWithBest(best: number): Task {
   const task = createCountingTask({ samples: SAMPLES });
@@ -45,7 +45,7 @@ async function createMembers(count: number, patience = 2): Promise<{ members: Me
   return { members, kept };
 }
 
-test('all ranks end after the same test, compared, and keep the model that tested best', async () => {
+test('all ranks end after the same test, compare states, and keep the best model', async () => {
   const { members, kept } = await createMembers(3);
   const { results } = await runGeneration(members);
   for (const result of results) {
@@ -56,14 +56,14 @@ test('all ranks end after the same test, compared, and keep the model that teste
   for (const member of members) member.dispose();
 });
 
-test('comes to the same end where a rank vanishes at any frame of the test that ends the run', async () => {
+test('the end is the same if a rank vanishes at any frame of the last test', async () => {
   let redone = 0;
   for (let frame = STEP_FRAMES; ; frame++) {
     const { members } = await createMembers(3, 1);
     const { isBroken, results } = await runGeneration(members, { end: { rank: 2, step: 5, frame } });
     const survivors = members.slice(0, 2);
     const { results: ends } = isBroken ? await runGeneration(survivors) : { results };
-    // Where the step was not taken yet, two ranks' next test is another.
+    // If the step was not taken yet, two ranks take other steps until the next test.
     const expected = { steps: 6, best: { step: 4, valLoss: 2 } };
     if (survivors.some(({ run }) => run.steps === 6)) for (const end of ends) expect(end).toMatchObject(expected);
     const [one, other] = ends as RunResult[];
@@ -75,7 +75,7 @@ test('comes to the same end where a rank vanishes at any frame of the test that 
   expect(redone).toBeGreaterThan(3);
 }, 60_000);
 
-test('who joins knows how good the run was before', async () => {
+test('a joining rank knows the earlier results', async () => {
   const { members } = await createMembers(3);
   await runGeneration(members, { end: { rank: 2, step: 6, frame: 0 } });
   const { members: late } = await createMembers(1);
@@ -87,8 +87,8 @@ test('who joins knows how good the run was before', async () => {
 const bestOf = async ({ run }: Member): Promise<number | undefined> =>
   (await run.snapshot()).progress.verdicts.at(-1)?.best;
 
-test('ranks whose test came out otherwise than the others repeated it, by the last bit, go on with one outcome', async () => {
-  // Summed by three ranks or by two.
+test('ranks that repeat a test with another last bit continue with one outcome', async () => {
+  // Summed by three ranks, or by two.
   const losses = [1e-16, 1e-16, 1e-16, 1];
   const make = (i: number): Promise<Member> => {
     const task = createCountingTask({ samples: SAMPLES });

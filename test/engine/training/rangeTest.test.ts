@@ -15,8 +15,8 @@ beforeAll(async () => {
 });
 
 /**
- * Its loss falls as a weight grows with the rates, and is NaN once that is above a half. A
- * buffer counts passes.
+ * The loss falls while a weight grows with the rates, and is NaN once it is above a half. A buffer
+ * counts passes.
  */
 function taskThatBreaks(): Task {
   const weight = tf.variable(tf.scalar(0));
@@ -58,13 +58,13 @@ describe('a range test', () => {
     expect(events[0]!.some(({ type }) => type === 'evaluation')).toBe(false);
   });
 
-  test('goes through few samples as often as it takes', async () => {
+  test('takes as many epochs of a small data set as it needs', async () => {
     const { results } = await train(2, { ...PLAN, batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBeGreaterThan(18);
     expect(results[0]!.epochs).toBeGreaterThan(9);
   });
 
-  test('ends at the same step on all ranks where the loss is NaN, and leaves the model as it was', async () => {
+  test('ends at the same step on all ranks if the loss is NaN, and restores the model', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
     const { results } = await runGeneration(members);
@@ -89,7 +89,7 @@ describe('a range test', () => {
     disposeAll(members);
   });
 
-  test('who comes in the middle has the model as it was, too', async () => {
+  test('restores the model also on a rank that joins in the middle', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
     await runGeneration(members, { end: { rank: 2, step: 9, frame: 0 } });
@@ -101,7 +101,7 @@ describe('a range test', () => {
     disposeAll([...members, ...late]);
   });
 
-  test('comes to the same end where a rank vanishes at any frame after its last step', async () => {
+  test('ends alike if a rank vanishes at any frame after its last step', async () => {
     const whole = await createMembers(3);
     const { results: ends } = await runGeneration(whole);
     const before = whole[0]!.values();
@@ -122,7 +122,7 @@ describe('a range test', () => {
     disposeAll(whole);
   }, 60_000);
 
-  test('fails where the loss is NaN before any rate is tried', async () => {
+  test('fails if the loss is NaN before any rate is tried', async () => {
     const { results } = await train(1, { ...PLAN, batchSize: 4 }, { spoil: (inputs) => inputs.fill(NaN) }).catch(
       (error: unknown) => ({ results: [error] }),
     );
@@ -131,7 +131,7 @@ describe('a range test', () => {
     });
   });
 
-  test('is something that Trainer does, which leaves the weights alone', async () => {
+  test('leaves the weights unchanged with Trainer', async () => {
     const xs = tf.tensor2d(Array.from({ length: 64 }, (_, i) => [Math.sin(i), Math.cos(3 * i)]));
     const ys = xs.sum(1).greater(0).cast('float32');
     await runWorld(2, async (group) => {
@@ -148,7 +148,7 @@ describe('a range test', () => {
     [{ strategy: 'local-sgd' }, /range-test requires the strategy ddp/],
     [{ maxSteps: 5 }, /maxSteps of 20 to 1000/],
     [{ maxSteps: null }, /maxSteps of 20 to 1000/],
-  ])('is refused with %o', (fields, message) => {
+  ])('is rejected with %o', (fields, message) => {
     expect(() => new Trainer({ schedule: 'range-test', ...fields } as object)).toThrow(message);
   });
 });

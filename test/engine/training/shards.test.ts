@@ -1,4 +1,4 @@
-/** Runs in which every rank has samples that no other rank sees. */
+/** Runs in which every rank has samples of its own. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
@@ -16,7 +16,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** The samples from `first` on of `all`, which no other rank has. */
+/** The samples of `all` from `first` on, which only one rank has. */
 function shardOf(all: number, first: number, samples: number): Task {
   const whole = createCountingTask({ samples: all });
   return {
@@ -39,7 +39,7 @@ async function members(sizes: readonly number[], plan: Record<string, unknown> =
   );
 }
 
-/** How often each sample was learned from. */
+/** How often each sample was learned. */
 function countsOf(member: Member, all: number): number[] {
   const sizes = stepsOf([member]).map(({ samples }) => samples);
   const weights = member.values().slice(0, all);
@@ -49,7 +49,7 @@ function countsOf(member: Member, all: number): number[] {
 }
 
 describe('ranks with samples of their own', () => {
-  test('learn from each sample of each once a pass, all in one model', async () => {
+  test('learn each sample once an epoch, all in one model', async () => {
     const all = await members([6, 3, 9], { batchSize: 3, epochs: 2 });
     const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 6, epochs: 2 });
@@ -68,7 +68,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('are tested on the same part of what each has held out', async () => {
+  test('test the same fraction of their held-out samples', async () => {
     const all = await members([4, 8], { batchSize: 4, epochs: 1 });
     await runGeneration(all);
     const tests = all.map(({ events }) => events.filter(({ type }) => type === 'evaluation').at(-1));
@@ -76,7 +76,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('go on without one that is lost, and learn from no sample twice', async () => {
+  test('continue without a lost rank, and learn no sample twice', async () => {
     const all = await members([4, 4, 4], { batchSize: 1, epochs: 1 });
     const before = await runGeneration(all, { end: { rank: 1, step: 2, frame: 0 } });
     expect(before.results.every(isLoss)).toBe(true);
@@ -85,7 +85,7 @@ describe('ranks with samples of their own', () => {
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
     const steps = stepsOf(rest).map(({ samples }) => samples);
     expect(steps).toEqual([3, 3, 2, 2]);
-    // What was learned of m0's and m2's samples, a third of each, then half of each.
+    // Samples of m0 and m2, a third of a window each, then half.
     const weights = all[0]!.values().slice(0, 12);
     const [first, , third] = [weights.slice(0, 4), weights.slice(4, 8), weights.slice(8)];
     for (const own of [first, third]) {
@@ -95,7 +95,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test.each(['local-sgd', 'diloco'])('learn by %s, too', async (strategy) => {
+  test.each(['local-sgd', 'diloco'])('also learn with %s', async (strategy) => {
     const all = await members([5, 7], { strategy, batchSize: 2, epochs: 1, optimizer: 'sgd', learningRate: 0.1 });
     const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
@@ -103,7 +103,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('say what a rank brings that the others have not', async () => {
+  test('name a rank without samples', async () => {
     const divergent: Task = {
       ...shardOf(8, 4, 4),
       dataHash: () => Promise.resolve('ff'.repeat(8)),

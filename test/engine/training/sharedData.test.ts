@@ -20,7 +20,7 @@ const jobOn = (shared: SharedFiles): JobSpec =>
 
 const prepare = (job: JobSpec, shared: SharedFiles): Promise<RunParticipant> => prepareTraining({ job, shared });
 
-test('ranks train on the files of one of them, and so does who joins later', async () => {
+test('ranks train on the files of one of them, also those that join later', async () => {
   const files = [
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
@@ -29,7 +29,7 @@ test('ranks train on the files of one of them, and so does who joins later', asy
   const job = jobOn(shared);
   const [host, guest] = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
   expect(guest.hasState).toBe(false);
-  // Nothing to ask before there is a model.
+  // There is no model to query yet.
   expect(guest.answerer).toBeNull();
   expect(await inGeneration([host, guest], 1, job, ({ hasState }) => hasState)).toEqual([true, true]);
   const joiner = await prepare(job, SharedFiles.awaited(shared.manifest));
@@ -50,7 +50,7 @@ test('a snapshot builds no model', async () => {
   participant.dispose();
 });
 
-test('files that are no data of the job are told so on every rank', async () => {
+test('files that are not data of the job are reported on every rank', async () => {
   const shared = await SharedFiles.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
   const job = jobOn(shared);
   const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
@@ -60,7 +60,7 @@ test('files that are no data of the job are told so on every rank', async () => 
   for (const training of trainings) training.dispose();
 });
 
-test('a rank that still prepares leaves a generation that ends, and is prepared for the next one', async () => {
+test('a rank that is still preparing leaves a generation that ends, and is prepared for the next one', async () => {
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];

@@ -1,4 +1,4 @@
-/** A ring with one slow link: who finds it, and how the run goes on in another order. */
+/** A ring with one slow link: the rank that detects it, and the run in another order. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { SlowLink } from '../../../src/engine/training/telemetry/slowLink.ts';
@@ -24,7 +24,7 @@ const SAMPLES = 96;
 /** A chunk of 16 KiB takes 16 ms. */
 const SLOW = { rank: 1, bytesPerMs: 1024 };
 
-test('the rank that sends over it tells, the room parts its ends, and each sample still counts once', async () => {
+test('the rank that sends over it reports it, the room separates its ends, and each sample counts once', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
@@ -49,7 +49,7 @@ test('the rank that sends over it tells, the room parts its ends, and each sampl
   }
 });
 
-test('where all links are alike nobody tells', async () => {
+test('no rank reports a link if all are alike', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),

@@ -18,8 +18,8 @@ beforeAll(async () => {
 });
 
 /**
- * A strategy that trains `model` with plain SGD in `group`; DiLoCo's outer optimizer takes the
- * whole way.
+ * A strategy that trains `model` with plain SGD in `group`. DiLoCo's outer optimizer applies the
+ * whole difference.
  */
 async function makeStrategy(
   strategy: StrategyChoice['strategy'],
@@ -98,7 +98,7 @@ describe('strategies', () => {
     },
   );
 
-  test.each(STRATEGY_NAMES)('%s copes with ranks that run dry in the last step of a pass', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s trains with ranks that run dry in the last step of an epoch', async (strategy) => {
     const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
     expect(new Set(results[0]!.stateHash).size).toBe(1);
     expect(results[0]!.steps).toBe(4);
@@ -121,7 +121,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(['local-sgd', 'diloco'])('%s sends what the ring does, once in every period begun', async (strategy) => {
+  test.each(['local-sgd', 'diloco'])('%s sends what ddp does, once in every period begun', async (strategy) => {
     const n = 4;
     const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });
     const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes } = results[0]!;
@@ -129,7 +129,7 @@ describe('strategies', () => {
     for (const bytes of [...bytesSentPerRank, ...bytesReceivedPerRank]) expect(bytes / theory).toBeCloseTo(1, 2);
   });
 
-  test('local-sgd that averages after each step, with plain SGD, is the ring', async () => {
+  test('local-sgd that averages after each step, with plain SGD, equals ddp', async () => {
     const fields = { batchSize: 8, maxSteps: 6, optimizer: 'sgd', learningRate: 0.05 };
     const { results: ring } = await train(2, { ...fields, strategy: 'ddp' });
     const { results: local } = await train(2, { ...fields, strategy: 'local-sgd', syncEvery: 1 });
@@ -138,7 +138,7 @@ describe('strategies', () => {
     }
   });
 
-  test('diloco with one step, plain SGD inside and outside, is the ring', async () => {
+  test('diloco with one step, plain SGD inside and outside, equals ddp', async () => {
     const weights = await runWorld(2, async (group) => {
       const variable = tf.variable(tf.tensor1d([1, 2]));
       const strategy = await makeStrategy('diloco', group, [variable], {
@@ -182,8 +182,8 @@ describe('strategies', () => {
         made.dispose();
         return seen;
       });
-      // In the first period ranks come to 0, -1, -0.5, with 6, 4 and 1 of 11 samples; in the second
-      // rank 0 alone goes on.
+      // In the first period ranks reach 0, -1, -0.5, with 6, 4 and 1 of 11 samples; in the second
+      // only rank 0 continues.
       const first = (-1 * 4 - 0.5 * 1) / 11;
       for (const [i, expected] of [first, first - 1].entries()) {
         for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
@@ -217,7 +217,7 @@ describe('strategies', () => {
     expect(seen).toEqual([20, 20, 20]);
   });
 
-  test.each(STRATEGY_NAMES)('%s refuses what it cannot train, on every rank', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s rejects models and samples that it cannot train, on every rank', async (strategy) => {
     await runWorld(2, async (group) => {
       const weight = tf.variable(tf.scalar(1));
       const counter = tf.variable(tf.scalar(1, 'int32'), false);
@@ -227,7 +227,7 @@ describe('strategies', () => {
     });
   });
 
-  test('an asynchronous server lets nobody run further ahead than the bound', async () => {
+  test('an asynchronous server lets no rank run further ahead than the bound', async () => {
     const staleness = 2;
     const steps = [0, 0, 0];
     await runWorld(3, async (group) => {
@@ -238,7 +238,7 @@ describe('strategies', () => {
         if (group.rank === 2) await new Promise((resolve) => setTimeout(resolve, 3));
         await strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
         steps[group.rank]! += 1;
-        // Counted here after the answer has come: the slow rank may be one further already.
+        // Counted after the answer has arrived: the slow rank may be one step further.
         expect(steps[group.rank]! - Math.min(...steps)).toBeLessThanOrEqual(staleness + 1);
         expect(strategy.isSynchronized).toBe(false);
       }
@@ -248,7 +248,7 @@ describe('strategies', () => {
     });
   });
 
-  test('an asynchronous server that was synchronized early waits for all a whole period later', async () => {
+  test('an asynchronous server that was synchronized early synchronizes again a whole period later', async () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
       const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });
@@ -270,7 +270,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES)('%s fails on every rank when one gives up between steps', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s fails on every rank when one aborts between steps', async (strategy) => {
     const failures: unknown[] = [];
     await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(0));
@@ -289,7 +289,7 @@ describe('strategies', () => {
     for (const error of failures) expect((error as Error).message).toBe('gave up');
   });
 
-  test.each(STRATEGY_NAMES)('%s leaves no tensor behind in 100 steps', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s leaks no tensor in 100 steps', async (strategy) => {
     const counts: number[] = [];
     const before = tf.memory().numTensors;
     const { events } = await train(
@@ -298,8 +298,8 @@ describe('strategies', () => {
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
-    // The other rank of this process may be within a step or a test: the least count is where it is
-    // in neither. It would include what a step left behind.
+    // The other rank of this process may be in a step or a test: the lowest count is that outside
+    // of both. It would include a leak.
     expect(Math.min(...counts.slice(-20))).toBeLessThanOrEqual(Math.min(...counts.slice(2, 50)));
     expect(tf.memory().numTensors).toBe(before);
   });

@@ -16,7 +16,7 @@ const ownOf = (rank: number): OwnTelemetry => ({
   lanes: [],
 });
 
-test('all ranks hear every hash and all telemetry, by one collective', async () => {
+test('all ranks receive every hash and all telemetry, in one collective', async () => {
   const told = await runWorld(3, async (group) => {
     const { rank } = group;
     const all = await exchangeTelemetry(group, HASHES[rank]!, statisticsOf(rank), ownOf(rank), 20);

@@ -20,7 +20,7 @@ describe('TrainingLoop', () => {
     expect(relative(four[0]!.valLoss!, one[0]!.valLoss!)).toBeLessThan(1e-4);
   });
 
-  test('lets timers have their turn, though nothing in a world of one waits for anybody', async () => {
+  test('yields to timers in a world of one rank', async () => {
     let turns = 0;
     let turnsBySteps = 0;
     const timer = setInterval(() => (turns += 1), 1);
@@ -30,7 +30,7 @@ describe('TrainingLoop', () => {
     expect(turnsBySteps).toBeGreaterThan(1);
   });
 
-  test('tells how far a test has come, as it may take minutes', async () => {
+  test('reports the progress of a test, which may take minutes', async () => {
     const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
     for (const own of events) {
       const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
@@ -42,7 +42,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('keeps state equal on all ranks, and says so', async () => {
+  test('keeps state equal on all ranks, and reports it', async () => {
     const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
     for (const result of results) {
       expect(new Set(result.stateHash).size).toBe(1);
@@ -68,7 +68,7 @@ describe('TrainingLoop', () => {
     expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);
   });
 
-  test('covers a pass that does not divide, even when ranks run dry in the last step', async () => {
+  test('covers an epoch that does not divide, even when ranks run dry in the last step', async () => {
     const { results, events } = await train(4, { batchSize: 4, epochs: 2 }, { trainSize: 17 });
     const steps = events[0]!.filter((event) => event.type === 'step');
     expect(steps.map(({ samples, epoch }) => [samples, epoch])).toEqual([
@@ -82,7 +82,7 @@ describe('TrainingLoop', () => {
     expect(new Set(results[0]!.stateHash).size).toBe(1);
   });
 
-  test('sends the bytes of the theory for its steps, and counts the rest apart', async () => {
+  test('sends the bytes of the theory for its steps, and counts other bytes separately', async () => {
     for (const n of [2, 4]) {
       const { results } = await train(n, { batchSize: 2, maxSteps: 5 });
       const { bytesSentPerRank, otherBytesSentPerRank, gradientBytes, steps } = results[0]!;
@@ -95,7 +95,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('tells every step, its way round the ring, and the held-out accuracy', async () => {
+  test('emits every step, its trace, and the held-out accuracy', async () => {
     const { results, events } = await train(2, { batchSize: 20, maxSteps: 10 });
     const types = (type: EngineEvent['type']) => events[0]!.filter((event) => event.type === type).length;
     expect(types('step')).toBe(10);
@@ -108,7 +108,7 @@ describe('TrainingLoop', () => {
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
   });
 
-  test('tells how every rank spent its steps, on clocks that are compared', async () => {
+  test('emits how every rank spent its steps, with compared clocks', async () => {
     const { events } = await train(3, { batchSize: 4, maxSteps: 8, hashEvery: 4 });
     const own = events[1]!.flatMap((event) => (event.type === 'segments' ? [event.lane] : []));
     expect(own.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
@@ -126,7 +126,7 @@ describe('TrainingLoop', () => {
       expect(ranks.map(({ lanes }) => lanes.length)).toEqual([4, 4, 4]);
       expect(ranks[1]!.clock).toEqual({ offsetMs: 0, errorMs: 0 });
       for (const { clock, right } of ranks) {
-        // All run on one clock here.
+        // All ranks use one clock here.
         expect(Math.abs(clock!.offsetMs)).toBeLessThanOrEqual(clock!.errorMs);
         expect(right).toMatchObject({ route: 'memory' });
         expect(right!.bytesSent).toBeGreaterThan(0);
@@ -145,7 +145,7 @@ describe('TrainingLoop', () => {
     ]);
   });
 
-  test('tests no more samples within a pass than it learns from', async () => {
+  test('tests no more samples within an epoch than it learns from', async () => {
     const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
@@ -154,13 +154,13 @@ describe('TrainingLoop', () => {
     ]);
   });
 
-  test('tests all of them after every pass', async () => {
+  test('tests all of them after every epoch', async () => {
     const { events } = await train(2, { batchSize: 20, epochs: 3 }, { trainSize: 80, testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.filter(({ samples }) => samples === 600).map(({ step }) => step)).toEqual([1, 3, 5]);
   });
 
-  test('tells of every step before it is taken', async () => {
+  test('emits every step before it is taken', async () => {
     const { events } = await train(2, { batchSize: 4, epochs: 1 }, { trainSize: 9 });
     const told = events[1]!.filter(({ type }) => type === 'begin' || type === 'step');
     expect(told.map((event) => ('samples' in event ? [event.type, event.step, event.samples] : []))).toEqual([
@@ -185,7 +185,7 @@ describe('TrainingLoop', () => {
     },
   );
 
-  test('stops and names the rank whose state differs', async () => {
+  test('stops and names the divergent rank', async () => {
     const training = train(
       3,
       { batchSize: 4, maxSteps: 6, hashEvery: 2 },
@@ -200,9 +200,9 @@ describe('TrainingLoop', () => {
     await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
   });
 
-  test('refuses to train with ranks that hold other data, and names one', async () => {
+  test('rejects ranks with other data, and names one', async () => {
     let reads = 0;
-    // Each rank's check reads the training data once; the third rank's differs in one pixel.
+    // Each rank's hash reads the training data once; the third rank's data differs in one pixel.
     const spoil = (inputs: Float32Array): void => {
       if (++reads === 3) inputs[7]! += 1;
     };
@@ -211,7 +211,7 @@ describe('TrainingLoop', () => {
     );
   });
 
-  test('frees everything when it cannot be made ready', async () => {
+  test('frees everything when its preparation fails', async () => {
     const before = tf.memory().numTensors;
     let reads = 0;
     const spoil = (): void => {

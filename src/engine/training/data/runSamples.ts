@@ -11,7 +11,7 @@ import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
 import type { RunProgress } from '../runProgress.ts';
 import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 
-/** What a rank sends to the others on entering a world, beside its state. */
+/** A rank's message to the others on entering a world, beside its state. */
 interface EntryNote {
   retained: RetainedGradient | null;
   /** Whether it has duties left after its last step. */

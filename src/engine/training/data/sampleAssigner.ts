@@ -18,7 +18,7 @@ export interface StepAssignment {
   microBatches: number;
 }
 
-/** What a rank retains of a step that was not applied. */
+/** Gradients that a rank retains of a step that was not applied. */
 export type GradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
 
 export interface SampleAssignerOptions {

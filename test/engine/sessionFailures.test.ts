@@ -1,0 +1,268 @@
+/** A tab's session when the server, GPUs, states or members are lost, or a run pauses. */
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { RESTORE_MS } from '../../signaling/room/index.ts';
+import { ALL_STEPS, expectOneModel, LONG, LONG_STEPS, SessionWorld, type Tab } from './sessionWorld.ts';
+
+let world: SessionWorld;
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+beforeEach(() => {
+  world = new SessionWorld();
+});
+afterEach(() => world.close());
+
+describe('when the server is lost', () => {
+  test('before a run, members reconnect to their room', async () => {
+    const tabs = await world.room(['Ada', 'Bo']);
+    const members = tabs.map(({ member }) => member);
+    world.stopServer();
+    await world.until('all know', () => tabs.every(({ isServerAway }) => isServerAway));
+    await world.pass(5_000);
+    world.startServer();
+    await world.until('all are back', () => tabs.every(({ isServerAway }) => !isServerAway));
+    // The room waits for ranks that may still train.
+    await world.pass(RESTORE_MS);
+    expect(tabs.map((tab) => tab.member)).toEqual(members);
+    expect(tabs.map((tab) => tab.all('admitted').length)).toEqual([2, 2]);
+    await world.until('the room is whole', () => tabs.every((tab) => tab.last('room')!.members.length === 2));
+    await world.counted(tabs);
+    expect(tabs[1]!.last('room')!.hosts).toEqual([tabs[0]!.member]);
+    tabs[0]!.command({ type: 'start' });
+    await world.finished(tabs);
+    expectOneModel(tabs);
+  });
+
+  test('before a run, members give up after a minute', async () => {
+    const [ada] = (await world.room(['Ada'])) as [Tab];
+    world.stopServer();
+    const lostAt = world.clock.now();
+    expect(await world.failed(ada)).toMatchObject({ name: 'SignalingError', fatal: true });
+    expect(world.clock.now() - lostAt).toBeGreaterThan(60_000);
+    expect(ada.last('state')).toMatchObject({ state: 'OFFLINE' });
+  });
+
+  test('during a run, ranks train to its end without the server', async () => {
+    const tabs = await world.run(['Ada', 'Bo', 'Cy'], { steps: 2 });
+    world.stopServer();
+    await world.until('the run ends', () => tabs.every((tab) => tab.last('finished') !== undefined));
+    expectOneModel(tabs);
+    for (const tab of tabs) {
+      expect(tab.steps).toEqual(ALL_STEPS);
+      expect(tab.isServerAway).toBe(true);
+      expect(tab.all('failed')).toEqual([]);
+    }
+  });
+
+  test('during a run, ranks reconnect to a new server and train on', async () => {
+    const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 2 });
+    world.stopServer();
+    await world.until('all know', () => tabs.every(({ isServerAway }) => isServerAway));
+    world.startServer();
+    await world.until('all are back', () => tabs.every(({ isServerAway }) => !isServerAway));
+    for (const tab of tabs) expect(tab.finished).toBe(0);
+    await world.finished(tabs);
+    expectOneModel(tabs);
+    for (const tab of tabs) expect(tab.last('finished')!.result.restarts).toBe(0);
+    await world.counted(tabs);
+    tabs[0]!.command({ type: 'start' });
+    await world.finished(tabs, 2);
+  });
+
+  test.each(['FORMING', 'RUNNING'])(
+    'by one member only, %s, it reconnects and no other member notices',
+    async (phase) => {
+      const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
+      if (phase === 'RUNNING') {
+        ada.command({ type: 'start' });
+        await world.stepped([ada, bo], 2);
+      }
+      const { member } = bo;
+      bo.cutServer();
+      expect(bo.isServerAway).toBe(true);
+      await world.until('it is back', () => !bo.isServerAway);
+      expect(bo.member).toBe(member);
+      if (phase === 'FORMING') {
+        await world.counted([ada, bo]);
+        ada.command({ type: 'start' });
+      }
+      await world.finished([ada, bo]);
+      expectOneModel([ada, bo]);
+      expect(ada.last('finished')!.result.restarts).toBe(0);
+      expect(ada.all('failed')).toEqual([]);
+    },
+  );
+});
+
+describe('when a GPU is lost', () => {
+  test('the rank opens it again and returns with its state while the others train on', async () => {
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
+    bo.loseGpu();
+    await world.until('Bo is out', () => ada.last('generation')!.worldSize === 2);
+    await world.finished([ada, bo, cy]);
+    expectOneModel([ada, bo, cy]);
+    expect(bo.devicesOpened).toBe(2);
+    expect(bo.all('warmup').map(({ stage }) => stage)).toContain('recovering');
+    expect(ada.steps).toEqual(LONG_STEPS);
+    expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
+  });
+
+  test('the only rank continues from its state, up to three times in each run', async () => {
+    const [ada] = (await world.room(['Ada'])) as [Tab];
+    // Waits after every fourth step: a run of one rank would end before a test could act.
+    ada.command({ type: 'checkpoint-barrier' });
+    for (const run of [1, 2]) {
+      ada.command({ type: 'start' });
+      for (let loss = 1; loss <= 2; loss++) {
+        const compared = ada.all('hashes').length;
+        await world.until('states are compared', () => ada.all('hashes').length > compared);
+        const opened = ada.devicesOpened;
+        ada.loseGpu();
+        ada.command({ type: 'checkpoint-saved', step: ada.last('hashes')!.step });
+        await world.until('the device is opened again', () => ada.devicesOpened > opened);
+      }
+      await world.finished([ada], run);
+      await world.counted([ada]);
+    }
+    expect(ada.devicesOpened).toBe(5);
+    expect(ada.steps).toEqual([...ALL_STEPS, ...ALL_STEPS]);
+    expect(ada.all('failed')).toEqual([]);
+  });
+
+  test('for the fourth time in a run, the rank gives up and the others train on', async () => {
+    const job = { ...LONG, maxSteps: 10_000 };
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 2 })) as [Tab, Tab, Tab];
+    const trainsOn = (tab: Tab): Promise<void> => {
+      const { step } = tab;
+      return world.until(`${tab.name} trains on`, () => tab.step > step);
+    };
+    for (let opened = 2; opened <= 4; opened++) {
+      bo.loseGpu();
+      await world.until('the device is open again', () => bo.devicesOpened === opened);
+      await trainsOn(bo);
+    }
+    bo.loseGpu();
+    expect(await world.failed(bo)).toMatchObject({
+      name: 'DeviceError',
+      message: 'The GPU of Bo was lost.',
+      fatal: true,
+    });
+    await world.until('it has left', () => ada.last('room')!.members.length === 2);
+    await trainsOn(ada);
+    expect([...ada.all('failed'), ...cy.all('failed')]).toEqual([]);
+  });
+
+  test('for good, the rank is out and the others finish', async () => {
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 2 })) as [Tab, Tab, Tab];
+    bo.removeGpu();
+    expect(await world.failed(bo)).toMatchObject({ name: 'DeviceError', message: 'Bo has no GPU.', fatal: true });
+    await world.finished([ada, cy]);
+    expectOneModel([ada, cy]);
+  });
+});
+
+describe('a rank with a divergent state', () => {
+  test('receives the state of the others', async () => {
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { steps: 1 })) as [Tab, Tab, Tab];
+    bo.miscalculate();
+    await world.until('states are compared', () => ada.last('hashes') !== undefined);
+    expect(ada.last('hashes')).toMatchObject({ step: 3, agree: false });
+    await world.finished([ada, bo, cy]);
+    expectOneModel([ada, bo, cy]);
+    expect(ada.last('finished')!.result.restarts).toBe(1);
+    expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
+  });
+
+  test('is out at the third time, and the others finish', async () => {
+    const job = { ...LONG, hashEvery: 4 };
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 1 })) as [Tab, Tab, Tab];
+    const differences = (): number => ada.all('hashes').filter(({ agree }) => !agree).length;
+    for (let time = 1; time <= 3; time++) {
+      bo.miscalculate();
+      await world.until('states differ', () => differences() === time);
+      if (time < 3) await world.until('all train again', () => bo.all('generation').length === time + 1);
+    }
+    expect(await world.failed(bo)).toMatchObject({ name: 'DivergenceError', fatal: false });
+    await world.finished([ada, cy]);
+    expectOneModel([ada, cy]);
+    expect(bo.finished).toBe(0);
+  });
+});
+
+describe('when a member leaves', () => {
+  test('because the host removed it, it is out and the others finish', async () => {
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG })) as [Tab, Tab, Tab];
+    ada.command({ type: 'remove', member: bo.member });
+    expect(await world.failed(bo)).toMatchObject({ name: 'RemovedError', fatal: true });
+    expect(bo.last('recording')!.recording).not.toBeNull();
+    await world.finished([ada, cy]);
+    expectOneModel([ada, cy]);
+    await world.pass(10_000);
+    expect(bo.last('state')).toMatchObject({ state: 'OFFLINE' });
+    expect(bo.all('admitted')).toHaveLength(1);
+    expect(ada.last('room')!.members.map(({ name }) => name)).toEqual(['Ada', 'Cy']);
+  });
+
+  test.each([
+    ['leaves', (tab: Tab) => tab.command({ type: 'leave' })],
+    ['is closed', (tab: Tab) => tab.close()],
+  ])('as it %s in a run, the others take every step once', async (_, go) => {
+    const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
+    go(bo);
+    await world.finished([ada, cy]);
+    expectOneModel([ada, cy]);
+    for (const tab of [ada, cy]) {
+      expect(tab.steps).toEqual(LONG_STEPS);
+      expect(tab.last('generation')!.members.map(({ name }) => name)).toEqual(['Ada', 'Cy']);
+    }
+    expect(bo.finished).toBe(0);
+  });
+
+  test('and was the host, the next one is host until a member with the key returns', async () => {
+    const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
+    ada.command({ type: 'leave' });
+    await world.until('Bo is the host', () => bo.last('room')!.hosts.includes(bo.member));
+    expect(ada.last('state')).toMatchObject({ state: 'OFFLINE' });
+    ada.join(bo.room, { hostKey: ada.last('admitted')!.hostKey! });
+    await world.counted([ada, bo]);
+    await world.until('Ada is the host', () => bo.last('room')!.hosts.join() === ada.member);
+    ada.command({ type: 'start' });
+    await world.finished([ada, bo]);
+  });
+});
+
+describe('a run that pauses', () => {
+  test('waits for its host, is saved, and continues at the same step', async () => {
+    const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 2 });
+    tabs[0]!.command({ type: 'pause' });
+    await world.until('it pauses', () => tabs.every((tab) => tab.last('room')!.phase === 'PAUSED'));
+    await world.pass(5_000);
+    expect(tabs[1]!.last('room')).toMatchObject({ isPausedByHost: true, waitingFor: 0 });
+    const steps = tabs[1]!.step;
+    expect(tabs.some((tab) => tab.last('saved')?.step === steps + 1)).toBe(true);
+    tabs[0]!.command({ type: 'resume' });
+    await world.finished(tabs);
+    expectOneModel(tabs);
+    expect(tabs[1]!.steps).toEqual(LONG_STEPS);
+  });
+
+  test('because too few ranks are left, continues with another', async () => {
+    const room = world.openRoom({ job: LONG, startAt: 2, nodes: { min: 2, max: 4 } });
+    const [ada, bo, cy] = [world.tab('Ada'), world.tab('Bo'), world.tab('Cy')];
+    ada.join(room);
+    bo.join(room);
+    await world.stepped([ada, bo], 3);
+    bo.close();
+    await world.until('it pauses', () => ada.last('room')!.phase === 'PAUSED');
+    expect(ada.last('room')!.waitingFor).toBe(1);
+    const { step } = ada;
+    await world.pass(5_000);
+    expect(ada.step).toBe(step);
+    cy.join(room);
+    await world.finished([ada, cy]);
+    expectOneModel([ada, cy]);
+    expect(ada.steps).toEqual(LONG_STEPS);
+    expect(cy.steps[0]).toBe(step + 1);
+  });
+});
