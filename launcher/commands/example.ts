@@ -103,7 +103,7 @@ export async function runInTabs(
     const { timeout } = options;
     const late = (): Error =>
       new TimeoutError(
-        `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s: allow more with --timeout.`,
+        `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s. Allow more time with --timeout.`,
       );
     await within(systemClock, timeout * 1000, done.promise, late);
   } finally {

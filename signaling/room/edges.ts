@@ -37,7 +37,7 @@ export interface Order {
 export type Pairs = readonly (readonly [string, string])[];
 
 /**
- * * Returns an order of `members`, close to theirs, in which no two neighbours have a link that
+ * Returns an order of `members`, close to theirs, in which no two neighbours have a link that
  * broke twice. If no such order exists, such pairs connect over a relay, unless it has failed too.
  * Without a relay the member with most bad links is left out; of two equal ones the later.
  * `separated` pairs are neighbours only if unavoidable, pairs listed twice least of all.
