@@ -57,7 +57,7 @@ export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOut
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
   const outcomes = new Map<number, TabOutcome>();
-  // Cancels the tabs that are still reconnecting when the others have ended.
+  // Cancels the tabs that are reconnecting when all other tabs have ended.
   const ended = new AbortController();
   const signal = AbortSignal.any([io.signal, ended.signal]);
   const { timeoutMs } = options;

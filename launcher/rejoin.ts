@@ -34,7 +34,7 @@ interface RejoinOptions {
   signal: AbortSignal;
 }
 
-/** Runs one task at a time: while one tab of a machine is not admitted, the others need not ask. */
+/** Runs one task at a time: while one tab of a machine is not admitted, its other tabs wait. */
 export class AdmissionQueue {
   #last: Promise<unknown> = Promise.resolve();
 

@@ -82,7 +82,7 @@ interface HubOptions {
   listener: HubListener;
   /** Whether members receive a TURN relay. */
   hasRelay: boolean;
-  /** Signs the removed members of a room: the others remember them for a server that does not. */
+  /** Signs the removed members of a room: members keep the list for a restarted server. */
   seal: (room: string, members: readonly string[]) => string;
 }
 

@@ -34,7 +34,7 @@ export interface LaunchOptions {
   /** Accepts any certificate, because no user can confirm an exception. */
   anyCertificate?: boolean;
   /**
-   * Whether the server belongs to somebody else. Pages of the own server may also connect over the
+   * Whether the server is on another machine. Pages of a local server may also connect over the
    * loopback, so that a machine without a network can train.
    */
   remote?: boolean;

@@ -49,7 +49,7 @@ export async function example(name: string | undefined, options: ExampleOptions,
 
 /**
  * Runs an example as a user does: the first tab opens a room and reports its code and the world
- * size; the others join.
+ * size; the other tabs join.
  *
  * @throws (rejects) PeergradError with the message of the first tab that fails, TimeoutError naming
  *   the tabs that have not finished.

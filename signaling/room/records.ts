@@ -30,7 +30,7 @@ export interface Fault {
   readonly aboutBrowser: string;
   /**
    * False if `by` linked to no other member itself, did not name `about` itself, or the link led
-   * over a relay that helped nobody.
+   * over a relay over which no pair linked.
    */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */

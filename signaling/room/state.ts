@@ -101,7 +101,7 @@ export interface Hidden {
   readonly worldSize: number | undefined;
   /** Whether it was a rank of a generation. */
   readonly hasRun: boolean;
-  /** Whether it has entered SYNCING once: it may have received the others' state. */
+  /** Whether it has entered SYNCING once: it may have received the state of other ranks. */
   readonly hasEntered: boolean;
   readonly holdsKey: boolean;
   /** Whether its connection is lost; it may return. */
@@ -309,7 +309,7 @@ export function hostsOf(state: RoomState): string[] {
 }
 
 export function isSpectator({ spectators }: RoomState, member: string): boolean {
-  return spectators.some((one) => one.member === member);
+  return spectators.some((spectator) => spectator.member === member);
 }
 
 /** Members and spectators. */
@@ -317,7 +317,7 @@ export function everyone({ members, spectators }: RoomState): string[] {
   return [...members, ...spectators].map(({ member }) => member);
 }
 
-/** Whether a locked room stays locked: a lock that no member could open is dropped. */
+/** Whether a locked room stays locked: a lock that no member could open is removed. */
 export function shouldStayLocked(state: RoomState): boolean {
   return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }

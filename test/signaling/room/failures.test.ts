@@ -188,7 +188,7 @@ describe('a failure', () => {
   test('of the run ends it for all', () => {
     const play = open(3).do(fail('run'));
     expect(play.said('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
-    expect(play.said('Cy', 'ended').message).toMatch(/could not go on, so the run ended: The GPU was lost\.$/);
+    expect(play.said('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);
   });
 
   test('to agree on a state is retried; at the end of the run it ends the run', () => {

@@ -90,7 +90,9 @@ describe('a room', () => {
       message: 'The GPU was lost.',
       scope: 'rank',
     });
-    expect(play.said('Ada', 'ended').message).toBe('Rank 1 (Bo) could not go on, so the run ended: The GPU was lost.');
+    expect(play.said('Ada', 'ended').message).toBe(
+      'Rank 1 (Bo) could not continue, so the run ended: The GPU was lost.',
+    );
     expect(play.said('Bo', 'ended').outcome).toBe('failed');
   });
 
