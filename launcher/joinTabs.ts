@@ -43,7 +43,7 @@ interface TabSlot {
 }
 
 /**
- * * Keeps the tabs in their room until the run has ended or they are removed. A tab that is
+ * Keeps the tabs in their room until the run has ended or they are removed. A tab that is
  * reconnecting at that time is not waited for.
  *
  * @returns the outcomes, in the order of the tabs.

@@ -184,7 +184,7 @@ export class Hub {
     const admitted = room.state.hidden.has(peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
-    // An old connection, which the member has given up and the server has not noticed yet.
+    // An old connection that the member has closed and whose end the server has not noticed yet.
     before?.expel('silent', 'This tab has reconnected over another connection.');
     return admitted ? 'entered' : 'refused';
   }

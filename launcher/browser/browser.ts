@@ -62,7 +62,7 @@ const HARDWARE_LINUX = [
 /** With these flags pages find no adapter, even if there is a GPU, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * * Features that Playwright disables, and two more (WebUIOmnibox*): for each window the browser
+ * Features that Playwright disables, and two more (WebUIOmnibox*): for each window the browser
  * would prepare pages of its address bar in separate processes, which takes a quarter of the time
  * of opening a tab and training a few steps. Chromium uses only the last list that it receives.
  */

@@ -1,5 +1,5 @@
 /**
- * * One connection to Redis, from its opening to its end, with a channel of its own. Messages to a
+ * One connection to Redis, from its opening to its end, with a channel of its own. Messages to a
  * channel arrive completely and in order, or the publisher is informed that no process listens. So
  * a lost connection never hides a lost message.
  */
@@ -10,7 +10,7 @@ import { SignalingError, TimeoutError, UsageError } from '../../src/util/errors.
 /** Milliseconds for TCP, TLS and the first response. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /**
- * * Milliseconds of a lease on a room after the last renewal: short, because no tab can join while
+ * Milliseconds of a lease on a room after the last renewal: short, because no tab can join while
  * the lease of a crashed owner lasts.
  */
 export const LEASE_MS = 6_000;

@@ -16,7 +16,7 @@ interface HttpOptions {
   data: string | null;
   /** The response of `/healthz`, which answers while the process lives. */
   health: () => Record<string, unknown>;
-  /** The response of `/readyz`: whether new tabs should come here. */
+  /** The response of `/readyz`: whether new tabs should connect to this process. */
   isReady: () => boolean;
   metrics: Metrics;
   /** Bearer token with which other machines may read `/metrics`. */

@@ -106,7 +106,7 @@ function badLinks(member: RosterEntry, others: readonly RosterEntry[], breaks: B
   return others.filter((other) => timesBroken(breaks, member, other) > 0).length;
 }
 
-/** Neighbouring pairs of a ring: none for one member, one for two. */
+/** Neighbouring pairs of a ring: no pair for one member, one pair for two. */
 export function neighbours<T>(ring: readonly T[]): [T, T][] {
   if (ring.length < 2) return [];
   const pairs = ring.map((member, i): [T, T] => [member, ring[(i + 1) % ring.length]!]);

@@ -26,8 +26,8 @@ import { suspend } from './suspensions.ts';
 import { enteringMs, enteringOf, AGE_FAULTS, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
- * Milliseconds in which others can report what they saw of a failure: both ends of a link, or all
- * ranks that waited for one.
+ * Milliseconds for further reports of a failure: by the other end of a link, or by other ranks that
+ * waited for the same one.
  */
 export const GATHER_MS = 1_500;
 
@@ -89,7 +89,7 @@ export function onGathered(state: RoomState, generation: number): Step {
   return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : noEffects(state);
 }
 
-/** Whether no further report can come. */
+/** Whether no further report can arrive. */
 function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boolean {
   const silent = ring
     .map(({ member }) => member)
@@ -177,7 +177,7 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
   const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
-  // If no rank has entered, none is to blame, and the deadline ends the phase.
+  // If no rank has entered, no rank is at fault, and the deadline ends the phase.
   if (stuck.length === 0 || idle.length === ring.length || state.isRestoring) {
     return { state, effects: enteringOf(state, ms) };
   }

@@ -1,5 +1,5 @@
 /**
- * * Evaluates the ranks' reports about each other. A report is one side's view, so it is weighed:
+ * Evaluates the ranks' reports about each other. A report is one side's view, so it is weighed:
  * by the other reports about the same rank, by the links of the reporter, and by the number of
  * generations. docs/adr/0016 has the rule.
  */
@@ -118,7 +118,7 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * * A fault of the rank that ended the generation while no other noticed anything. Ranks that only
+ * A fault of the rank that ended the generation while no other noticed anything. Ranks that only
  * received the end name no peer. They confirm no report, except that ranks without a report were
  * late.
  */
@@ -152,7 +152,7 @@ export function aged(faults: Faults): Faults {
 }
 
 /**
- * * Recent generations in which the link of a pair broke, or failed to open although the reporter
+ * Recent generations in which the link of a pair broke, or failed to open although the reporter
  * linked to another member.
  */
 export function breaksOf(faults: Faults): Breaks {
@@ -234,7 +234,7 @@ function witnesses(entries: readonly (readonly [number, string, string])[]): num
 }
 
 /**
- * * Ranks to suspend, and why, after `generation` failed. The worst one is found first: the reports
+ * Ranks to suspend, and why, after `generation` failed. The worst one is found first: the reports
  * about the others may have the same cause.
  */
 export function membersToSuspend(

@@ -1,4 +1,4 @@
-/** Generations of a run: how one begins, with which members, and what follows when one fails. */
+/** Generations of a run: their members, how one begins, and the reaction to a failure. */
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { seats } from '../../src/protocol/seating.ts';
@@ -99,7 +99,7 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 }
 
 /**
- * * Begins another generation after members joined, left or became unreachable: with all ready
+ * Begins another generation after members joined, left or became unreachable: with all ready
  * members, ranks of the last generation first. Pauses if they are too few or the host paused the
  * run. Members in `later` are included only if needed. So are members on probation, unless
  * `isGrowth`: then the old generation trains while they are tried.

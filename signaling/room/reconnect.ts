@@ -1,5 +1,5 @@
 /**
- * * Members that reconnect: after a lost connection, or to a restarted server that restores the
+ * Members that reconnect: after a lost connection, or to a restarted server that restores the
  * room from their states. Until all have returned, the room is restoring, and begins no run or
  * generation: members that have not returned may still train.
  */
@@ -53,7 +53,7 @@ const REMOVED = 'The host has removed this tab from the room. Ask the host to le
 const INTERRUPTED = 'The server restarted while the run began, so it has ended. Start it again.';
 
 /**
- * * A room restored from a returning member's state after a restart of the server. Reconnecting
+ * A room restored from a returning member's state after a restart of the server. Reconnecting
  * members report its run and generation.
  *
  * @param numbersFrom greater than any number of a previous run or generation: some members that saw
@@ -176,8 +176,8 @@ function applyReconnectState(
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, membersWithState } = state;
   if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
-    // It is late, and nothing has begun without it: it may have the state like those that were in
-    // time.
+    // It is late, but no generation has begun without it: it may have the state like members that
+    // were in time.
     return { ...known, membersWithState: new Set(membersWithState).add(member) };
   }
   if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;

@@ -99,7 +99,7 @@ function advance(state: RoomState): Step {
 }
 
 /**
- * * A sentence with the ranks whose report differs from the majority's (rank 0 decides a tie);
+ * A sentence with the ranks whose report differs from the majority's (rank 0 decides a tie);
  * `null`: all agree.
  */
 function disagreement({ ring, reports, phase }: RoomState): string | null {

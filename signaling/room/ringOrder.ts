@@ -37,8 +37,8 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
 }
 
 /**
- * Whether a pair could not link over the relay in the last generation, or none of them could: it
- * goes direct next.
+ * Whether a pair, or every relayed pair, could not link over the relay in the last generation: the
+ * pair links directly next.
  */
 function isRelayInVain({ relayed, faults, generation }: RoomState, pair: readonly [string, string]): boolean {
   const last = faults.filter((fault) => fault.kind === 'unlinked' && fault.generation === generation);

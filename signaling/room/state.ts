@@ -49,7 +49,7 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly begun: ReadonlySet<string>;
   /**
    * Ranks of the run's latest generation that reached RUNNING: an older state would undo their
-   * steps. Empty: none has reached it.
+   * steps. Empty: no rank has reached it.
    */
   readonly membersWithState: ReadonlySet<string>;
   /** PAUSED, and no member with the run's latest state is present: the run ends soon. */
@@ -344,7 +344,7 @@ export function waitingFor(state: RoomState): number {
   // Suspended members count if too few others are ready.
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
-  // Enough are ready but none has the state, or they wait for the host.
+  // Enough members are ready, but no member has the state, or the run waits for the host.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 

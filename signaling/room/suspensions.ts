@@ -1,5 +1,5 @@
 /**
- * * Suspensions of ranks that blocked other ranks. A suspended member stays in the room, is left
+ * Suspensions of ranks that blocked other ranks. A suspended member stays in the room, is left
  * out of its generations for a time and then tried again. Each suspension is twice as long as the
  * one before, unless too few other members are left to train. Suspensions count by browser, so that
  * reopening a tab does not help.

@@ -3,7 +3,7 @@ import { MIN_ACCUSERS, timesLate } from './faults.ts';
 import type { RoomEffect, RoomState } from './state.ts';
 
 /**
- * * Milliseconds for all members to link: Chromium ends a connection attempt after 16 s, and people
+ * Milliseconds for all members to link: Chromium ends a connection attempt after 16 s, and people
  * wait less.
  */
 export const LINKING_MS = 15_000;
@@ -15,7 +15,7 @@ export const LINKING_MS = 15_000;
 export const SYNCING_MS = 120_000;
 
 /**
- * * Milliseconds for a rank to end its work of the previous generation and enter SYNCING: a little
+ * Milliseconds for a rank to end its work of the previous generation and enter SYNCING: a little
  * longer than the deadline of a collective; less if other ranks have waited for it once, or more
  * often.
  */

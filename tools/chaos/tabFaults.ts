@@ -8,7 +8,7 @@ export async function closeTab({ page }: LiveTab): Promise<void> {
 }
 
 /**
- * * Kills the page's process: it sends no more messages. The browser closes its connections to
+ * Kills the page's process: it sends no more messages. The browser closes its connections to
  * servers, but not those to peers.
  */
 export async function crashTab(tab: LiveTab): Promise<void> {
@@ -34,7 +34,7 @@ export function cutTab(tab: LiveTab): Promise<() => void> {
 }
 
 /**
- * * Closes the busiest connection of the tab to another unnoticed: a closed RTCPeerConnection fires
+ * Closes the busiest connection of the tab to another unnoticed: a closed RTCPeerConnection fires
  * no event on its own page; the other page receives the end of the channel.
  *
  * @throws (rejects) PeergradError if the tab has no connection.

@@ -1,5 +1,5 @@
 /**
- * * A class in a room: members that link, train and report as tabs do, on a network in which some
+ * A class in a room: members that link, train and report as tabs do, on a network in which some
  * pairs may not reach each other, in simulated time. The room's function is the real one.
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';

@@ -1,5 +1,5 @@
 /**
- * * Members that send anything to the signaling server: malformed, oversized and truncated
+ * Members that send anything to the signaling server: malformed, oversized and truncated
  * messages, messages for other rooms, and repeated ones. Names and SDP contain the code of their
  * room, so each received message shows its room.
  */
