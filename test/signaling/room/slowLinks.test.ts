@@ -19,7 +19,7 @@ const areNeighbours = (play: Play, a: string, b: string): boolean =>
 test('a slow link separates its ends in another generation of the same members', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
-  const prepare = play.said('Ada', 'prepare');
+  const prepare = play.received('Ada', 'prepare');
   expect(prepare).toMatchObject({ generation: 2, run: 1, separated: [['Bo', 'Cy']] });
   expect(prepare.members.map(({ member }) => member)).toEqual(play.ring);
   expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
@@ -82,7 +82,7 @@ test('the ends of a slow link stay apart when members join and leave', () => {
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
   play.do({ type: 'left', member: 'Di', reason: 'left' });
   // In a ring of three all are neighbours.
-  expect(play.said('Bo', 'prepare').separated).toEqual([]);
+  expect(play.received('Bo', 'prepare').separated).toEqual([]);
   play.train().do({ type: 'stop', member: play.state.members[0]!.member });
   expect(play.state.phase).toBe('FORMING');
 });
@@ -95,6 +95,6 @@ test('a slow link is forgotten in the next run', () => {
     .do({ type: 'stop', member: 'Ada' })
     .enter(4)
     .start();
-  expect(play.said('Bo', 'prepare').separated).toEqual([]);
+  expect(play.received('Bo', 'prepare').separated).toEqual([]);
   expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
 });

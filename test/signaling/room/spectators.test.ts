@@ -12,8 +12,8 @@ describe('a spectator', () => {
   test('receives the room, and is not a member', () => {
     const play = new Play({ startAt: 2, capacity: 2 }).enter(1).do(watch('Wu'));
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
-    expect(play.said('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
-    expect(play.said('Wu', 'room').members).toHaveLength(1);
+    expect(play.received('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
+    expect(play.received('Wu', 'room').members).toHaveLength(1);
     // It is not counted even if it reports `ready`, and takes no member's place.
     expect(play.do(ready('Wu')).effects).toEqual([]);
     play.enter(2);
@@ -23,14 +23,14 @@ describe('a spectator', () => {
 
   test('is admitted to a fixed world that trains, but not to a locked room', () => {
     const play = Play.running(2).do(watch('Wu'));
-    expect(play.said('Wu', 'room').phase).toBe('RUNNING');
+    expect(play.received('Wu', 'room').phase).toBe('RUNNING');
     play.do({ type: 'lock', member: 'Ada', isLocked: true }, watch('Xi'));
-    expect(play.said('Xi', 'refused').code).toBe('room-locked');
+    expect(play.received('Xi', 'refused').code).toBe('room-locked');
   });
 
   test('is refused above the maximum number', () => {
     const play = new Play({ spectatorCapacity: 1 }).do(watch('Wu'), watch('Xi'));
-    expect(play.said('Xi', 'refused')).toMatchObject({
+    expect(play.received('Xi', 'refused')).toMatchObject({
       code: 'room-full',
       message: expect.stringMatching(/^This room has its most spectators/),
     });
@@ -38,24 +38,24 @@ describe('a spectator', () => {
 
   test('is host only with the host key', () => {
     const play = new Play(OPEN).do(watch('Wu', true));
-    expect(play.said('Wu', 'room').hosts).toEqual(['Wu']);
+    expect(play.received('Wu', 'room').hosts).toEqual(['Wu']);
     play.do({ type: 'start', member: 'Wu' });
-    expect(play.said('Wu', 'refused')).toMatchObject({
+    expect(play.received('Wu', 'refused')).toMatchObject({
       code: 'not-now',
       message: expect.stringMatching(/^No member is ready/),
     });
     play.enter(2).do({ type: 'start', member: 'Wu' });
     expect(play.ring).toEqual(['Ada', 'Bo']);
     play.train().do({ type: 'pause', member: 'Wu' });
-    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
+    expect(play.received('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
     play.do({ type: 'resume', member: 'Wu' }).train().do({ type: 'remove', member: 'Wu', whom: 'Ada' });
     expect(play.ring).toEqual(['Bo']);
     play.do(watch('Xi'), { type: 'stop', member: 'Xi' });
-    expect(play.said('Xi', 'refused').code).toBe('not-host');
+    expect(play.received('Xi', 'refused').code).toBe('not-host');
     play.do({ type: 'remove', member: 'Wu', whom: 'Xi' });
     expect(play.effects[0]).toMatchObject({ type: 'expel', member: 'Xi' });
     play.do(left('Wu'));
-    expect(play.said('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
+    expect(play.received('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
   });
 
   test('keeps the room and, with the host key, its lock, but not the run', () => {
@@ -64,8 +64,8 @@ describe('a spectator', () => {
       { type: 'lock', member: 'Wu', isLocked: true },
       left('Ada'),
     );
-    expect(play.said('Wu', 'ended').outcome).toBe('failed');
-    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'FORMING', isLocked: true, members: [] });
+    expect(play.received('Wu', 'ended').outcome).toBe('failed');
+    expect(play.received('Wu', 'room')).toMatchObject({ phase: 'FORMING', isLocked: true, members: [] });
     expect(play.effects.map(({ type }) => type)).not.toContain('empty');
     play.do({ type: 'away', member: 'Wu' });
     expect(play.effects).toEqual([{ type: 'empty' }]);
@@ -86,7 +86,7 @@ describe('a spectator', () => {
       reconnectState,
     };
     play.do({ type: 'away', member: 'Wu' }, back);
-    expect(play.said('Ada', 'room').spectators).toHaveLength(1);
+    expect(play.received('Ada', 'room').spectators).toHaveLength(1);
     // Over another connection, before the server has noticed the end of the first one.
     play.do(back);
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
@@ -106,7 +106,7 @@ describe('a spectator', () => {
       reconnectState: { ...reconnectState, generation: 1, active },
     });
     expect(restored.state).toMatchObject({ phase: 'RUNNING', generation: 1, isRestoring: false });
-    expect(restored.said('Wu', 'room').phase).toBe('RUNNING');
+    expect(restored.received('Wu', 'room').phase).toBe('RUNNING');
   });
 });
 
@@ -124,7 +124,7 @@ describe('a spectator update', () => {
     const play = Play.running(2, OPEN).do(watch('Wu'), join('Cy'));
     for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(update(other)).effects).toEqual([]);
     play.do({ type: 'pause', member: 'Ada' });
-    expect(play.do(update('Ada')).said('Wu', 'spectator-update').update).toBe('[]');
+    expect(play.do(update('Ada')).received('Wu', 'spectator-update').update).toBe('[]');
     expect(play.do(update('Cy')).effects).toEqual([]);
     play.do({ type: 'stop', member: 'Ada' });
     expect(play.do(update('Ada')).effects).toEqual([]);
