@@ -6,7 +6,7 @@ export type Complaint =
   | { readonly type: 'broken'; readonly peers: readonly string[] }
   /** These ranks did not call a collective before its deadline. */
   | { readonly type: 'late'; readonly peers: readonly string[] }
-  /** No rank in particular is to blame. */
+  /** No rank in particular is at fault. */
   | { readonly type: 'failed'; readonly message: string };
 
 /** One entry of the fault record. */
