@@ -1,6 +1,6 @@
 // Collective communication of PyTorch's "Writing Distributed Applications",
 // https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#collective-communication: ones,
-// summed over a group of two. Look for: data 2 on ranks 0 and 1; with `--tabs 3`, rank 2 is no
+// summed over a group of two. Look for: data 2 on ranks 0 and 1; with `--tabs 3`, rank 2 is not a
 // member and keeps its 1.
 import { ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 

@@ -1,7 +1,7 @@
 // Horovod's MetricAverageCallback, by hand: https://horovod.readthedocs.io/en/stable/keras.html
-// Every rank measures its own share of ten predictions; then all know the accuracy of the whole.
-// Look for: 7 of 10 are right, which is the mean over samples; the mean over ranks is another, as
-// one rank has more.
+// Every rank measures its share of ten predictions; an all-reduce gives the accuracy of all. Look
+// for: 7 of 10 are right, which is the mean over samples. The mean over ranks differs, because one
+// rank has more samples.
 import { ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 3;

@@ -1,6 +1,6 @@
 // Object collectives with the lists of torch.distributed's own examples:
 // https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object
-// Look for: any plain data travels, not only tensors, and only rank 0 has what was gathered on it.
+// Look for: any plain data can be sent, not only tensors; only rank 0 receives the gathered list.
 import type { ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 3;

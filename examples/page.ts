@@ -84,7 +84,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
     await destroyProcessGroup(group);
   } catch (error) {
     const failure = error instanceof Error ? error : new Error(String(error));
-    // Otherwise the others would wait for this rank.
+    // Otherwise the other ranks would wait for this one.
     group?.abort(failure);
     element('status').hidden = true;
     element('link').hidden = true;

@@ -1,7 +1,7 @@
 // Distributed training of PyTorch's "Writing Distributed Applications", DDP by hand, on digits
 // drawn in code:
-// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#distributed-training Look for: a
-// loss that falls on every rank; the losses differ, as each rank has its own part of the data.
+// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#distributed-training
+// Look for: a loss that falls on every rank. The losses differ, because each rank has its own data.
 import * as tf from '@tensorflow/tfjs';
 import { DistributedSampler, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 

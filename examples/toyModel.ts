@@ -1,6 +1,6 @@
 // PyTorch's DDP tutorial, https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html: a
 // ToyModel (10-10-5) learns 20 random inputs a rank with DistributedDataParallel. Look for: a loss
-// that falls, and replicas that are equal although each rank made a random one of its own.
+// that falls, and replicas that are equal although each rank created a random model.
 import * as tf from '@tensorflow/tfjs';
 import { createOptimizer, DistributedDataParallel, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 

@@ -25,7 +25,7 @@ Environment variables, as in torch.distributed; an option that contradicts one i
   LOCAL_RANK                            only checked: local ranks are the tabs of a browser
 `;
 
-/** Largest `--max-restarts`: more would be an endless loop. */
+/** Largest `--max-restarts`: a larger number would be an endless loop. */
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
 const JSON_LINES = '--json-lines';

@@ -1,11 +1,11 @@
-/** Logs an event: its name, fields for programs, and the same as a sentence. */
+/** Logs an event: its name, its fields for programs, and a sentence for people. */
 export type LogEvent = (event: string, fields: object, line: string) => void;
 
 /** A command's access to its process; tests pass their own. */
 export interface Io {
-  /** One line for programs and people: the result, the link. */
+  /** Prints one line of output: the result, the link. */
   readonly out: (line: string) => void;
-  /** One line of progress or trouble. */
+  /** Logs one line of progress or errors. */
   readonly err: (line: string) => void;
   /** stderr if it is a terminal (progress is a bar there), else `null`. */
   readonly terminal: NodeJS.WriteStream | null;

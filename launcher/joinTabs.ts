@@ -1,4 +1,4 @@
-/** Tabs that stay in another server's room: opens them, follows them, and opens lost tabs again. */
+/** Keeps tabs in a room of another server: opens them, follows them, and reopens lost ones. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import { isChosenByTabs } from '../src/spec/job.ts';
@@ -43,8 +43,8 @@ interface TabSlot {
 }
 
 /**
- * Keeps the tabs in their room until the run has ended or they are removed. A tab that is still on
- * its way back at that time is not waited for.
+ * Keeps the tabs in their room until the run has ended or they are removed. A tab that is
+ * reconnecting at that time is not waited for.
  *
  * @returns the outcomes, in the order of the tabs.
  * @throws (rejects) PeergradError if no browser starts; TimeoutError; the reason of `io.signal`.
@@ -57,7 +57,7 @@ export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOut
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
   const outcomes = new Map<number, TabOutcome>();
-  // Cancels the tabs that are still reconnecting when the others have ended.
+  // Cancels the tabs that are reconnecting when all other tabs have ended.
   const ended = new AbortController();
   const signal = AbortSignal.any([io.signal, ended.signal]);
   const { timeoutMs } = options;

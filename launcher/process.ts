@@ -52,7 +52,7 @@ export async function runProcess(
     terminal: process.stderr.isTTY ? process.stderr : null,
     signal: controller.signal,
   });
-  // A long result may still be on its way into a pipe; exit() would cut it.
+  // A long result may not be written to a pipe yet; exit() would truncate it.
   if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
   process.exit(signalExit ?? code);
 }

@@ -6,7 +6,9 @@ import type { TabOutcome } from './browser/visit.ts';
 
 /** Milliseconds before the second attempt, on average; doubled each time up to the longest. */
 export const FIRST_PAUSE_MS = 2_000;
-/** A room may open after days: each machine that waits for it asks once a minute. */
+/**
+ * Longest pause in milliseconds: a room may open after days, and each machine asks once a minute.
+ */
 export const LONGEST_PAUSE_MS = 60_000;
 
 /** A tab that its room has admitted. */
@@ -32,7 +34,7 @@ interface RejoinOptions {
   signal: AbortSignal;
 }
 
-/** Runs one task at a time: while one tab of a machine is not admitted, the others need not ask. */
+/** Runs one task at a time: while one tab of a machine is not admitted, its other tabs wait. */
 export class AdmissionQueue {
   #last: Promise<unknown> = Promise.resolve();
 

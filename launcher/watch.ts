@@ -25,7 +25,7 @@ interface WatchOptions {
    * Whether silence counts while all tabs wait for their room to start; not if a person starts it.
    */
   stallsWhileWaiting: boolean;
-  /** Whether the others continue without a lost tab. */
+  /** Whether the other tabs continue without a lost tab. */
   mayLoseTabs: boolean;
   clock: Clock;
 }
@@ -43,7 +43,7 @@ export class RunWatch {
   readonly #tabs: ReadonlyMap<string, Tab>;
   readonly #done = deferred<RunResult[]>();
   readonly #startedAt: number;
-  #heardAt: number;
+  #lastEventAt: number;
   #cancelTimer: () => void = () => {};
 
   constructor(options: WatchOptions) {
@@ -52,7 +52,7 @@ export class RunWatch {
       options.tabs.map((name) => [name, { state: 'OFFLINE', step: 0, isLost: false, result: null }]),
     );
     this.#startedAt = options.clock.now();
-    this.#heardAt = this.#startedAt;
+    this.#lastEventAt = this.#startedAt;
     // Opening the tabs may fail before anything awaits this.
     this.#done.promise.catch(() => {});
     this.#watchTime();
@@ -71,7 +71,7 @@ export class RunWatch {
   on(name: string, event: EngineEvent): void {
     const tab = this.#tabs.get(name);
     if (tab === undefined) return;
-    this.#heardAt = this.#options.clock.now();
+    this.#lastEventAt = this.#options.clock.now();
     if (event.type === 'state') tab.state = event.state;
     else if (event.type === 'step') Object.assign(tab, { step: event.step + 1, isLost: false });
     else if (event.type === 'failed') this.fail(name, event.message);
@@ -117,9 +117,9 @@ export class RunWatch {
     const { clock, timeoutMs, stallMs, stallsWhileWaiting } = this.#options;
     const now = clock.now();
     const states = Array.from(this.#tabs.values(), (tab) => tab.state);
-    if (!stallsWhileWaiting && states.every((state) => state === 'WAITING')) this.#heardAt = now;
+    if (!stallsWhileWaiting && states.every((state) => state === 'WAITING')) this.#lastEventAt = now;
     const untilTimeout = this.#startedAt + timeoutMs - now;
-    const untilStall = this.#heardAt + stallMs - now;
+    const untilStall = this.#lastEventAt + stallMs - now;
     if (untilTimeout <= 0) {
       const message = `The run did not end within ${timeoutMs / 1000} s (${this.#describe()}). Allow more time with --timeout.`;
       this.abort(new TimeoutError(message));

@@ -289,9 +289,9 @@ export class Connection implements Peer {
     const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
     const owner = await rooms.find(room, 'newcomer');
-    // While an address is blocked right codes are refused as well: otherwise guessing would
-    // continue until one fits. (Creating a room guesses nothing: wrong codes of one pupil must not
-    // block a school.)
+    // While an address is blocked, right codes are refused, too: otherwise guessing would continue
+    // until one fits. (Creating a room is not a guess: wrong codes of one pupil must not block a
+    // school.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (owner === null) {
       wrongCodes.add(this.#address, room);

@@ -82,7 +82,7 @@ interface HubOptions {
   listener: HubListener;
   /** Whether members receive a TURN relay. */
   hasRelay: boolean;
-  /** Signs the removed members of a room: the others remember them for a server that does not. */
+  /** Signs the removed members of a room: members keep the list for a restarted server. */
   seal: (room: string, members: readonly string[]) => string;
 }
 
@@ -184,7 +184,7 @@ export class Hub {
     const admitted = room.state.hidden.has(peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
-    // An old connection, which the member has given up and the server has not noticed yet.
+    // An old connection that the member has closed and whose end the server has not noticed yet.
     before?.expel('silent', 'This tab has reconnected over another connection.');
     return admitted ? 'entered' : 'refused';
   }

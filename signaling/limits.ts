@@ -1,4 +1,4 @@
-/** Limits on what unknown clients can make the server do, and the counters that enforce them. */
+/** Limits on the work and memory that clients can cause, and the counters that enforce them. */
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS } from '../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
@@ -160,8 +160,7 @@ export const SERVER_NETWORKS = 50;
 
 /**
  * Counts different failures per minute: of each address, of its site and of all addresses together.
- * A repeated failure counts once: it guesses nothing, and a class behind one address repeats the
- * same one.
+ * A repeated failure counts once: it is not a guess, and a class behind one address repeats it.
  */
 export class FailureCounter {
   readonly #perMinute: number;

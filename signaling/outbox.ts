@@ -1,9 +1,9 @@
 /**
- * The messages to one tab's WebSocket, in order. A `room` message replaces all before it, and every
- * change sends one to every member: n members that join at once would receive n * n of them. So it
- * waits until the event loop has handled what has arrived and the reader has taken what was sent
- * before, and a newer one replaces it. Other messages in the meantime are sent after it, as if it
- * had not waited.
+ * The messages to one tab's WebSocket, in order. A `room` message replaces all before it, and
+ * every change sends one to every member: n members that join at once would receive n * n of them.
+ * So it waits until the event loop has handled all received messages and the reader has read all
+ * sent ones; a newer one replaces it. Another message sends the waiting one first, so their order
+ * is kept.
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';

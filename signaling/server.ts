@@ -217,8 +217,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   async function close(): Promise<void> {
     isClosing = true;
-    // Rooms first: members must not receive that the others have left, as a running ring continues
-    // without the server.
+    // Rooms are closed first: otherwise members would receive that other ranks have left, but a
+    // running ring continues without the server.
     hub.close();
     const parted = shared?.close();
     for (const connection of connections) {

@@ -1,7 +1,4 @@
-/**
- * Everything that the documents refer to exists: files, folders, headings, npm scripts, and in the
- * guides options of the command line.
- */
+/** Files, folders, headings, npm scripts and command-line options that the documents name exist. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -77,7 +74,7 @@ describe('links', () => {
     expect(headingsOf('# A rank, and `n`\n## On 2 GPUs')).toEqual(['a-rank-and-n', 'on-2-gpus']);
   });
 
-  test.each(PAGES)('of %s lead somewhere', (page) => {
+  test.each(PAGES)('of %s have targets', (page) => {
     for (const link of linksOf(read(page))) {
       const [target, heading] = link.split('#', 2);
       const file = target === '' ? page : path.posix.join(path.posix.dirname(page), target!);
@@ -115,27 +112,27 @@ describe('commands', () => {
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 
-  test('have their options found', () => {
+  test('and their options are found', () => {
     expect([...known]).toEqual(expect.arrayContaining(['--relay-only', '--rdzv-id', '--name', '--minutes']));
     expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
   });
 
-  test.each(GUIDES)('in %s have the options that it names', (page) => {
+  test.each(GUIDES)('in %s have the named options', (page) => {
     for (const option of optionsOf(read(page))) expect([...known], `${page} names ${option}`).toContain(option);
   });
 
-  test('are found where they are started', () => {
+  test('are found in deployment files', () => {
     expect(optionsOnOwnLines('docker run --rm peergrad join x --stay 2> >(jq --raw)')).toEqual(['--stay']);
     for (const file of ['deploy/job.yaml', 'deploy/peergrad-join.service']) {
       expect(optionsOnOwnLines(read(file)), file).toContain('--json-lines');
     }
   });
 
-  test.each(DEPLOYED)('that %s starts have the options that it names', (file) => {
+  test.each(DEPLOYED)('that %s starts have the named options', (file) => {
     for (const option of optionsOnOwnLines(read(file))) expect([...known], `${file} names ${option}`).toContain(option);
   });
 
-  test.each(PAGES)('of npm in %s are scripts', (page) => {
+  test.each(PAGES)('of npm in %s exist', (page) => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     for (const [, script] of read(page).matchAll(/npm run (?:-s )?([\w:-]+)/g)) {
       expect(Object.keys(scripts), `${page} runs ${script}`).toContain(script);

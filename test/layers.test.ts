@@ -1,6 +1,5 @@
 /**
- * The direction of imports (docs/ARCHITECTURE.md): a layer uses those named for it and nothing else
- * of the project.
+ * The direction of imports (docs/ARCHITECTURE.md): a layer imports only the layers named for it.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -66,9 +65,9 @@ const ALLOWED: Record<string, string[]> = {
   ],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
   launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
-  // What a user of the library writes.
+  // Examples are programs as users of the library write them.
   examples: ['src/index.ts'],
-  // Tools drive tabs as the launcher does, and compare numbers of any layer with another program's.
+  // Tools drive tabs like the launcher, and compare numbers of any layer with other programs.
   tools: [
     'launcher',
     'signaling',
@@ -82,7 +81,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/spec',
     'src/util',
   ],
-  // Node's part drives tabs; what runs in them measures any layer.
+  // The Node part drives tabs; code in tabs measures any layer.
   bench: [
     'launcher',
     'signaling',
@@ -101,10 +100,9 @@ const ALLOWED: Record<string, string[]> = {
 };
 
 /**
- * Narrower than a folder: the app draws the ring plan, where the cost model takes it for what a
- * codec sends, starts the engine, shows what this browser keeps, plays the lesson alone by the
- * lesson's rules, draws with the pen that digits are drawn with, and knows the rates of a range
- * test; the launcher knows the examples' names and what their page tells.
+ * Layers of which another layer may import only these files. The app draws ring plans, estimates
+ * costs, starts the engine, lists checkpoints, plays the lesson alone, draws digits with their pen,
+ * and shows the rates of a range test. The launcher knows the names and events of the examples.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -131,7 +129,7 @@ const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
     /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
-  // The benchmark's clients are no tabs.
+  // Clients of the benchmark are not tabs.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,
   'prom-client': /^signaling\/monitoring\/metrics\.ts$/,
@@ -187,14 +185,14 @@ describe('imports', () => {
     }
   });
 
-  test('go in no circle', () => {
+  test('form no cycle', () => {
     const graph = new Map(files.map((file) => [file, projectImportsOf(file)]));
     const seen = new Map<string, 'open' | 'done'>();
-    const circles: string[] = [];
+    const cycles: string[] = [];
     const visit = (file: string, above: readonly string[]): void => {
       if (seen.get(file) === 'done') return;
       if (seen.get(file) === 'open') {
-        circles.push([...above.slice(above.indexOf(file)), file].join(' -> '));
+        cycles.push([...above.slice(above.indexOf(file)), file].join(' -> '));
         return;
       }
       seen.set(file, 'open');
@@ -202,6 +200,6 @@ describe('imports', () => {
       seen.set(file, 'done');
     };
     for (const file of files) visit(file, []);
-    expect(circles).toEqual([]);
+    expect(cycles).toEqual([]);
   });
 });

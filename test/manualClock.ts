@@ -1,6 +1,6 @@
 import type { Clock } from '../src/util/clock.ts';
 
-/** Time that stands still until a test lets it pass. */
+/** A clock that a test advances. */
 export class ManualClock implements Clock {
   #now = 0;
   readonly #timers = new Set<{ at: number; fn: () => void }>();
@@ -15,7 +15,7 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Lets time pass; timers fire in order. */
+  /** Advances the time; timers fire in order. */
   advance(ms: number): void {
     const until = this.#now + ms;
     for (;;) {

@@ -16,7 +16,7 @@ const RANKS = 2;
 
 const sourceOf = (file: string): string => JSON.stringify(pathToFileURL(path.join(ROOT, file)).href);
 
-/** The package's entry, with groups that are linked already in place of a server's. */
+/** The package's entry with already linked groups instead of a server. */
 const PEERGRAD = `
 export * from ${sourceOf('src/index.ts')};
 export const initProcessGroup = () => Promise.resolve(globalThis.groups.shift());

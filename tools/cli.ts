@@ -30,7 +30,7 @@ function buildProgram(io: Io): Command {
     .description(
       'train with N headless tabs, each in its own browser, inject every supported fault and report recovery',
     )
-    // A duplicated tab is one more.
+    // A duplicated tab is an additional one.
     .option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
     .option(
       '--minutes <n>',

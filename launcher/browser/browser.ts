@@ -31,10 +31,10 @@ export interface LaunchOptions {
    * uses a GPU if its device file exists.
    */
   probeUrl?: string;
-  /** Accepts any certificate: no user is there to ask. */
+  /** Accepts any certificate, because no user can confirm an exception. */
   anyCertificate?: boolean;
   /**
-   * Whether the server belongs to somebody else. Pages of the own server may also connect over the
+   * Whether the server is on another machine. Pages of a local server may also connect over the
    * loopback, so that a machine without a network can train.
    */
   remote?: boolean;
@@ -62,9 +62,9 @@ const HARDWARE_LINUX = [
 /** With these flags pages find no adapter, even if there is a GPU, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * Features that Playwright disables, and two more: for each window the browser prepares pages of
- * its own behind the address bar, each in a process, which takes a quarter of the time in which a
- * tab opens and trains a few steps. Chromium uses the last list only.
+ * Features that Playwright disables, and two more (WebUIOmnibox*): for each window the browser
+ * would prepare pages of its address bar in separate processes, which takes a quarter of the time
+ * of opening a tab and training a few steps. Chromium uses only the last list that it receives.
  */
 const FEATURES_OFF = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',

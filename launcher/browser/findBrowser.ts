@@ -41,7 +41,7 @@ export async function ensureBrowser(requested: string | undefined, log: Log): Pr
 
 async function checkProgram(file: string, source: string): Promise<string> {
   if (await isProgram(file)) return file;
-  throw new UsageError(`There is no browser at ${file}: give ${source} the path of Chrome, Chromium or Edge.`);
+  throw new UsageError(`There is no browser at ${file}. Set ${source} to the path of Chrome, Chromium or Edge.`);
 }
 
 async function isProgram(file: string): Promise<boolean> {

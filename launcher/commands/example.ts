@@ -49,7 +49,7 @@ export async function example(name: string | undefined, options: ExampleOptions,
 
 /**
  * Runs an example as a user does: the first tab opens a room and reports its code and the world
- * size; the others join.
+ * size; the other tabs join.
  *
  * @throws (rejects) PeergradError with the message of the first tab that fails, TimeoutError naming
  *   the tabs that have not finished.
@@ -103,7 +103,7 @@ export async function runInTabs(
     const { timeout } = options;
     const late = (): Error =>
       new TimeoutError(
-        `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s: allow more with --timeout.`,
+        `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s. Allow more time with --timeout.`,
       );
     await within(systemClock, timeout * 1000, done.promise, late);
   } finally {

@@ -33,9 +33,9 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   if (name === '' || name.length > MAX_NAME) throw new UsageError(`--name must have 1 to ${MAX_NAME} characters.`);
   const data = options.data === undefined ? null : await readTabData(options.data);
   const tabs = Array.from({ length: options.tabs }, (_, i) => {
-    const own = options.tabs === 1 ? name : `${name}-${i + 1}`;
-    const asked = rank === null ? '' : `&rank=${rank}`;
-    return { name: own, url: `${page}#${room}?name=${encodeURIComponent(own)}&auto${asked}` };
+    const tabName = options.tabs === 1 ? name : `${name}-${i + 1}`;
+    const request = rank === null ? '' : `&rank=${rank}`;
+    return { name: tabName, url: `${page}#${room}?name=${encodeURIComponent(tabName)}&auto${request}` };
   });
   const outcomes = await joinTabs(
     {

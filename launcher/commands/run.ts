@@ -58,12 +58,12 @@ export interface RunOptions extends TrainOptions {
   json?: true;
 }
 
-/** torchrun's default: processes without a name meet, too. */
+/** torchrun's default: processes without a name find the same room, too. */
 const DEFAULT_RDZV_ID = 'none';
 
-/** The room in which all tabs of the world meet. */
+/** The room of all tabs of the world. */
 interface Rendezvous {
-  /** URL of the page, without a slash at its end. */
+  /** URL of the page, without a trailing slash. */
   url: string;
   room: string;
   /** Resolves when tabs can join. */
@@ -86,8 +86,8 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
-  const begun = await readOrigin(options, firstRank);
-  const resolved = firstRank === 0 ? (begun?.resolved ?? (await resolveTraining(options, options))) : null;
+  const given = await readOrigin(options, firstRank);
+  const resolved = firstRank === 0 ? (given?.resolved ?? (await resolveTraining(options, options))) : null;
   if (resolved) checkOutputs(options, resolved.job);
   const ice = iceOf(options);
   const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...iceFlags(options)];
@@ -95,7 +95,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const screenshot = options.screenshot ?? null;
   for (const name of ['screenshot', 'out', 'checkpoint'] as const) checkFolder(name, options[name]);
   const out = modelFileOf(options);
-  let origin = begun?.origin ?? null;
+  let origin = given?.origin ?? null;
   const executable = await ensureBrowser(options.browser, io.err);
   const rendezvous =
     resolved === null
@@ -199,7 +199,7 @@ function checkFolder(option: string, file: string | undefined): void {
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
-      'A range test searches a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
+      'A range test searches for a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
     );
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
@@ -231,7 +231,7 @@ async function serveRoom(
   const { host, port } = master;
   const others = Math.max(0, worldSize - tabs);
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
-  // Other machines may know this machine by an address that it does not have itself.
+  // Other machines may use an address that this machine does not have, behind NAT for example.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
   const server = await startSignaling({
     host: tls === null ? host : anyAddress,
@@ -247,7 +247,7 @@ async function serveRoom(
   io.err(`Training ${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
   if (others > 0) io.err(`Waiting for ${others} ranks of other processes at ${urlOf(host, server.port)}.`);
   return {
-    // The last URL is the one by which this machine reaches itself.
+    // The last URL always reaches this machine itself.
     url: server.urls.at(-1)!,
     room,
     open: () => Promise.resolve(),

@@ -106,24 +106,24 @@ function optionsOf(fields: Record<string, Field>): OptionField[] {
 
 /** The option for a field. {@link parseJob} checks bounds. */
 function optionFor({ name, schema, option }: OptionField): Option {
-  const made = new Option(`${flagOf(name)} <${option.value}>`, option.help);
+  const result = new Option(`${flagOf(name)} <${option.value}>`, option.help);
   const { choices } = option;
-  if (choices !== undefined) return made.choices(choices);
+  if (choices !== undefined) return result.choices(choices);
   switch (notationOf(schema)) {
     case 'choice':
-      return made.choices(choicesOf(schema) as string[]);
+      return result.choices(choicesOf(schema) as string[]);
     case 'switch':
-      return made.choices(['on', 'off']);
+      return result.choices(['on', 'off']);
     case 'whole':
-      return made.argParser(wholeNumber());
+      return result.argParser(wholeNumber());
     case 'decimal':
-      return made.argParser(decimal);
+      return result.argParser(decimal);
     case 'list':
-      return made.argParser((text: string) => text.split(',').map((one) => one.trim()));
+      return result.argParser((text: string) => text.split(',').map((one) => one.trim()));
     case 'text':
     case null:
   }
-  return made;
+  return result;
 }
 
 export function addJobOptions(command: Command): Command {
@@ -187,17 +187,17 @@ export async function resolveJob(
   { minutes }: LengthOptions = {},
 ): Promise<{ job: JobSpec; served: string | null }> {
   const { data, file } = options;
-  const said = file === undefined ? {} : await readJobFields(file);
-  const name = options.job ?? (said['job'] as string | undefined);
+  const fromFile = file === undefined ? {} : await readJobFields(file);
+  const name = options.job ?? (fromFile['job'] as string | undefined);
   const isUrl = data !== undefined && /^https?:\/\//.test(data);
   const served = data === undefined || isUrl ? null : await checkData(data, name);
   const needed = name === undefined ? undefined : NEEDED[name];
-  if (needed !== undefined && data === undefined && said['data'] === undefined) {
+  if (needed !== undefined && data === undefined && fromFile['data'] === undefined) {
     throw new UsageError(`The job ${name} needs data. Pass --data with ${needed}, or its URL.`);
   }
   const fields = { ...fieldsFrom(options, JOB_OPTIONS), maxMinutes: minutes, data: await dataOf(name, data, isUrl) };
-  const asked = { ...said, ...gptFields(name, options, said, minutes), ...definedOf(fields) };
-  return { job: parseJob(asked), served };
+  const requested = { ...fromFile, ...gptFields(name, options, fromFile, minutes), ...definedOf(fields) };
+  return { job: parseJob(requested), served };
 }
 
 /**
@@ -207,7 +207,7 @@ export async function resolveJob(
  */
 async function readJobFields(file: string): Promise<Record<string, unknown>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
+    throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
   });
   return readJobFile(path.basename(file), text).fields;
 }
@@ -237,9 +237,9 @@ function gptFields(
   minutes?: number,
 ): Record<string, unknown> {
   const { preset, schedule } = options;
-  const said = fieldsFrom(options, GPT_OPTIONS);
+  const chosen = fieldsFrom(options, GPT_OPTIONS);
   if (job !== 'gpt') {
-    const [name] = Object.keys(definedOf({ preset, ...said }));
+    const [name] = Object.keys(definedOf({ preset, ...chosen }));
     if (name !== undefined)
       throw new UsageError(`--${name} is only for the job gpt. Pass --job gpt, or remove the option.`);
     return {};
@@ -249,9 +249,8 @@ function gptFields(
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...plan,
-    gpt: { ...before, ...model, ...said },
-    // Time is then the bound, unless the job file sets steps; range tests need steps for their
-    // rates.
+    gpt: { ...before, ...model, ...chosen },
+    // With --minutes time limits the run, unless the job file sets steps. Range tests need steps.
     ...(minutes !== undefined && file['maxSteps'] === undefined && !isTest && { maxSteps: null }),
   };
 }

@@ -126,7 +126,9 @@ function oneRank(options: PlacementOptions, env: Environment): Machines {
     throw new UsageError(`LOCAL_RANK is ${localRank}, but RANK is ${rank}: a local rank is never above the rank.`);
   }
   if (options.nodeRank !== undefined) {
-    throw new UsageError(`--node-rank ${options.nodeRank} needs --nnodes; without it RANK ${rank} says who this is.`);
+    throw new UsageError(
+      `--node-rank ${options.nodeRank} needs --nnodes; without it RANK ${rank} defines this process.`,
+    );
   }
   return { worldSize, elastic: null, nodeRank: rank, tabs, needsMaster: rank > 0 };
 }
@@ -143,7 +145,7 @@ function noRank(rank: number, worldSize: number): string {
 }
 
 function oneTabOnly(rank: number, tabs: number): string {
-  return `RANK ${rank} in the environment is one tab's, but ${tabs} tabs are asked for: unset RANK, or open 1 tab.`;
+  return `RANK ${rank} in the environment is one tab's, but ${tabs} tabs are requested: unset RANK, or open 1 tab.`;
 }
 
 /**

@@ -1,4 +1,4 @@
-/** What all command lines of this project share: output and exit codes. */
+/** Output and exit codes of all command lines of this project. */
 import { Command, CommanderError } from 'commander';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import type { Io } from '../io.ts';

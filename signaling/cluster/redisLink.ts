@@ -1,7 +1,7 @@
 /**
- * One connection to Redis, from its opening to its end. Its channel lives as long: a publisher
- * knows that its messages arrive completely and in order, or learns that nobody listens. So a lost
- * connection never hides a lost message.
+ * One connection to Redis, from its opening to its end, with a channel of its own. Messages to a
+ * channel arrive completely and in order, or the publisher is informed that no process listens. So
+ * a lost connection never hides a lost message.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
@@ -10,8 +10,8 @@ import { SignalingError, TimeoutError, UsageError } from '../../src/util/errors.
 /** Milliseconds for TCP, TLS and the first response. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /**
- * Milliseconds of a lease on a room after the last renewal: short, because nobody can join while a
- * crashed owner's lease lasts.
+ * Milliseconds of a lease on a room after the last renewal: short, because no tab can join while
+ * the lease of a crashed owner lasts.
  */
 export const LEASE_MS = 6_000;
 

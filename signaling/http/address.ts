@@ -4,8 +4,8 @@ import { isIP, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
 /**
- * IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and nobody
- * types them.)
+ * IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and are
+ * hard to type.)
  */
 export function localAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);

@@ -1,7 +1,8 @@
 /**
  * A job's files, read-only under `/data/`, with the list `/data/index.json`: one file, or of a
  * folder its IDX files and the pictures in its subfolders, or, if it has neither, its texts. Only
- * listed files are served: no path is ever built from a request.
+ * listed files are served: no path is built from a request. Links in the folder to IDX files and
+ * texts are followed: whoever runs the server chooses the folder and its contents.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';

@@ -16,7 +16,7 @@ interface HttpOptions {
   data: string | null;
   /** The response of `/healthz`, which answers while the process lives. */
   health: () => Record<string, unknown>;
-  /** The response of `/readyz`: whether new tabs should come here. */
+  /** The response of `/readyz`: whether new tabs should connect to this process. */
   isReady: () => boolean;
   metrics: Metrics;
   /** Bearer token with which other machines may read `/metrics`. */
@@ -36,8 +36,7 @@ export function createHttpHandler(options: HttpOptions) {
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
-    // Requests that a proxy on this machine forwards come from the loopback, too, whoever sent
-    // them.
+    // Requests that a proxy on this machine forwards also come from the loopback.
     const isForwarded = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
     return !isForwarded && isLoopback(clientAddress(req, trustProxy));
   }
@@ -110,7 +109,7 @@ function nothingHere(res: ServerResponse): void {
   plain(res, 404, 'There is nothing here.');
 }
 
-/** The client or a file is gone: nobody may be there to answer, or it is too late for a status. */
+/** Answers 500 if a file is gone; drops the response if its headers have been sent. */
 function unreadable(res: ServerResponse): void {
   if (res.headersSent) res.destroy();
   else plain(res, 500, 'The server could not read that.');

@@ -13,7 +13,7 @@ import { messageOf, UsageError } from '../../src/util/errors.ts';
 import { localAddresses } from './address.ts';
 
 export interface Certificate {
-  /** PEM, with intermediates where there are any. */
+  /** PEM, with intermediate certificates if there are any. */
   cert: string;
   /** PEM. */
   key: string;

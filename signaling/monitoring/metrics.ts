@@ -100,7 +100,7 @@ export class Metrics {
 
   /** All metrics in Prometheus's text format, with those of the process. */
   text(): Promise<string> {
-    // They observe the garbage collector until the process ends: only if somebody reads them.
+    // Created with the first request: they observe the garbage collector until the process ends.
     if (!this.#hasDefaults) collectDefaultMetrics({ register: this.#registry });
     this.#hasDefaults = true;
     return this.#registry.metrics();

@@ -96,7 +96,7 @@ export function stop(state: RoomState): Step {
   return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : noEffects(state);
 }
 
-/** Pauses the run. It ends the generation; ranks keep what they computed of the current step. */
+/** Pauses the run. It ends the generation; ranks keep their gradients of the current step. */
 export function pauseRun(state: RoomState, member: string): Step {
   // A second click: the run is paused already.
   if (!isRunOn(state) || state.isPausedByHost) return noEffects(state);

@@ -37,7 +37,7 @@ export interface Order {
 export type Pairs = readonly (readonly [string, string])[];
 
 /**
- * * Returns an order of `members`, close to theirs, in which no two neighbours have a link that
+ * Returns an order of `members`, close to theirs, in which no two neighbours have a link that
  * broke twice. If no such order exists, such pairs connect over a relay, unless it has failed too.
  * Without a relay the member with most bad links is left out; of two equal ones the later.
  * `separated` pairs are neighbours only if unavoidable, pairs listed twice least of all.
@@ -106,7 +106,7 @@ function badLinks(member: RosterEntry, others: readonly RosterEntry[], breaks: B
   return others.filter((other) => timesBroken(breaks, member, other) > 0).length;
 }
 
-/** Neighbouring pairs of a ring: none for one member, one for two. */
+/** Neighbouring pairs of a ring: no pair for one member, one pair for two. */
 export function neighbours<T>(ring: readonly T[]): [T, T][] {
   if (ring.length < 2) return [];
   const pairs = ring.map((member, i): [T, T] => [member, ring[(i + 1) % ring.length]!]);

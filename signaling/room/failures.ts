@@ -1,4 +1,4 @@
-/** Failures of ranks and links and missed deadlines: decides who is suspended and what follows. */
+/** Failures of ranks and links, and missed deadlines: decides which ranks are suspended. */
 import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
@@ -26,8 +26,8 @@ import { suspend } from './suspensions.ts';
 import { enteringMs, enteringOf, AGE_FAULTS, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
- * Milliseconds in which others can report what they saw of a failure: both ends of a link, or all
- * ranks that waited for one.
+ * Milliseconds for further reports of a failure: by the other end of a link, or by other ranks that
+ * waited for the same one.
  */
 export const GATHER_MS = 1_500;
 
@@ -41,7 +41,7 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return noEffects(state);
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
-  const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
+  const sentence = `${nameRanks(state.ring, [rank])} could not continue, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
   return scope === 'generation'
     ? recordComplaint(state, member, { type: 'failed', message })
@@ -89,7 +89,7 @@ export function onGathered(state: RoomState, generation: number): Step {
   return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : noEffects(state);
 }
 
-/** Whether no further report can come. */
+/** Whether no further report can arrive. */
 function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boolean {
   const silent = ring
     .map(({ member }) => member)
@@ -117,23 +117,25 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
-  const going = keepingState(state, ring, membersToSuspend(ring, next.faults, generation));
+  const culprits = keepingState(state, ring, membersToSuspend(ring, next.faults, generation));
   // A rank that reported nothing although its neighbours reached it must report `ready` again.
-  const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
+  const hasReported = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
-  const heard = isDeadline ? unready(next, (one) => rankOf(next, one) >= 0 && !isHeard(one) && !isDown(one)) : next;
-  const suspended = going.size === 0 ? noEffects(heard) : suspend(heard, going);
+  const responding = isDeadline
+    ? unready(next, (one) => rankOf(next, one) >= 0 && !hasReported(one) && !isDown(one))
+    : next;
+  const suspended = culprits.size === 0 ? noEffects(responding) : suspend(responding, culprits);
   const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
   // The failure has a known cause: this is not a plain retry.
-  const isOn = going.size > 0 || (state.phase === 'RUNNING' && isNamed);
-  const again = (rest: RoomState): Step => (isOn ? reform(rest) : retry(rest, why));
+  const hasCause = culprits.size > 0 || (state.phase === 'RUNNING' && isNamed);
+  const again = (rest: RoomState): Step => (hasCause ? reform(rest) : retry(rest, why));
   const remembers = state.faults.length === 0 && next.faults.length > 0 ? [AGE_FAULTS] : [];
   return withEffects(andThen(suspended, again), ...remembers);
 }
 
 /**
  * The pairs that connect over the relay from now on, as their direct links `down` failed. At most
- * three for each member. Pairs that the relay did not help are none of them.
+ * three for each member. Pairs that the relay did not help are left out.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
@@ -156,7 +158,7 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
       return `${who ?? `none of the ${ring.length} tabs could connect to its neighbours`}. ${advice}`;
     }
     const [pair] = down;
-    const who = cutOff.size > 0 ? `${nameRanks(ring, ranksOf([...cutOff]))} could connect to nobody` : null;
+    const who = cutOff.size > 0 ? `${nameRanks(ring, ranksOf([...cutOff]))} could not connect to any rank` : null;
     return `${who ?? `${nameRanks(ring, ranksOf(pair!))} could not connect to each other`}. ${advice}`;
   }
   const named = [...new Set([...complaints.values()].flatMap(namesOf))];
@@ -175,7 +177,7 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
   const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
-  // If no rank has entered, none is to blame, and the deadline ends the phase.
+  // If no rank has entered, no rank is at fault, and the deadline ends the phase.
   if (stuck.length === 0 || idle.length === ring.length || state.isRestoring) {
     return { state, effects: enteringOf(state, ms) };
   }

@@ -1,6 +1,6 @@
 /**
- * Judges the ranks' reports about each other. A report is one side's view, so it is weighed: who
- * else reports the same rank, whether the reporter could link to any other rank, and in how many
+ * Evaluates the ranks' reports about each other. A report is one side's view, so it is weighed:
+ * by the other reports about the same rank, by the links of the reporter, and by the number of
  * generations. docs/adr/0016 has the rule.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
@@ -16,13 +16,11 @@ const CUT_OFF_GENERATIONS = 2;
  */
 export const MIN_ACCUSERS = 2;
 /**
- * Members whose links to another broke, after which that one is suspended although it links to
- * some.
+ * Reporters of broken links to a member, after which it is suspended even if it links to others.
  */
 const UNSTABLE_ACCUSERS = 4;
 /**
- * Generations that a member ended alone, with reports that no other confirmed, after which it is
- * suspended.
+ * Generations that a member ended alone, without a confirming report, after which it is suspended.
  */
 const MAX_ALONE = 5;
 /** Age at which a break no longer changes the order, and age at which a fault is forgotten. */
@@ -76,7 +74,7 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
     if (!isDown) continue;
     for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
       if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
-      // A relay that is down is no fault of the two.
+      // A relay that is down is not a fault of the two.
       const isCredible = !cutOff.has(by) && !(isRelayDown && includesPair(relayed, ends));
       faults.push({ ...faultOf(state, 'unlinked', by, about), isCredible });
     }
@@ -99,10 +97,10 @@ function trainingFindings(state: RoomState): Findings {
   const most = neighbours(ring).length;
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
-  const said = ring.filter(({ member }) => complaints.has(member));
+  const reporters = ring.filter(({ member }) => complaints.has(member));
   // All ranks failed except those reported as late, which have not noticed.
-  if (said.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
-    for (const { member } of said) {
+  if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
+    for (const { member } of reporters) {
       if (complaints.get(member)?.type !== 'failed') continue;
       for (const about of late) lates.push({ ...faultOf(state, 'late', member, about), isCredible: false });
     }
@@ -121,8 +119,8 @@ function trainingFindings(state: RoomState): Findings {
 
 /**
  * A fault of the rank that ended the generation while no other noticed anything. Ranks that only
- * learned of the end name nobody: they confirm no report, except that ranks were late which noticed
- * nothing themselves.
+ * received the end name no peer. They confirm no report, except that ranks without a report were
+ * late.
  */
 function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const { complaints, ring, reports, members, phase } = state;
@@ -154,8 +152,8 @@ export function aged(faults: Faults): Faults {
 }
 
 /**
- * How often links between members broke lately, or failed to open although one end could link to
- * others.
+ * Recent generations in which the link of a pair broke, or failed to open although the reporter
+ * linked to another member.
  */
 export function breaksOf(faults: Faults): Breaks {
   const generations = new Map<string, Set<number>>();
@@ -164,7 +162,7 @@ export function breaksOf(faults: Faults): Breaks {
     const key = edgeKey(by, about);
     generations.set(key, (generations.get(key) ?? new Set()).add(generation));
   }
-  return new Map([...generations].map(([key, of]) => [key, of.size]));
+  return new Map([...generations].map(([key, failed]) => [key, failed.size]));
 }
 
 /** Pairs whose link failed to open: they should not be neighbours if another order exists. */
@@ -236,20 +234,20 @@ function witnesses(entries: readonly (readonly [number, string, string])[]): num
 }
 
 /**
- * Ranks to suspend, and why, after `generation` failed. The worst is found first: the others may be
- * fine without it.
+ * Ranks to suspend, and why, after `generation` failed. The worst one is found first: the reports
+ * about the others may have the same cause.
  */
 export function membersToSuspend(
   ring: readonly RosterEntry[],
   record: Faults,
   generation: number,
 ): ReadonlyMap<string, Reason> {
-  const going = new Map<string, Reason>();
-  for (let faults = record; ; faults = withoutMembers(faults, going)) {
+  const suspended = new Map<string, Reason>();
+  for (let faults = record; ; faults = withoutMembers(faults, suspended)) {
     const suspects = suspectsOf(faults);
     let worst: { group: ReadonlySet<string>; reason: Reason; weight: number } | null = null;
     for (const one of ring) {
-      if (going.has(one.member)) continue;
+      if (suspended.has(one.member)) continue;
       // Tabs of one browser have the same network.
       const group = new Set([one.member]);
       for (const { member, browser } of ring) {
@@ -261,8 +259,8 @@ export function membersToSuspend(
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
       }
     }
-    if (worst === null) return going;
-    for (const member of worst.group) going.set(member, worst.reason);
+    if (worst === null) return suspended;
+    for (const member of worst.group) suspended.set(member, worst.reason);
   }
 }
 

@@ -1,4 +1,4 @@
-/** Generations of a run: how one begins, with which members, and what follows when one fails. */
+/** Generations of a run: their members, how one begins, and the reaction to a failure. */
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { seats } from '../../src/protocol/seating.ts';
@@ -42,7 +42,7 @@ export function settle(state: RoomState): Step {
       const enough = startsWith(state);
       const present = enough === null ? undefined : choicesOf(state).find(({ length }) => length >= enough);
       if (enough === null || present === undefined) return broadcastRoom(state);
-      // No more than it waited for: all their ranks are below `startAt`, so they fit.
+      // Only as many as it waited for: their requested ranks are below that number.
       return beginRun(state, seated(state, present.slice(0, enough)));
     }
     case 'RUNNING':
@@ -59,8 +59,8 @@ export function settle(state: RoomState): Step {
 }
 
 /**
- * Sets of members that may begin a run, the best first: others need not wait while suspended
- * members are tried. Each set includes the one before.
+ * Sets of members that may begin a run, the best first: without members on probation, without
+ * suspended members, and all. Each set includes the one before.
  */
 export function choicesOf(state: RoomState): RosterEntry[][] {
   const ready = readyMembers(state);
@@ -70,7 +70,7 @@ export function choicesOf(state: RoomState): RosterEntry[][] {
 }
 
 /**
- * The ring of a new run. Members that requested a rank get it; the others follow in the given
+ * The ring of a new run. Members have the ranks that they requested; the rest follow in the given
  * order, up to the maximum.
  */
 export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
@@ -99,10 +99,10 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 }
 
 /**
- * Begins another generation after members came, left or became unreachable: with all ready members,
- * ranks of the last generation first. Pauses if they are too few or the host paused the run.
- * Members in `later` need not be included now. Neither are formerly suspended members, except if
- * `isGrowth`: while they are tried, the others train.
+ * Begins another generation after members joined, left or became unreachable: with all ready
+ * members, ranks of the last generation first. Pauses if they are too few or the host paused the
+ * run. Members in `later` are included only if needed. So are members on probation, unless
+ * `isGrowth`: then the old generation trains while they are tried.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -136,30 +136,30 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   return beginGeneration(state, ring, relayed);
 }
 
-/** Tries the same members again: this generation failed, and no member is to blame. */
+/** Tries the same members again: this generation failed, and no member is at fault. */
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
-  // The others trained without them.
+  // The members with the state trained without them.
   if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);
 }
 
 /**
- * The members to suspend if `going` would be suspended: those without the run's state instead of
- * all of those with it.
+ * The members to suspend instead of `proposed`, which must not contain all members with the run's
+ * state: then those without it are suspended.
  */
 export function keepingState(
   state: RoomState,
   members: readonly RosterEntry[],
-  going: ReadonlyMap<string, Reason>,
+  proposed: ReadonlyMap<string, Reason>,
 ): ReadonlyMap<string, Reason> {
-  const isLost = members.every(({ member }) => !state.membersWithState.has(member) || going.has(member));
+  const isLost = members.every(({ member }) => !state.membersWithState.has(member) || proposed.has(member));
   const untried = withoutState(state, members);
-  return going.size > 0 && isLost && untried.size > 0 ? untried : going;
+  return proposed.size > 0 && isLost && untried.size > 0 ? untried : proposed;
 }
 
-/** The members that never trained with the others, if some did. */
+/** The members without the run's state, if other members have it. */
 function withoutState({ membersWithState }: RoomState, members: readonly RosterEntry[]): ReadonlyMap<string, Reason> {
   const untried = members.filter(({ member }) => !membersWithState.has(member));
   return new Map(untried.length < members.length ? untried.map(({ member }) => [member, 'failing']) : []);

@@ -44,8 +44,8 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isRestoring) {
     return admit(state, member, newcomer);
   }
-  // A restarted browser may join before the server notices that its old tab is gone. If it is not,
-  // it can return: without its rank, but in its place.
+  // A restarted browser may join before the server notices that its old tab is gone. If the old tab
+  // still exists it can return, without its rank.
   const isFull = state.members.length >= state.capacity;
   const members = state.members.flatMap((m) => (m !== holder ? [m] : isFull ? [] : [{ ...m, rank: null }]));
   const admitted = admit({ ...state, members }, member, newcomer);

@@ -26,7 +26,7 @@ export function pause(state: RoomState, hasState: boolean): Step {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
-    // Also to former ranks that do not know that they are none.
+    // Also to former ranks that do not know that they were left out.
     effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
   }
   return { state: paused, effects };

@@ -1,7 +1,7 @@
 /**
- * Members that reconnect: after a lost connection, or to a restarted server that learns the room's
- * state from them. Until all have returned, the room is restoring, and begins nothing that could be
- * going on elsewhere.
+ * Members that reconnect: after a lost connection, or to a restarted server that restores the
+ * room from their states. Until all have returned, the room is restoring, and begins no run or
+ * generation: members that have not returned may still train.
  */
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
@@ -46,15 +46,15 @@ const RESTORE_TIMER: RoomEffect = {
  * seconds: clocks of servers differ. A number far above it would leave no numbers for the future.
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
-/** Outcome of a run of which nothing else is known. */
+/** Outcome of a run with an unknown end. */
 const OVER = { outcome: 'stopped', message: 'This run had ended when this tab reconnected to the server.' } as const;
 const IMPOSSIBLE = 'The state of this tab does not fit this room. Join it again.';
 const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
 const INTERRUPTED = 'The server restarted while the run began, so it has ended. Start it again.';
 
 /**
- * A room restored from a returning member's state after a restart of the server. Members report
- * what went on in it.
+ * A room restored from a returning member's state after a restart of the server. Reconnecting
+ * members report its run and generation.
  *
  * @param numbersFrom greater than any number of a previous run or generation: some members that saw
  *   one may not return.
@@ -176,8 +176,8 @@ function applyReconnectState(
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, membersWithState } = state;
   if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
-    // It is late, and nothing has begun without it: it may have the state like those that were in
-    // time.
+    // It is late, but no generation has begun without it: it may have the state like members that
+    // were in time.
     return { ...known, membersWithState: new Set(membersWithState).add(member) };
   }
   if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
@@ -188,7 +188,7 @@ function applyReconnectState(
     isPausedByHost: state.isPausedByHost,
   };
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
-  // It is a rank and in another generation than the others.
+  // It is a rank, but in another generation than the restored one.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
   // No known generation trains; each member reports whether it has the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
@@ -240,29 +240,30 @@ function missedMessages(
   { member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>,
 ): RoomEffect[] {
   const { generation, phase, run, ended, isRestoring, highestReported } = state;
-  const told: ServerMessage[] = [];
+  const missed: ServerMessage[] = [];
   const isItsRunOn = isRunOn(state) && run === reconnectState.run;
   const mayBeOn = isItsRunOn || (isRestoring && reconnectState.run >= run && reconnectState.run > (ended?.run ?? 0));
   if (reconnectState.isRunOn && !mayBeOn) {
-    told.push({ type: 'ended', ...(ended?.run === reconnectState.run ? ended : { run: reconnectState.run, ...OVER }) });
+    missed.push({
+      type: 'ended',
+      ...(ended?.run === reconnectState.run ? ended : { run: reconnectState.run, ...OVER }),
+    });
   }
   if (phase === 'PAUSED' && !isRestoring) {
-    told.push(pauseOf(state));
+    missed.push(pauseOf(state));
   }
   if (rankOf(state, member) >= 0) {
     if (reconnectState.active?.generation !== generation) {
-      told.push(prepareOf(state));
-      if (phase !== 'LINKING') told.push({ type: 'sync', generation });
+      missed.push(prepareOf(state));
+      if (phase !== 'LINKING') missed.push({ type: 'sync', generation });
     }
     // A generation that only its members report may not have begun on all of them.
-    if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) told.push({ type: 'go', generation });
+    if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) missed.push({ type: 'go', generation });
   }
-  return told.map((message) => ({ type: 'send', to: [member], message }));
+  return missed.map((message) => ({ type: 'send', to: [member], message }));
 }
 
-/**
- * A member is back. When all have returned it is known whether they train in the same generation.
- */
+/** Called when a member has returned. When all have, it is known whether they train together. */
 export function finishRestore(state: RoomState): Step {
   if (!state.isRestoring) return settle(state);
   if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return broadcastRoom(state);

@@ -6,7 +6,7 @@ export type Complaint =
   | { readonly type: 'broken'; readonly peers: readonly string[] }
   /** These ranks did not call a collective before its deadline. */
   | { readonly type: 'late'; readonly peers: readonly string[] }
-  /** No rank in particular is to blame. */
+  /** No rank in particular is at fault. */
   | { readonly type: 'failed'; readonly message: string };
 
 /** One entry of the fault record. */
@@ -30,7 +30,7 @@ export interface Fault {
   readonly aboutBrowser: string;
   /**
    * False if `by` linked to no other member itself, did not name `about` itself, or the link led
-   * over a relay that helped nobody.
+   * over a relay over which no pair linked.
    */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */

@@ -34,11 +34,11 @@ function withProgress(state: RoomState, step: number): RoomState {
   return { ...state, beganAt: step, faults: withoutOutages(state.faults) };
 }
 
-export function report(state: RoomState, member: string, generation: number, phase: RoomPhase, said: string): Step {
+export function report(state: RoomState, member: string, generation: number, phase: RoomPhase, text: string): Step {
   const isDue = state.phase === phase && state.generation === generation && rankOf(state, member) >= 0;
   if (!isDue || state.reports.has(member)) return noEffects(state);
   const begun = phase === 'SYNCING' ? enter(state, member) : state;
-  const next = { ...begun, reports: new Map(state.reports).set(member, said) };
+  const next = { ...begun, reports: new Map(state.reports).set(member, text) };
   return next.reports.size < next.ring.length ? noEffects(next) : advance(next);
 }
 
@@ -99,16 +99,16 @@ function advance(state: RoomState): Step {
 }
 
 /**
- * A sentence with the ranks whose report differs from most (rank 0 decides a draw); `null`: all
- * agree.
+ * A sentence with the ranks whose report differs from the majority's (rank 0 decides a tie);
+ * `null`: all agree.
  */
 function disagreement({ ring, reports, phase }: RoomState): string | null {
-  const said = ring.map((m) => reports.get(m.member) ?? '');
-  const odds = dissenters(said);
+  const texts = ring.map((m) => reports.get(m.member) ?? '');
+  const odds = dissenters(texts);
   if (odds.length === 0) return null;
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
-    `${nameRanks(ring, odds)} ${when} with another state than the others (${said[odds[0]!]}; the others: ${majority(said)}), ` +
+    `${nameRanks(ring, odds)} ${when} with another state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
     'so the run is invalid. Reload those pages and start again.'
   );
 }

@@ -1,4 +1,4 @@
-/** The order of a generation's members in the ring, after what is known of their links. */
+/** The order of a generation's members in the ring, from the known faults of their links. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { includesPair, isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
@@ -13,7 +13,7 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
   const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
   const doubtful = members.filter(({ member }) => suspects.has(member));
-  // Next to a rank that others can reach it shows whose fault it was.
+  // The next attempt, beside a rank that links to others, shows which end is at fault.
   const apart = doubtful.flatMap((a, i) =>
     doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
@@ -23,8 +23,8 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
   const order = orderAround(members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
   // Otherwise the broken links are tried again.
-  const bearable = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
-  const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, bearable, hasRelay, better);
+  const tolerated = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
+  const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, tolerated, hasRelay, better);
   const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
   for (const [a, b] of hasRelay ? neighbours(ring) : []) {
     const pair: [string, string] = [a.member, b.member];
@@ -37,8 +37,8 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
 }
 
 /**
- * Whether a pair could not link over the relay in the last generation, or none of them could: it
- * goes direct next.
+ * Whether a pair, or every relayed pair, could not link over the relay in the last generation: the
+ * pair links directly next.
  */
 function isRelayInVain({ relayed, faults, generation }: RoomState, pair: readonly [string, string]): boolean {
   const last = faults.filter((fault) => fault.kind === 'unlinked' && fault.generation === generation);

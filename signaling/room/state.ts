@@ -49,7 +49,7 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly begun: ReadonlySet<string>;
   /**
    * Ranks of the run's latest generation that reached RUNNING: an older state would undo their
-   * steps. Empty: none has reached it.
+   * steps. Empty: no rank has reached it.
    */
   readonly membersWithState: ReadonlySet<string>;
   /** PAUSED, and no member with the run's latest state is present: the run ends soon. */
@@ -101,7 +101,7 @@ export interface Hidden {
   readonly worldSize: number | undefined;
   /** Whether it was a rank of a generation. */
   readonly hasRun: boolean;
-  /** Whether it has entered SYNCING once: it may have received the others' state. */
+  /** Whether it has entered SYNCING once: it may have received the state of other ranks. */
   readonly hasEntered: boolean;
   readonly holdsKey: boolean;
   /** Whether its connection is lost; it may return. */
@@ -309,7 +309,7 @@ export function hostsOf(state: RoomState): string[] {
 }
 
 export function isSpectator({ spectators }: RoomState, member: string): boolean {
-  return spectators.some((one) => one.member === member);
+  return spectators.some((spectator) => spectator.member === member);
 }
 
 /** Members and spectators. */
@@ -317,7 +317,7 @@ export function everyone({ members, spectators }: RoomState): string[] {
   return [...members, ...spectators].map(({ member }) => member);
 }
 
-/** Whether a locked room stays locked: a lock that no member could open is dropped. */
+/** Whether a locked room stays locked: a lock that no member could open is removed. */
 export function shouldStayLocked(state: RoomState): boolean {
   return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }
@@ -344,7 +344,7 @@ export function waitingFor(state: RoomState): number {
   // Suspended members count if too few others are ready.
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
-  // Enough are ready but none has the state, or they wait for the host.
+  // Enough members are ready, but no member has the state, or the run waits for the host.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 

@@ -1,8 +1,8 @@
 /**
- * Suspensions of ranks that blocked the others. A suspended member stays in the room, is left out
- * of its generations for a time and then tried again; each suspension is twice as long as the one
- * before, except where too few others are left to train. They count by browser, so that reopening a
- * tab does not help.
+ * Suspensions of ranks that blocked other ranks. A suspended member stays in the room, is left
+ * out of its generations for a time and then tried again. Each suspension is twice as long as the
+ * one before, unless too few other members are left to train. Suspensions count by browser, so that
+ * reopening a tab does not help.
  */
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
@@ -23,7 +23,7 @@ import {
 /** Milliseconds of a first suspension. */
 export const SUSPENDED_MS = 30_000;
 /**
- * Milliseconds of a first suspension of a late rank: trying it again costs the others a long wait.
+ * Milliseconds of a first suspension of a late rank: to try it again costs other ranks a long wait.
  */
 export const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
@@ -60,7 +60,7 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
   const others = readyMembers(state).filter(({ member }) => !reasons.has(member));
-  // The others wait for it, so it is tried again soon.
+  // The run waits for it, so it is tried again soon.
   const isMissed = others.length < (nodesOf(state)?.min ?? 0);
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
     const before = suspensions.get(key);

@@ -1,10 +1,10 @@
-/** How long a room waits for what, and the timers that do so. */
+/** Deadlines of a room, and their timers. */
 import { MIN_ACCUSERS, timesLate } from './faults.ts';
 import type { RoomEffect, RoomState } from './state.ts';
 
 /**
- * Milliseconds for all members to link: Chromium gives up a connection attempt after 16 s, people
- * after less.
+ * Milliseconds for all members to link: Chromium ends a connection attempt after 16 s, and people
+ * wait less.
  */
 export const LINKING_MS = 15_000;
 
@@ -16,7 +16,8 @@ export const SYNCING_MS = 120_000;
 
 /**
  * Milliseconds for a rank to end its work of the previous generation and enter SYNCING: a little
- * longer than a collective may take; less if others have waited for it once before, or more often.
+ * longer than the deadline of a collective; less if other ranks have waited for it once, or more
+ * often.
  */
 export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
 

@@ -1,7 +1,4 @@
-/**
- * Every example prints what its tutorial says, in one process and in real tabs, two of them by the
- * command.
- */
+/** Every example prints the results of its tutorial, in one process and in real tabs. */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
@@ -17,14 +14,14 @@ import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** What is in the folder and no example. */
+/** Files of the folder that are not examples. */
 const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts'];
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Each rank's lines. */
+/** Printed lines by rank. */
 async function linesOf(name: string, tabs?: number): Promise<string[][]> {
   const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
   return runWorld(tabs ?? worldSize, async (group) => {
@@ -34,10 +31,7 @@ async function linesOf(name: string, tabs?: number): Promise<string[][]> {
   });
 }
 
-/**
- * What `peergrad example` prints, by rank: ranks are not in step, only each one's own lines have an
- * order.
- */
+/** Output of `peergrad example`, sorted by rank: lines of different ranks have no order. */
 async function printedBy(...args: string[]): Promise<string[]> {
   const command = [path.join(ROOT, 'launcher/bin.js'), 'example', ...args];
   const { stdout } = await promisify(execFile)(process.execPath, command);
@@ -61,7 +55,7 @@ test('the catalogue has every file of the folder', () => {
 });
 
 describe('in one process', () => {
-  test('sampler deals every sample to one rank, in another order each epoch', async () => {
+  test('sampler: every sample is assigned to one rank, in another order each epoch', async () => {
     const all = Array.from({ length: 24 }, (_, i) => i).join(' ');
     expect(await linesOf('sampler')).toEqual([
       [
@@ -85,7 +79,7 @@ describe('in one process', () => {
     ]);
   });
 
-  test('toyModel: the loss falls, and the ranks have the same', async () => {
+  test('toyModel: the loss falls, and is equal on all ranks', async () => {
     const [first, second] = await linesOf('toyModel');
     expect(second).toEqual(first);
     expect(first!.at(-1)).toBe('replicas are equal');
@@ -102,11 +96,11 @@ describe('in one process', () => {
   test.each([
     [2, [['Rank 0 has data 2'], ['Rank 1 has data 2']]],
     [3, [['Rank 0 has data 2'], ['Rank 1 has data 2'], ['Rank 2 has data 1']]],
-  ])('allReduceGroup in a world of %i sums over its two members', async (tabs, lines) => {
+  ])('allReduceGroup: a world of %i sums over its two members', async (tabs, lines) => {
     expect(await linesOf('allReduceGroup', tabs)).toEqual(lines);
   });
 
-  test('partitionedMnist: the loss of every rank falls, and each is its own', async () => {
+  test('partitionedMnist: the loss of every rank falls, and losses differ', async () => {
     const lines = await linesOf('partitionedMnist');
     for (const [rank, own] of lines.entries()) {
       expect(own).toHaveLength(3);
@@ -118,7 +112,7 @@ describe('in one process', () => {
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
   });
 
-  test('averagedMetric: the mean over samples is that of the whole', async () => {
+  test('averagedMetric: the mean over samples is the accuracy of all', async () => {
     const everywhere = ['mean over ranks 0.722', 'mean over samples 0.700'];
     expect(await linesOf('averagedMetric')).toEqual([
       ['2 of 4 right: accuracy 0.500', ...everywhere],
@@ -127,7 +121,7 @@ describe('in one process', () => {
     ]);
   });
 
-  test('objects: plain data gets where it should', async () => {
+  test('objects: plain data arrive', async () => {
     const all = '["foo",12,{"1":2}]';
     const linesOfRank = (gathered: string, scattered: string): string[] => [
       `allGatherObject ${all}`,
@@ -158,7 +152,7 @@ describe('in real tabs', () => {
     await server.close();
   });
 
-  /** Each rank's lines. */
+  /** Printed lines by rank. */
   async function linesInTabs(name: string): Promise<string[][]> {
     const lines: string[][] = [];
     const out = (line: string): void => {
@@ -171,7 +165,7 @@ describe('in real tabs', () => {
   }
 
   test.each(['sampler', 'pointToPoint', 'averagedMetric', 'objects'])(
-    '%s prints what it prints in one process',
+    '%s prints the same as in one process',
     { timeout: 60_000 },
     async (name) => {
       expect(await linesInTabs(name)).toEqual(await linesOf(name));
@@ -185,7 +179,7 @@ describe('in real tabs', () => {
   });
 });
 
-test('in real tabs the command prints the same, a rank before each line', { timeout: 120_000 }, async () => {
+test('the command prints the same, with the rank before each line', { timeout: 120_000 }, async () => {
   expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([
     '[rank 0] Rank 0 has data 2',
     '[rank 1] Rank 1 has data 2',

@@ -19,7 +19,7 @@ afterEach(() => vi.unstubAllEnvs());
 
 const TOOLS = /^(chaos|crash-recovery) /;
 
-/** One command line, in this process. */
+/** Runs a command line in this process. */
 async function cli(line: string, env?: Record<string, string>) {
   const out: string[] = [];
   const err: string[] = [];
@@ -106,13 +106,13 @@ describe('bad arguments exit with 2 and one sentence', () => {
     expect([code, out]).toEqual([2, '']);
   });
 
-  test('no command at all shows the help', async () => {
+  test('a command line without a command shows the help', async () => {
     const { code, err } = await cli('--');
     expect(code).toBe(2);
     expect(err).toContain('Usage: peergrad');
   });
 
-  test('PEERGRAD_BROWSER that is not there', async () => {
+  test('PEERGRAD_BROWSER with a missing program', async () => {
     vi.stubEnv('PEERGRAD_BROWSER', '/nowhere/chrome');
     const { code, err } = await cli('run');
     expect([code, err]).toEqual([2, expect.stringContaining('PEERGRAD_BROWSER')]);
@@ -127,20 +127,20 @@ test.each([
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
 });
 
-test('help is no error', async () => {
+test('help exits with 0', async () => {
   const { code, out } = await cli('run --help');
   expect(code).toBe(0);
   expect(out).toContain('--tabs');
 });
 
-test('example without a name lists the examples, a line each', async () => {
+test('example without a name lists the examples, one a line', async () => {
   const { code, out } = await cli('example');
   expect(code).toBe(0);
   expect(out.split('\n')).toHaveLength(CATALOGUE.length);
   expect(out).toMatch(/^sampler +DistributedSampler deals/);
 });
 
-test('a process that has not rank 0 says what it was told in vain', async () => {
+test('a process without rank 0 names the options that it ignores', async () => {
   const brief = await startSignaling({ logLevel: 'silent' });
   const { port } = brief;
   await brief.close();
@@ -160,7 +160,7 @@ test('a port in use exits with 1', async () => {
   expect(code).toBe(1);
 });
 
-test('a process says the same as the function', async () => {
+test('the process exits and reports like the function', async () => {
   const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
   const failure: unknown = await promisify(execFile)(process.execPath, [bin, 'run', '--job', 'chess']).catch(
     (error: unknown) => error,
@@ -169,13 +169,13 @@ test('a process says the same as the function', async () => {
 });
 
 describe('the job', () => {
-  test('is what the options say, else the default', async () => {
+  test('has the fields of the options, else the defaults', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
     expect(data).toBeNull();
   });
 
-  test('is what a file says, but for what the options say', async () => {
+  test('has the fields of a file, which options override', async () => {
     const file = path.join(folder, 'job.json');
     await writeFile(file, '{"peergrad": 1, "job": "digits", "model": "cnn", "batchSize": 8, "seed": 7}');
     expect((await resolveJob({ file, batch: 16 })).job).toMatchObject({
@@ -194,7 +194,7 @@ describe('the job', () => {
     await expect(resolveJob({ file: path.join(folder, 'gone.json') })).rejects.toThrow(/gone\.json cannot be read/);
   });
 
-  test('whose files people choose is for rooms with people', async () => {
+  test('whose files a user chooses needs --data in headless tabs', async () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
@@ -205,7 +205,7 @@ describe('the job', () => {
     expect({ job, served }).toMatchObject({ job: { target: 'b', data: { url: '/data/rows.csv' } }, served: csv });
   });
 
-  test("files of one's own are served by their names, a folder of pictures whole, and a URL is left alone", async () => {
+  test('serves a file by its name and a folder of pictures, and keeps a URL', async () => {
     const own = path.join(folder, 'own');
     await mkdir(path.join(own, 'pets/cats'), { recursive: true });
     await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/holds no pictures/);
@@ -222,7 +222,7 @@ describe('the job', () => {
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
 
-  test('mnist reads a folder through the server, or a URL', async () => {
+  test('mnist serves a folder, or keeps a URL', async () => {
     await writeFile(path.join(folder, 't10k-images-idx3-ubyte.gz'), '');
     await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/holds no pair of images and labels/);
     await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');

@@ -1,4 +1,4 @@
-/** Logs as JSON lines. */
+/** JSON lines. */
 import { expect, test } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import { toJsonLines } from '../../launcher/output/jsonLines.ts';
@@ -7,7 +7,7 @@ import type { CodecChoice, RunResult } from '../../src/protocol/runResult.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
 
-function listen() {
+function collect() {
   const lines: string[] = [];
   const io = { out: () => {}, err: (line: string) => void lines.push(line), terminal: null };
   return {
@@ -27,8 +27,8 @@ const step = (n: number): EngineEvent => ({
   ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 
-test('are an event a line: a step now and then, a result without every loss, each error of a page once', () => {
-  const { io, lines } = listen();
+test('JSON lines contain some steps, results without losses, and each page error once', () => {
+  const { io, lines } = collect();
   const clock = new ManualClock();
   const log = createLog(toJsonLines(io), 'a', clock);
   log.on('a', step(0));
@@ -37,9 +37,9 @@ test('are an event a line: a step now and then, a result without every loss, eac
   clock.advance(5_000);
   log.on('a', step(2));
   log.on('a', { type: 'finished', result: { steps: 3, losses: [1, 2, 3] } as RunResult });
-  const complain = errorsOf(log);
-  complain('a', 'Oh.');
-  complain('b', 'Oh.');
+  const onError = errorsOf(log);
+  onError('a', 'Oh.');
+  onError('b', 'Oh.');
   expect(lines()).toEqual([
     expect.objectContaining({
       level: 30,
@@ -56,8 +56,8 @@ test('are an event a line: a step now and then, a result without every loss, eac
   ]);
 });
 
-test('say which codec ranks chose, and why', () => {
-  const { io, lines } = listen();
+test('JSON lines contain the chosen codec and the reason', () => {
+  const { io, lines } = collect();
   const log = createLog(toJsonLines(io), 'a', new ManualClock());
   const choice: CodecChoice = {
     codec: 'int8',
@@ -86,8 +86,8 @@ test('say which codec ranks chose, and why', () => {
   ]);
 });
 
-test('have what is wrong with a command line, too', async () => {
-  const { io, lines } = listen();
+test('JSON lines contain errors of the command line', async () => {
+  const { io, lines } = collect();
   expect(await runCli(['join', 'nowhere', '--json-lines'], io, {})).toBe(2);
   expect(lines()).toEqual([
     expect.objectContaining({

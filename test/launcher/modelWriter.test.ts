@@ -1,4 +1,4 @@
-/** What a launcher writes of a run. */
+/** Checkpoints and models that a launcher writes. */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** A writer whose tabs answer when they are told to. */
+/** A writer whose tabs answer when `answer` is called. */
 function writerIn(outputs: Partial<ModelOutputs>) {
   const folder = mkdtempSync(path.join(tmpdir(), 'peergrad-writer-'));
   const inFolder = (name: string) => path.join(folder, name);
@@ -41,7 +41,7 @@ const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', s
 const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
 const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
-test('a checkpoint is asked for at every comparison, once, and takes the place of the one before as a whole', async () => {
+test('every state comparison requests one checkpoint, which replaces the previous file as a whole', async () => {
   const { writer, asked, answer, inFolder, folder, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   writer.on('b', hashes(3));
@@ -59,11 +59,11 @@ test('a checkpoint is asked for at every comparison, once, and takes the place o
   await expect.poll(written).toBe(2);
   expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([12]);
   expect(readdirSync(folder)).toEqual(['run.peergrad']);
-  // Each once it is on the disk.
+  // Each step is released when its checkpoint is on the disk.
   expect(released).toEqual([3, 11]);
 });
 
-test('comparisons that come while one is written are answered by one more', async () => {
+test('comparisons during a checkpoint request one more checkpoint', async () => {
   const { writer, asked, answer, written } = writerIn({ checkpoint: 'run.peergrad' });
   for (const step of [1, 2, 3, 4]) {
     writer.on('a', hashes(step));
@@ -77,7 +77,7 @@ test('comparisons that come while one is written are answered by one more', asyn
   expect(asked).toHaveLength(2);
 });
 
-test('a tab that is lost is not waited for: the next comparison asks another', async () => {
+test('a lost tab is not waited for; the next comparison asks another tab', async () => {
   const { writer, asked, answer, notes, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   await turns();
@@ -93,7 +93,7 @@ test('a tab that is lost is not waited for: the next comparison asks another', a
   await expect.poll(written).toBe(1);
 });
 
-test('Ctrl-C asks for one more, and waits three seconds for it at most', async () => {
+test('Ctrl-C requests one more checkpoint, and waits at most three seconds', async () => {
   const { writer, asked, answer, inFolder, clock } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(1));
   await turns();
@@ -109,7 +109,7 @@ test('Ctrl-C asks for one more, and waits three seconds for it at most', async (
   await unanswered;
 });
 
-test('the model is written when the run has ended, by whoever saw it', async () => {
+test('the model of the given tab is written after the run has ended', async () => {
   const { writer, asked, answer, inFolder, notes } = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   writer.on('a', hashes(1));
   writer.on('a', finished);
@@ -122,7 +122,7 @@ test('the model is written when the run has ended, by whoever saw it', async () 
   expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
 });
 
-test('it says why a file is not written: a model that is missing ends the command, a checkpoint is a note', async () => {
+test('a missing model fails the command, a missing checkpoint is logged once', async () => {
   const out = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   const saved = out.writer.saveModel('a');
   await turns();

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type Environment, type PlacementOptions, placementOf, rankOfJoin } from '../../launcher/options/placement.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
-/** `{ nnodes: 2 }, 'RANK=0 WORLD_SIZE=2'` as what `run` gets. */
+/** The placement for options and environment variables, such as `RANK=0 WORLD_SIZE=2`. */
 function place(options: PlacementOptions, variables = '') {
   return placementOf(options, environment(variables));
 }
@@ -18,15 +18,15 @@ const at = (world: World, firstRank: number, tabs: number, host = '127.0.0.1', p
   return { worldSize, elastic, firstRank, tabs, master: { host, port } };
 };
 
-describe('who this process is', () => {
+describe('ranks of this process', () => {
   test.each<[string, PlacementOptions, string, ReturnType<typeof at>]>([
     ['alone, with four tabs', {}, '', at(4, 0, 4)],
-    ['alone, with as many as asked for', { tabs: 2 }, '', at(2, 0, 2)],
-    ["torchrun's name for it", { nprocPerNode: 3, tabs: 3 }, '', at(3, 0, 3)],
+    ['alone, with the given number of tabs', { tabs: 2 }, '', at(2, 0, 2)],
+    ["with torchrun's name of the option", { nprocPerNode: 3, tabs: 3 }, '', at(3, 0, 3)],
     ['node 0 of two', { nnodes: 2, nprocPerNode: 2, ...MASTER }, '', at(4, 0, 2, '10.0.0.1', 29500)],
     ['node 1 of three', { nnodes: 3, nodeRank: 1, tabs: 2, ...MASTER }, '', at(6, 2, 2, '10.0.0.1', 29500)],
     [
-      'the same, from the environment',
+      'node 1 of three, from the environment',
       { nnodes: 3, tabs: 2 },
       'NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=4000 WORLD_SIZE=6',
       at(6, 2, 2, '10.0.0.1', 4000),
@@ -37,7 +37,12 @@ describe('who this process is', () => {
       'NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=4000 RANK=1 LOCAL_RANK=0',
       at(2, 1, 1, '10.0.0.1', 4000),
     ],
-    ['tabs that follow from the world', { nnodes: 2, ...MASTER }, 'WORLD_SIZE=6', at(6, 0, 3, '10.0.0.1', 29500)],
+    [
+      'a number of tabs that follows from WORLD_SIZE',
+      { nnodes: 2, ...MASTER },
+      'WORLD_SIZE=6',
+      at(6, 0, 3, '10.0.0.1', 29500),
+    ],
     ['env://, rank 0, on one machine', {}, 'RANK=0 WORLD_SIZE=2', at(2, 0, 1, '127.0.0.1', 29500)],
     [
       'env://, another rank',
@@ -47,24 +52,24 @@ describe('who this process is', () => {
     ],
     ['env://, alone', {}, 'RANK=0 WORLD_SIZE=1', at(1, 0, 1)],
     [
-      'node 0 of two to four that come and go',
+      'node 0 of two to four elastic nodes',
       { nnodes: { min: 2, max: 4 }, tabs: 2, ...MASTER },
       '',
       at({ start: 4, elastic: { min: 4, max: 8 } }, 0, 2, '10.0.0.1', 29500),
     ],
     [
-      'one that comes later',
+      'a node that joins later',
       { nnodes: { min: 1, max: 4 }, nodeRank: 3, tabs: 1, ...MASTER },
       '',
       at({ start: 1, elastic: { min: 1, max: 4 } }, 3, 1, '10.0.0.1', 29500),
     ],
-    ['variables that are set to nothing', {}, 'RANK= WORLD_SIZE= MASTER_ADDR=', at(4, 0, 4)],
+    ['empty variables', {}, 'RANK= WORLD_SIZE= MASTER_ADDR=', at(4, 0, 4)],
   ])('%s', (_, options, variables, expected) => {
     expect(place(options, variables)).toEqual(expected);
   });
 });
 
-describe('contradictions, each a sentence that names both', () => {
+describe('contradictions are reported in a sentence that names both', () => {
   test.each<[PlacementOptions, string, RegExp]>([
     [{ tabs: 2, nprocPerNode: 4 }, '', /--tabs 2 and --nproc-per-node 4/],
     [{}, 'RANK=2 WORLD_SIZE=2', /no RANK 2 in a world of 2: ranks are 0 \.\. 1/],
@@ -81,7 +86,7 @@ describe('contradictions, each a sentence that names both', () => {
     [{ nnodes: 2, tabs: 2 }, '', /world has 4 ranks and this process 2: pass --master-addr \(or MASTER_ADDR\)/],
     [{}, 'RANK=1 WORLD_SIZE=2', /world has 2 ranks and this process 1: pass --master-addr/],
     [{}, 'RANK=1', /RANK is 1, but WORLD_SIZE is not set/],
-    [{ tabs: 4 }, 'RANK=0 WORLD_SIZE=4', /RANK 0 .*one tab's, but 4 tabs are asked for/],
+    [{ tabs: 4 }, 'RANK=0 WORLD_SIZE=4', /RANK 0 .*one tab's, but 4 tabs are requested/],
     [{ nodeRank: 1 }, 'RANK=0 WORLD_SIZE=2', /--node-rank 1 needs --nnodes; .*RANK 0/],
     [{ nnodes: 2, nodeRank: 1, ...MASTER }, 'NODE_RANK=0', /--node-rank 1 contradicts NODE_RANK, which is 0/],
     [{ nnodes: 2, ...MASTER }, 'MASTER_ADDR=other', /--master-addr 10.0.0.1 contradicts MASTER_ADDR, which is other/],
@@ -100,7 +105,7 @@ describe('contradictions, each a sentence that names both', () => {
   });
 });
 
-test('a tab that joins asks for RANK; several tabs cannot all have it', () => {
+test('a single joining tab requests RANK; several tabs cannot', () => {
   expect(rankOfJoin(1, {})).toBeNull();
   expect(rankOfJoin(2, {})).toBeNull();
   expect(rankOfJoin(1, { RANK: '3' })).toBe(3);

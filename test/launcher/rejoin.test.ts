@@ -1,4 +1,4 @@
-/** Tabs that come back to their room. */
+/** Tabs that rejoin their room. */
 import { expect, test } from 'vitest';
 import {
   AdmissionQueue,
@@ -11,14 +11,14 @@ import type { TabOutcome } from '../../launcher/browser/visit.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
 
-const REMOVED: TabOutcome = { kind: 'removed', message: 'The host has sent this tab out of the room.' };
+const REMOVED: TabOutcome = { kind: 'removed', message: 'The host has removed this tab from the room.' };
 const turns = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A room that lets tabs in, or not, as `next` says. */
+/** A room that refuses tabs while `refusals` has reasons, and admits them afterwards. */
 function room(queue = new AdmissionQueue()) {
   const clock = new ManualClock();
   const controller = new AbortController();
-  const stays: Deferred<TabOutcome>[] = [];
+  const visits: Deferred<TabOutcome>[] = [];
   const pauses: string[] = [];
   const refusals: string[] = [];
   let closed = 0;
@@ -26,61 +26,61 @@ function room(queue = new AdmissionQueue()) {
     const refusal = refusals.shift();
     if (refusal !== undefined) return Promise.reject(new Error(refusal));
     const over = deferred<TabOutcome>();
-    stays.push(over);
+    visits.push(over);
     return Promise.resolve({ over: over.promise, close: () => Promise.resolve(void (closed += 1)) });
   };
   const onpause = (why: string, ms: number): void => void pauses.push(`${why} ${ms / 1000}`);
-  const come = () => keepTabInRoom({ enter, queue, clock, random: () => 0.5, onpause, signal: controller.signal });
+  const stay = () => keepTabInRoom({ enter, queue, clock, random: () => 0.5, onpause, signal: controller.signal });
   const pass = async (ms: number): Promise<void> => {
     await turns();
     clock.advance(ms);
     await turns();
   };
-  return { come, pass, stays, pauses, refusals, controller, closed: () => closed };
+  return { stay, pass, visits, pauses, refusals, controller, closed: () => closed };
 }
 
-test('a room that is not there yet is asked for again, after pauses that grow up to a minute', async () => {
-  const { come, pass, stays, pauses, refusals } = room();
+test('a missing room is tried again after pauses that grow up to a minute', async () => {
+  const { stay, pass, visits, pauses, refusals } = room();
   refusals.push(...Array.from({ length: 8 }, () => 'No room.'));
-  const outcome = come();
+  const outcome = stay();
   for (let i = 0; i < 8; i++) await pass(LONGEST_PAUSE_MS);
   expect(pauses).toEqual([2, 4, 8, 16, 32, 60, 60, 60].map((s) => `No room. ${s}`));
-  stays[0]!.resolve(REMOVED);
+  visits[0]!.resolve(REMOVED);
   expect(await outcome).toEqual(REMOVED);
 });
 
-test('a tab that is lost comes back, at once where it was there for long, and later where it is lost again and again', async () => {
-  const { come, pass, stays, pauses, closed } = room();
-  const outcome = come();
+test('a lost tab rejoins, after longer pauses if its visits are short', async () => {
+  const { stay, pass, visits, pauses, closed } = room();
+  const outcome = stay();
   await pass(0);
   for (const [i, ms] of [0, 0, LONGEST_PAUSE_MS, 0].entries()) {
     await pass(ms);
-    stays[i]!.reject(new Error('Crashed.'));
+    visits[i]!.reject(new Error('Crashed.'));
     await pass(FIRST_PAUSE_MS * 4);
   }
   expect(pauses).toEqual([2, 4, 2, 4].map((s) => `Crashed. ${s}`));
   expect(closed()).toBe(4);
-  stays[4]!.resolve(REMOVED);
+  visits[4]!.resolve(REMOVED);
   await outcome;
 });
 
-test('where one tab of a machine is refused the others do not ask', async () => {
+test('while one tab of a machine is refused, the others wait', async () => {
   const queue = new AdmissionQueue();
   const [first, second] = [room(queue), room(queue)];
   first.refusals.push('Locked.', 'Locked.');
-  void first.come();
-  void second.come();
+  void first.stay();
+  void second.stay();
   await first.pass(FIRST_PAUSE_MS);
-  expect([first.stays.length, second.stays.length]).toEqual([0, 0]);
+  expect([first.visits.length, second.visits.length]).toEqual([0, 0]);
   await first.pass(FIRST_PAUSE_MS * 2);
   await second.pass(0);
-  expect([first.stays.length, second.stays.length]).toEqual([1, 1]);
+  expect([first.visits.length, second.visits.length]).toEqual([1, 1]);
 });
 
-test('Ctrl-C ends the wait', async () => {
-  const { come, pass, refusals, controller } = room();
+test('Ctrl-C ends the pause', async () => {
+  const { stay, pass, refusals, controller } = room();
   refusals.push('No room.');
-  const outcome = come();
+  const outcome = stay();
   await pass(0);
   controller.abort(new Error('interrupted'));
   await expect(outcome).rejects.toThrow('interrupted');

@@ -1,4 +1,4 @@
-/** `peergrad serve` as a process that is told to end. */
+/** `peergrad serve` as a process that a signal ends. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
@@ -6,13 +6,13 @@ import { createInterface } from 'node:readline';
 import { expect, test, vi } from 'vitest';
 import { enter, TestMember } from '../signaling/helpers.ts';
 
-// The page may have to be built first.
+// The page may need to be built first.
 vi.setConfig({ testTimeout: 60_000 });
 
 test.each([
   ['SIGTERM', 143],
   ['SIGINT', 130],
-] as const)('after %s members are told that the server closes, and its process ends with %d', async (signal, exit) => {
+] as const)('%s informs members that the server closes, and ends the process with %d', async (signal, exit) => {
   const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
   const serve = spawn(process.execPath, [bin, 'serve', '--port', '0', '--start-at', '2'], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,4 +1,4 @@
-/** What of a tab's events is the room's last word, and what means that the tab is lost. */
+/** Events that end a tab's visit, and events after which the tab is lost. */
 import { expect, test } from 'vitest';
 import { Visit } from '../../launcher/browser/visit.ts';
 import { STALL_MS } from '../../launcher/watch.ts';
@@ -30,32 +30,32 @@ test.each([
   [FINISHED, { kind: 'finished', result: RESULT }],
   [failed('RunOverError', false), { kind: 'ended', message: 'Why' }],
   [failed('RemovedError', true), { kind: 'removed', message: 'Why' }],
-])('%j is the last word', async (event, outcome) => {
+])('%j ends the visit', async (event, outcome) => {
   const { visited } = visit(false);
   visited.on(event);
   expect(await visited.over).toEqual(outcome);
 });
 
-test('who stays hears of run after run, until it is sent out', async () => {
+test('a staying tab takes part in all runs until it is removed', async () => {
   const { visited } = visit(true);
   for (const event of [FINISHED, failed('RunOverError', false), FINISHED]) visited.on(event);
   visited.on(failed('RemovedError', true));
   expect(await visited.over).toEqual({ kind: 'removed', message: 'Why' });
 });
 
-test.each([failed('SignalingError', true), failed('DataError', false)])('after %j the tab is lost', async (event) => {
+test.each([failed('SignalingError', true), failed('DataError', false)])('the tab is lost after %j', async (event) => {
   const { visited } = visit(true);
   visited.on(event);
   await expect(visited.over).rejects.toThrow('gpu: Why.');
 });
 
-test('a tab that is refused or whose browser ends before it is let in says why', async () => {
+test('a tab whose browser ends before it is admitted rejects with the reason', async () => {
   const visited = new Visit({ name: 'gpu', stays: true, clock: new ManualClock() });
   visited.fail('the browser has ended');
   await expect(visited.admitted).rejects.toThrow('gpu: the browser has ended.');
 });
 
-test('a tab that is silent while it trains is lost, and one that waits for a start is not', async () => {
+test('a tab without events is lost while it trains, but not while it waits for the start', async () => {
   const { visited, clock } = visit(true);
   visited.on(state('WAITING'));
   clock.advance(10 * STALL_MS);

@@ -46,21 +46,21 @@ function watch(stallsWhileWaiting = true) {
   };
 }
 
-test('is done when every tab has finished, in the order of the tabs', async () => {
+test('resolves when every tab has finished, in the order of the tabs', async () => {
   const { watch: w } = watch();
   w.on('tab-2', { type: 'finished', result: result('b') });
   w.on('tab-1', { type: 'finished', result: result('a') });
   expect((await w.done).map((r) => r.stateHash)).toEqual([['a'], ['b']]);
 });
 
-test('names the tab that failed first', async () => {
+test('rejects with the name of the tab that failed first', async () => {
   const { watch: w } = watch();
   w.on('tab-2', { type: 'failed', name: 'DeviceError', message: 'The GPU was lost', fatal: false });
   w.fail('tab-1', 'something else');
   await expect(w.done).rejects.toThrow('tab-2: The GPU was lost.');
 });
 
-test('a tab that has finished cannot fail any more', async () => {
+test('ignores failures of finished tabs', async () => {
   const { watch: w } = watch();
   const away = { type: 'failed', name: 'SignalingError', message: 'The server is away.', fatal: true } as const;
   w.on('tab-1', { type: 'finished', result: result('a') });
@@ -72,14 +72,14 @@ test('a tab that has finished cannot fail any more', async () => {
   expect(await w.done).toHaveLength(2);
 });
 
-test('a tab that has not finished fails, although another has', async () => {
+test('rejects if a tab fails after another has finished', async () => {
   const { watch: w } = watch();
   w.on('tab-1', { type: 'finished', result: result('a') });
   w.fail('tab-2', 'the tab crashed');
   await expect(w.done).rejects.toThrow('tab-2: the tab crashed.');
 });
 
-test('says what everybody was doing when nothing happens any more', async () => {
+test('rejects with the state of every tab if there is no progress', async () => {
   const { clock, watch: w } = watch();
   w.on('tab-1', state('RUNNING'));
   w.on('tab-1', { type: 'step', step: 7 } as EngineEvent);
@@ -90,7 +90,7 @@ test('says what everybody was doing when nothing happens any more', async () => 
   await expect(w.done).rejects.toThrow('no progress for 120 s: tab-1 is RUNNING after step 8, tab-2 is WAITING.');
 });
 
-test('gives up when time is up, whatever happens', async () => {
+test('rejects when time is up, even with progress', async () => {
   const { clock, watch: w } = watch();
   for (let i = 0; i < 10; i++) {
     w.on('tab-1', state('RUNNING'));
@@ -101,7 +101,7 @@ test('gives up when time is up, whatever happens', async () => {
   );
 });
 
-test('waits for a host as long as it may', async () => {
+test('waits for the host without a stall', async () => {
   const { clock, watch: w } = watch(false);
   w.on('tab-1', state('WAITING'));
   w.on('tab-2', state('WAITING'));
@@ -111,7 +111,7 @@ test('waits for a host as long as it may', async () => {
   expect(await w.done).toHaveLength(2);
 });
 
-test('ranks agree only when every hash of every rank is the same', () => {
+test('ranks agree only if all tabs report the same hash for all ranks', () => {
   expect(disagreement([result('a', 'a'), result('a', 'a')])).toBeNull();
   expect(disagreement([result('a', 'b'), result('a', 'b')])).toMatch(/rank 0 a, rank 1 b/);
   expect(disagreement([result('a', 'a'), result('b', 'b')])).not.toBeNull();
@@ -119,7 +119,7 @@ test('ranks agree only when every hash of every rank is the same', () => {
   expect(disagreement([])).not.toBeNull();
 });
 
-test('the summary reads well', () => {
+test('summary of a run', () => {
   expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
     '2 ranks on webgpu (test) over WebRTC: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
@@ -129,7 +129,7 @@ test('the summary reads well', () => {
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
 });
 
-test('the summary of a range test says what to train with, or why there is nothing', () => {
+test('summary of a range test: the suggested rate, or why there is none', () => {
   const rateTest = { rates: [1e-7, 0.52], losses: [2.3, 9], suggested: 0.0044, reason: null };
   expect(summarize({ ...result('ab'), rateTest }).split('\n')[1]).toBe(
     'Learning rates from 1e-7 to 0.52 were tried; the loss fell steepest at 0.0044: train with --lr 0.0044.',

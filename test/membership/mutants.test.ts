@@ -1,5 +1,5 @@
 /**
- * * Every invariant can be broken: the schedules find a fault that is put into the room, the
+ * Every invariant can be broken: the schedules find a fault that is put into the room, the
  * members or recovery.
  */
 import { describe, expect, test } from 'vitest';

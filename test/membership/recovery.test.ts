@@ -1,5 +1,5 @@
 /**
- * * Tabs that train, fail and train again, in random schedules: each sample counts once, all ranks
+ * Tabs that train, fail and train again, in random schedules: each sample counts once, all ranks
  * have one state, no step is undone. The invariants are in recovery/invariants.ts.
  */
 import { expect, test } from 'vitest';

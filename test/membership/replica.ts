@@ -1,5 +1,5 @@
 /**
- * * A rank's training state, reduced to what membership can affect: the applied steps, their order,
+ * A rank's training state, reduced to what membership can affect: the applied steps, their order,
  * and how much of the next step was computed. Numbers stand for parameters and gradients: two are
  * equal exactly if their histories are. Progress and state election are production's.
  */

@@ -1,5 +1,5 @@
 /**
- * * Random schedules of small actions of a world. A schedule follows from its seed, and can be
+ * Random schedules of small actions of a world. A schedule follows from its seed, and can be
  * repeated from its actions.
  */
 import { createRng, mixSeed } from '../../src/util/rng.ts';

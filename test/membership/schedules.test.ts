@@ -1,5 +1,5 @@
 /**
- * * A room, its members and a run in random schedules of messages, timers and faults: lost
+ * A room, its members and a run in random schedules of messages, timers and faults: lost
  * connections, crashes, freezes, broken links, restarts of the server, duplicates. The invariants
  * are in world/invariants.ts.
  */

@@ -1,29 +1,17 @@
 /** Connections that are admitted, refused, or cut off for their messages. */
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
-import { DEFAULT_JOB } from '../../src/spec/job.ts';
-import { PROTOCOL_VERSION } from '../../src/protocol/control.ts';
+import { describe, expect, test } from 'vitest';
 import { clientAddress } from '../../signaling/http/address.ts';
-import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
+import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { AddressBuckets, MAX_ADDRESSES } from '../../signaling/limits.ts';
 import { ManualClock } from '../manualClock.ts';
-import { TestMember } from './helpers.ts';
+import { create, testServers, UPGRADE } from './helpers.ts';
 
-const open: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  while (open.length > 0) await open.pop()!();
-});
+const { onEnd, start, member } = testServers();
 
-async function start(options: SignalingOptions = {}): Promise<SignalingServer> {
-  const server = await startSignaling({ logLevel: 'silent', ...options });
-  open.push(() => server.close());
-  return server;
-}
-
-/** The status that an upgrade is answered with. */
+/** The status of the response to an upgrade request. */
 async function upgrade({ port }: SignalingServer, headers: Record<string, string> = {}): Promise<number | undefined> {
   const socket = request({
     port,
@@ -40,12 +28,12 @@ async function upgrade({ port }: SignalingServer, headers: Record<string, string
   }).end();
   const answer = Promise.race([once(socket, 'upgrade'), once(socket, 'response')]);
   const [response, stream] = (await answer) as [IncomingMessage, Socket | undefined];
-  open.push(() => void (stream ?? response).destroy());
+  onEnd(() => void (stream ?? response).destroy());
   return response.statusCode;
 }
 
-describe('pages of', () => {
-  test('named origins may connect, others not', async () => {
+describe('origins', () => {
+  test('named in the options, and that of the server, may connect; others may not', async () => {
     const server = await start({ origins: ['https://class.example', 'http://lab.example:8080/'] });
     expect(await upgrade(server, { origin: 'https://class.example' })).toBe(101);
     expect(await upgrade(server, { origin: 'http://lab.example:8080' })).toBe(101);
@@ -56,7 +44,7 @@ describe('pages of', () => {
   });
 
   test.each(['class.example', 'https://class.example/room', 'null', 'wss://class.example', ''])(
-    'an origin that is none is refused: %s',
+    'that are invalid are rejected: %s',
     async (origin) => {
       await expect(startSignaling({ origins: [origin] })).rejects.toThrow(/is not an origin such as/);
     },
@@ -64,7 +52,7 @@ describe('pages of', () => {
 });
 
 describe('addresses', () => {
-  test('behind a proxy are what the proxy has seen, where it is trusted', async () => {
+  test('come from the proxy if it is trusted', async () => {
     const limits = { socketsPerAddress: 1 };
     const ada = { 'x-forwarded-for': '203.0.113.7, 198.51.100.1' };
     const bo = { 'x-forwarded-for': '203.0.113.7, 198.51.100.2' };
@@ -86,38 +74,34 @@ describe('addresses', () => {
     expect(clientAddress(req as unknown as IncomingMessage, true)).toBe(address);
   });
 
-  test('connect at their pace', async () => {
+  test('connect at a limited rate', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { connectionBurst: 2, connectionsPerSecond: 1 } });
     const statuses = [await upgrade(server), await upgrade(server), await upgrade(server)];
     clock.advance(1000);
     expect([...statuses, await upgrade(server)]).toEqual([101, 101, 429, 101]);
-    while (open.length > 1) await open.pop()!();
   });
 
-  test('a class of sixty connects at once', async () => {
+  test('of a class of sixty connect at once', async () => {
     const server = await start();
     const statuses = await Promise.all(Array.from({ length: 60 }, () => upgrade(server)));
     expect(new Set(statuses)).toEqual(new Set([101]));
   });
 
-  test('open rooms at their pace', async () => {
+  test('open rooms at a limited rate', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { roomBurst: 1, roomsPerMinute: 6 } });
-    const create = async (): Promise<string> => {
-      const one = new TestMember(server);
-      open.push(() => one.socket.terminate());
-      const job = { job: DEFAULT_JOB, startAt: null, nodes: null, version: PROTOCOL_VERSION } as const;
-      await one.send({ type: 'create', name: 'Ada', ...job });
-      const [data] = (await once(one.socket, 'message')) as [Buffer];
-      return /"rate-limited"|admitted/.exec(data.toString())![0];
+    const openRoom = async (): Promise<string> => {
+      const one = member(server);
+      await one.send(create());
+      return one.answer();
     };
-    const answers = [await create(), await create()];
+    const answers = [await openRoom(), await openRoom()];
     clock.advance(10_000);
-    expect([...answers, await create()]).toEqual(['admitted', '"rate-limited"', 'admitted']);
+    expect([...answers, await openRoom()]).toEqual(['admitted', 'rate-limited', 'admitted']);
   });
 
-  test('are forgotten when there are too many, the longest unused first', () => {
+  test('are forgotten if there are too many, the longest unused first', () => {
     const buckets = new AddressBuckets(new ManualClock(), 1, 1);
     expect([buckets.take('first'), buckets.take('second'), buckets.take('first')]).toEqual([true, true, false]);
     for (let i = 0; i < MAX_ADDRESSES - 1; i++) buckets.take(`address ${i}`);
@@ -131,46 +115,42 @@ function frame(opcode: number, payload: string, isFinal = true): Buffer {
   return Buffer.from([(isFinal ? 0x80 : 0) | opcode, 0x80 | payload.length, 0, 0, 0, 0, ...Buffer.from(payload)]);
 }
 
-/** A WebSocket by hand: says what no browser says. */
+/** A WebSocket without a client library: it can send what no browser sends. */
 async function rawSocket({ port }: SignalingServer): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
-  open.push(() => void socket.destroy());
-  const key = createHash('sha1').update('any').digest().subarray(0, 16).toString('base64');
-  socket.write(
-    'GET /signal HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
-      `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${key}\r\n\r\n`,
-  );
+  onEnd(() => void socket.destroy());
+  socket.write(UPGRADE);
   await once(socket, 'data');
   return socket;
 }
 
-/** What the server says until it closes. */
-async function lastWords(socket: Socket): Promise<string> {
-  let said = '';
-  socket.on('data', (data: Buffer) => (said += data.toString('latin1')));
+/** The bytes that the server sends until it closes. */
+async function receivedUntilClose(socket: Socket): Promise<string> {
+  let received = '';
+  socket.on('data', (data: Buffer) => (received += data.toString('latin1')));
   socket.on('error', () => {});
   socket.end();
   await once(socket, 'close');
-  return said;
+  return received;
 }
 
-describe('a connection is closed that', () => {
+describe('a connection is closed if it', () => {
   const TEXT = 1;
   const PING = 9;
 
-  test('sends pings without end', async () => {
+  test('sends too many pings', async () => {
     const socket = await rawSocket(await start({ limits: { messageBurst: 10 } }));
     for (let i = 0; i < 12; i++) socket.write(frame(PING, ''));
-    expect(await lastWords(socket)).toContain('rate-limited');
+    expect(await receivedUntilClose(socket)).toContain('rate-limited');
   });
 
-  test('sends a message in very many pieces', async () => {
+  test('sends a message in too many fragments', async () => {
     const server = await start();
     const socket = await rawSocket(server);
     socket.write(frame(TEXT, '{', false));
     for (let i = 0; i < 100; i++) socket.write(frame(0, ' ', false));
-    // 1008: against the server's policy.
-    expect(await lastWords(socket)).toContain('\x03\xf0');
+    // Close code 1008: against the server's policy.
+    expect(await receivedUntilClose(socket)).toContain('\x03\xf0');
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
   });
 });

@@ -12,7 +12,7 @@ test('a token proves one member of one room', () => {
   expect(credentials.isToken(token, 'AAAAAA', 'member-ada')).toBe(false);
 });
 
-test('a token is no host key, and a host key no token', () => {
+test('a token is not a host key, and a host key is not a token', () => {
   const credentials = new Credentials(SECRET);
   const key = credentials.hostKeyFor('K7F3QX');
   expect(credentials.isHostKey(key, 'K7F3QX')).toBe(true);
@@ -21,7 +21,7 @@ test('a token is no host key, and a host key no token', () => {
   expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
 });
 
-test('a seal proves who was sent out of one room, for as long as anybody remembers', () => {
+test('a seal proves the removed members of one room, and does not expire', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const members = ['member-ada', 'member-bo'];
@@ -37,7 +37,7 @@ test('a seal proves who was sent out of one room, for as long as anybody remembe
   expect(credentials.isSeal('', 'K7F3QX', members)).toBe(false);
 });
 
-test('a server that has restarted with the same secret knows them, another one does not', () => {
+test('credentials are valid after a restart with the same secret only', () => {
   const before = new Credentials(SECRET);
   const token = before.tokenFor('K7F3QX', 'member-ada');
   expect(new Credentials(SECRET).isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
@@ -46,7 +46,7 @@ test('a server that has restarted with the same secret knows them, another one d
   expect([before.areLasting, new Credentials(null).areLasting]).toEqual([true, false]);
 });
 
-test('they are good for a day', () => {
+test('credentials are valid for a day', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
@@ -56,7 +56,7 @@ test('they are good for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
 });
 
-test('half of their time is over after half a day', () => {
+test('half of their time has passed after half a day', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];
@@ -66,7 +66,7 @@ test('half of their time is over after half a day', () => {
   expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([true, true]);
 });
 
-test('an expiry that somebody put off is noticed, and so is any other change', () => {
+test('a changed expiry or signature is rejected', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
   const [expiry, update] = token.split('.') as [string, string];
@@ -84,6 +84,6 @@ test('an expiry that somebody put off is noticed, and so is any other change', (
   for (const one of forged) expect(credentials.isToken(one, 'K7F3QX', 'member-ada'), one).toBe(false);
 });
 
-test('a secret that could be guessed is refused', () => {
+test('a short secret is rejected', () => {
   expect(() => new Credentials('short')).toThrow(/at least 16 characters/);
 });

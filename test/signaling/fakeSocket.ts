@@ -1,16 +1,14 @@
-/**
- * The server's end of a WebSocket without a network: what a connection says is handed to `onsend`.
- */
+/** The server's end of a WebSocket without a network: sent messages are passed to `onsend`. */
 import { EventEmitter } from 'node:events';
 import { WebSocket } from 'ws';
 
 export class FakeSocket extends EventEmitter {
   readyState: number = WebSocket.OPEN;
-  /** Bytes that the other side has not taken. */
+  /** Bytes that the other end has not read. */
   bufferedAmount = 0;
   /** The code it was closed with. */
   closedWith: number | null = null;
-  /** Whether the other side takes what it is sent at once; else when {@link read} says so. */
+  /** Whether the other end reads at once; otherwise it reads when {@link read} is called. */
   isReading = true;
   readonly #onsend: (text: string) => void;
   readonly #unread: (() => void)[] = [];
@@ -20,7 +18,7 @@ export class FakeSocket extends EventEmitter {
     this.#onsend = onsend;
   }
 
-  /** As the connection takes it. */
+  /** The socket with the type that connections expect. */
   get socket(): WebSocket {
     return this as unknown as WebSocket;
   }
@@ -35,7 +33,7 @@ export class FakeSocket extends EventEmitter {
     if (this.isReading) this.read();
   }
 
-  /** The other side takes what is there. */
+  /** The other end reads all pending messages. */
   read(): void {
     for (const take of this.#unread.splice(0)) take();
   }
@@ -44,7 +42,7 @@ export class FakeSocket extends EventEmitter {
     this.emit('message', Buffer.from(data as string), typeof data !== 'string');
   }
 
-  /** What is received comes from the test, when it says. */
+  /** Does nothing: the test decides when messages arrive. */
   pause(): void {}
 
   resume(): void {}

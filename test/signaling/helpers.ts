@@ -1,4 +1,5 @@
-/** A member that speaks the protocol over a real WebSocket. */
+/** Servers of a test, and members that connect to them with real WebSockets. */
+import { afterEach } from 'vitest';
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
@@ -8,11 +9,11 @@ import {
   SIGNALING_PATH,
 } from '../../src/protocol/control.ts';
 import type { Device } from '../../src/protocol/room.ts';
-import type { SignalingServer } from '../../signaling/index.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
+import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
 
 export const CPU: Device = { backend: 'cpu', adapter: 'test' };
 
-/** A distributive Omit, so that every message keeps its own fields. */
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
 export class TestMember {
@@ -28,7 +29,7 @@ export class TestMember {
     const { path = SIGNALING_PATH, ...rest } = options;
     this.socket = new WebSocket(server.url.replace(/^http/, 'ws') + path, rest);
     this.socket.on('message', (data: Buffer) => {
-      // Whatever the server says must fit its own schema.
+      // Every message of the server must fit its schema.
       this.#inbox.push(parseControl(ServerMessage, data.toString()));
       this.#wake();
     });
@@ -57,20 +58,20 @@ export class TestMember {
     this.socket.send(data);
   }
 
-  async join(room: string, name = 'Ada', asked: { browser?: string; rank?: number } = {}): Promise<void> {
-    await this.send({ type: 'join', version: PROTOCOL_VERSION, room, name, ...asked });
+  async join(room: string, name = 'Ada', request: { browser?: string; rank?: number } = {}): Promise<void> {
+    await this.send({ type: 'join', version: PROTOCOL_VERSION, room, name, ...request });
   }
 
   /**
-   * The next message of that type; what comes before it is dropped. Rejects when the socket closes
-   * first.
+   * The next message of this type that fits; messages before it are dropped. Rejects if the socket
+   * closes before.
    */
   async next<Type extends ServerMessage['type']>(
     type: Type,
     fits: (message: Of<Type>) => boolean = () => true,
   ): Promise<Of<Type>> {
     for (;;) {
-      const message = await this.#take(`a message "${type}" came`);
+      const message = await this.#take(`a message "${type}" arrived`);
       if (message.type === type && fits(message as Of<Type>)) return message as Of<Type>;
     }
   }
@@ -78,7 +79,7 @@ export class TestMember {
   /** The server's answer to a first message: `admitted`, or a refusal's code. */
   async answer(): Promise<string> {
     for (;;) {
-      const message = await this.#take('an answer came');
+      const message = await this.#take('an answer arrived');
       if (message.type === 'admitted') return message.type;
       if (message.type === 'refused') return message.code;
     }
@@ -94,10 +95,103 @@ export class TestMember {
   }
 }
 
-/** Joins and gets ready; resolves with the id and the token that proves it. */
+/** Joins and reports `ready`; resolves with the member's id and token. */
 export async function enter(member: TestMember, room: string, name: string): Promise<{ id: string; token: string }> {
   await member.join(room, name);
   const { member: id, token } = await member.next('admitted');
   await member.send({ type: 'ready', device: CPU, stateOfRun: null });
   return { id, token };
+}
+
+/** A WebSocket's upgrade request. */
+export const UPGRADE =
+  'GET /signal HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+  'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
+
+/** Servers and members of the tests of a file; they are closed after each test. */
+export function testServers() {
+  const open: (() => Promise<void> | void)[] = [];
+  afterEach(async () => {
+    while (open.length > 0) await open.pop()!();
+  });
+
+  /** Calls `close` after the test; later ones first. */
+  function onEnd(close: () => Promise<void> | void): void {
+    open.push(close);
+  }
+
+  async function start(options: SignalingOptions = {}): Promise<SignalingServer> {
+    const server = await startSignaling({ logLevel: 'silent', ...options });
+    onEnd(() => server.close());
+    return server;
+  }
+
+  function member(...args: ConstructorParameters<typeof TestMember>): TestMember {
+    const one = new TestMember(...args);
+    onEnd(() => one.socket.terminate());
+    return one;
+  }
+
+  /** A room with two members, whose run has begun. */
+  async function pair(options: SignalingOptions = {}) {
+    const server = await start(options);
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const [ada, bo] = [member(server), member(server)];
+    const { id: adaId, token: adaToken } = await enter(ada, room, 'Ada');
+    const { id: boId } = await enter(bo, room, 'Bo');
+    const { generation } = await ada.next('prepare');
+    await bo.next('prepare');
+    return { server, room, ada, bo, adaId, adaToken, boId, generation };
+  }
+
+  /** Opens a room from a tab, which then leaves it; returns its code. */
+  async function openAndLeave(server: SignalingServer): Promise<string> {
+    const ada = member(server);
+    await ada.send(create());
+    const { room } = await ada.next('admitted');
+    await ada.send({ type: 'leave' });
+    await ada.closed;
+    return room;
+  }
+
+  return { onEnd, start, member, pair, openAndLeave };
+}
+
+export function create(name = 'Ada', startAt: number | null = null): ClientMessage {
+  return { type: 'create', version: PROTOCOL_VERSION, name, job: DEFAULT_JOB, startAt, nodes: null };
+}
+
+/** The reconnect state of a member that knows no run. */
+export const NO_RUN = {
+  settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isPausedByHost: false },
+  run: 0,
+  isRunOn: false,
+  generation: 0,
+  active: null,
+};
+
+export function returning(room: string, id: string, token: string): ClientMessage {
+  return {
+    type: 'reconnect',
+    version: PROTOCOL_VERSION,
+    name: 'back',
+    room,
+    member: id,
+    token,
+    reconnectState: NO_RUN,
+  };
+}
+
+/** Numbers of rooms and connections, as `/healthz` reports them. */
+async function health({ url }: SignalingServer): Promise<{ rooms: number; connections: number }> {
+  return (await (await fetch(`${url}/healthz`)).json()) as { rooms: number; connections: number };
+}
+
+export async function rooms(server: SignalingServer): Promise<number> {
+  return (await health(server)).rooms;
+}
+
+/** Number of sockets that the server has not seen closed yet. */
+export async function connections(server: SignalingServer): Promise<number> {
+  return (await health(server)).connections;
 }

@@ -24,7 +24,7 @@ function openRoom(): string {
   return hub.open({ job: DEFAULT_JOB, startAt: null, nodes: null, isPermanent: false })!;
 }
 
-/** Joins `room` as a newcomer; what the server sends, and the code with which it closes. */
+/** Joins `room` as a newcomer; returns its socket and the server's messages. */
 async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)) {
   const sent: ServerMessage[] = [];
   const socket = new FakeSocket((text) => sent.push(JSON.parse(text) as ServerMessage));
@@ -49,7 +49,7 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
   return { socket, sent };
 }
 
-test('a room that refuses a newcomer is told from a room that has gone', async () => {
+test('a room that refuses a newcomer differs from a room that was dropped', async () => {
   const room = openRoom();
   const { socket: host } = await join(room);
   host.receive(JSON.stringify({ type: 'lock', isLocked: true }));
@@ -58,7 +58,7 @@ test('a room that refuses a newcomer is told from a room that has gone', async (
   expect(refused.sent).toMatchObject([{ type: 'refused', code: 'room-locked' }]);
   expect(refused.socket.closedWith).toBe(1008);
 
-  // Found, and forgotten before the newcomer enters.
+  // The room is found, and dropped before the newcomer enters.
   const rooms: RoomDirectory = { ...localRoomDirectory(hub), find: () => Promise.resolve(hub) };
   hub.forget(room);
   const late = await join(room, rooms);

@@ -18,7 +18,7 @@ test('an address is blocked for the rest of its minute', () => {
   expect(counter.isBlocked('a')).toBe(false);
 });
 
-test('a failure that is repeated counts once', () => {
+test('a repeated failure counts once', () => {
   const counter = new FailureCounter(new ManualClock(), 2);
   for (let i = 0; i < 40; i++) counter.add('class', 'the link of yesterday');
   expect(counter.isBlocked('class')).toBe(false);
@@ -26,7 +26,7 @@ test('a failure that is repeated counts once', () => {
   expect(counter.isBlocked('class')).toBe(true);
 });
 
-/** The `i`th network of a site, as addresses count. */
+/** The `i`th network of a site, as limits count it. */
 const networkIn = (site: string, i: number): string => networkOf(`2001:db8:${site}:${(i + 1).toString(16)}::1`);
 
 test('networks of one site are blocked together', () => {
@@ -41,7 +41,7 @@ test('networks of one site are blocked together', () => {
   expect(counter.isBlocked(networkIn('a', 999))).toBe(false);
 });
 
-test('sites that have failed are blocked once all together have failed too often, and only those', () => {
+test('failing sites are blocked when all together fail too often; other sites are not', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   for (let i = 0; i < SERVER_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
@@ -58,13 +58,13 @@ test('sites that have failed are blocked once all together have failed too often
   for (const site of ['a', 'b', 'c']) expect(counter.isBlocked(networkIn(site, 999)), site).toBe(false);
 });
 
-test('so many addresses are remembered and no more: the oldest is forgotten', () => {
+test('a limited number of addresses is remembered; the oldest is forgotten', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   counter.add('returning', 'code');
   counter.add('oldest', 'code');
   clock.advance(60_000);
-  // Its minute begins again, which makes it one of the youngest.
+  // Its minute begins again, so it is one of the youngest.
   counter.add('returning', 'code');
   for (let i = 0; i < MAX_ADDRESSES - 1; i++) counter.add(`address ${i}`, 'code');
   expect(counter.isBlocked('returning')).toBe(true);
@@ -74,7 +74,7 @@ test('so many addresses are remembered and no more: the oldest is forgotten', ()
   expect(counter.isBlocked('one more')).toBe(true);
 });
 
-test('a bucket lets a burst through at once and the rest at its pace', () => {
+test('a token bucket passes a burst at once and the rest at its rate', () => {
   const clock = new ManualClock();
   const bucket = new TokenBucket(clock, 2, 3);
   const taken = () => Array.from({ length: 5 }, () => bucket.take()).filter(Boolean).length;

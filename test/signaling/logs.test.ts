@@ -1,7 +1,4 @@
-/**
- * What the server writes down, whatever it is asked to: who came and went, never what they said,
- * who they are, or how to get in.
- */
+/** The server's log, at every level: events of members, but no messages, names or secrets. */
 import { afterEach, expect, test } from 'vitest';
 import { Child } from '../../bench/signaling/child.ts';
 import type { ServerOptions, ServerReply } from '../../bench/signaling/serverProcess.ts';
@@ -10,7 +7,7 @@ import { enter, TestMember } from './helpers.ts';
 let child: Child | null = null;
 afterEach(() => child?.stop());
 
-test('a whole run at the level trace says nothing that is secret', async () => {
+test('the log of a whole run at level trace contains no secrets', async () => {
   const ice = { stun: [], turn: ['turn:relay.example:3478'], turnSecret: 'north', relayOnly: false };
   const order: ServerOptions = { rooms: 1, startAt: 2, logLevel: 'trace', ice };
   child = new Child('./serverProcess.ts', JSON.stringify(order));
@@ -18,8 +15,8 @@ test('a whole run at the level trace says nothing that is secret', async () => {
   const [code] = server.rooms;
   const both = [new TestMember(server), new TestMember(server)] as const;
   const [ada, bo] = both;
-  const heard: string[] = [];
-  for (const one of both) one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
+  const received: string[] = [];
+  for (const one of both) one.socket.on('message', (data: Buffer) => received.push(data.toString()));
 
   const ids = [await enter(ada, code!, 'Ada Lovelace'), await enter(bo, code!, 'Bo Diddley')];
   const { generation } = await ada.next('prepare');
@@ -34,7 +31,7 @@ test('a whole run at the level trace says nothing that is secret', async () => {
   for (const one of both) await one.next('go');
   for (const one of both) await one.send({ type: 'finished', generation, step: 9, stateHash: 'y' });
   for (const one of both) await one.next('ended');
-  // Refusals quote what they refuse: to the sender, not in the log.
+  // Refusals quote the refused message to its sender only.
   const wrong = new TestMember(server);
   await wrong.join('AAAAAA', 'Cy Twombly');
   await wrong.closed;
@@ -44,7 +41,7 @@ test('a whole run at the level trace says nothing that is secret', async () => {
   await bo.closed;
   await child.ask({});
 
-  const admitted = heard
+  const admitted = received
     .map((text) => JSON.parse(text) as Record<string, unknown>)
     .filter((m) => m['type'] === 'admitted');
   const secrets = admitted.flatMap(({ token, bootId, iceServers }) => {

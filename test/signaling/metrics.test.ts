@@ -2,23 +2,14 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { pino } from 'pino';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
-import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
+import type { SignalingServer } from '../../signaling/index.ts';
 import { Metrics } from '../../signaling/monitoring/metrics.ts';
 import { RoomLog } from '../../signaling/monitoring/roomLog.ts';
-import { enter, TestMember } from './helpers.ts';
+import { enter, testServers, UPGRADE } from './helpers.ts';
 
-const open: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  while (open.length > 0) await open.pop()!();
-});
-
-async function start(options: SignalingOptions = {}): Promise<SignalingServer> {
-  const server = await startSignaling({ logLevel: 'silent', ...options });
-  open.push(() => server.close());
-  return server;
-}
+const { onEnd, start, member } = testServers();
 
 async function get(server: SignalingServer, path: string, headers: Record<string, string> = {}) {
   const response = await fetch(`${server.url}${path}`, { headers });
@@ -26,19 +17,19 @@ async function get(server: SignalingServer, path: string, headers: Record<string
 }
 
 describe('/metrics', () => {
-  test('counts what happens', async () => {
+  test('counts events', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
-    const [ada, bo] = [new TestMember(server), new TestMember(server)];
+    const [ada, bo] = [member(server), member(server)];
     await enter(ada, room, 'Ada');
     const { id: boId } = await enter(bo, room, 'Bo');
     const { generation } = await ada.next('prepare');
     await ada.send({ type: 'signal', generation, to: boId, attempt: 0, signal: { type: 'offer', sdp: 'v=0' } });
     await bo.next('signal');
-    const stranger = new TestMember(server);
+    const stranger = member(server);
     await stranger.join('AAAAAA');
     await stranger.closed;
-    await expect(new TestMember(server, { path: '/other' }).opened()).rejects.toThrow('404');
+    await expect(member(server, { path: '/other' }).opened()).rejects.toThrow('404');
 
     const { status, text } = await get(server, '/metrics');
     expect(status).toBe(200);
@@ -59,10 +50,9 @@ describe('/metrics', () => {
     expect(text).toMatch(/^peergrad_relayed_bytes_total [1-9]/m);
     expect(text).toMatch(/^process_resident_memory_bytes \d/m);
     for (const secret of [room, boId, 'Ada', '127.0.0.1']) expect(text).not.toContain(secret);
-    for (const one of [ada, bo]) one.socket.terminate();
   });
 
-  test('is for this machine, and for who has the token', async () => {
+  test('is served to this machine, and with the token', async () => {
     const server = await start({ trustProxy: true, metricsToken: 'a-long-token' });
     expect((await get(server, '/metrics')).status).toBe(200);
     const elsewhere = { 'x-forwarded-for': '127.0.0.1, 203.0.113.7' };
@@ -71,14 +61,14 @@ describe('/metrics', () => {
     expect((await get(server, '/metrics', { ...elsewhere, authorization: 'Bearer a-long-token' })).status).toBe(200);
   });
 
-  test('is not for what a proxy on this machine passes on', async () => {
+  test('is not served to requests that a proxy on this machine forwards', async () => {
     const server = await start();
     expect((await get(server, '/metrics', { 'x-forwarded-for': '203.0.113.7' })).status).toBe(401);
     expect((await get(server, '/metrics', { authorization: 'Bearer null' })).status).toBe(200);
   });
 });
 
-test('rooms are counted and logged by a name that is not their code', async () => {
+test('rooms are logged under a name that is not their code', async () => {
   const lines: string[] = [];
   const metrics = new Metrics(() => ({ rooms: 0, connections: 0, members: 0 }));
   const rooms = new RoomLog(pino({ level: 'info' }, { write: (line) => void lines.push(line) }), metrics);
@@ -96,26 +86,23 @@ test('rooms are counted and logged by a name that is not their code', async () =
   expect(await metrics.text()).toContain('peergrad_generations_total{cause="start"} 1');
 });
 
-test('a server that closes is alive and not ready, and takes nobody', async () => {
+test('a server that closes is alive, not ready, and refuses connections', async () => {
   const server = await start({ limits: { closeGraceMs: 500 } });
   expect(await get(server, '/readyz')).toEqual({ status: 200, text: '{"ready":true}' });
   // Never answers the closing handshake, so the server waits for it.
   const stuck = connect(server.port, '127.0.0.1');
-  open.push(() => void stuck.destroy());
-  stuck.write(
-    'GET /signal HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
-      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
-  );
+  onEnd(() => void stuck.destroy());
+  stuck.write(UPGRADE);
   await once(stuck, 'data');
   const closing = server.close();
   const answers = ['/readyz', '/healthz'].map(async (path) => {
-    // Without keep-alive: fetch would keep its connection, and the server waits for nobody.
+    // Without keep-alive: fetch would keep its connection, and the server would close it.
     const asked = request({ port: server.port, host: '127.0.0.1', path, agent: false }).end();
     const [response] = (await once(asked, 'response')) as [{ statusCode: number; resume: () => void }];
     response.resume();
     return response.statusCode;
   });
   expect(await Promise.all(answers)).toEqual([503, 200]);
-  await expect(new TestMember(server).opened()).rejects.toThrow('503');
+  await expect(member(server).opened()).rejects.toThrow('503');
   await closing;
 });

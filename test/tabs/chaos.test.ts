@@ -84,7 +84,7 @@ test('server: it stops, no step waits for it, and it returns at the same address
   await more('ann');
   await server.restart();
   expect((await fetch(`${server.page}healthz`)).status).toBe(200);
-  expect(server.trouble).toBeNull();
+  expect(server.problem).toBeNull();
 });
 
 test('duplicate and close: the copy is a separate tab and receives its close event', async () => {

@@ -4,20 +4,20 @@ import { MIN_TABS, planFaults, REST_MS } from '../../tools/chaos/schedule.ts';
 
 const SEEDS = Array.from({ length: 50 }, (_, seed) => seed);
 
-test('the same seed plans the same faults, another one others', () => {
+test('the same seed plans the same faults, another seed others', () => {
   const plan = planFaults({ seed: 1, minutes: 10, tabs: 4 });
   expect(planFaults({ seed: 1, minutes: 10, tabs: 4 })).toEqual(plan);
   expect(planFaults({ seed: 2, minutes: 10, tabs: 4 })).not.toEqual(plan);
 });
 
-test('three minutes have every kind', () => {
+test('three minutes contain every kind', () => {
   for (const seed of SEEDS) {
     const kinds = new Set(planFaults({ seed, minutes: 3, tabs: 4 }).map(({ kind }) => kind));
     expect([...kinds].sort()).toEqual([...FAULT_KINDS].sort());
   }
 });
 
-test('faults come one after the other, within the time', () => {
+test('faults follow each other within the time', () => {
   for (const seed of SEEDS) {
     const plan = planFaults({ seed, minutes: 5, tabs: 4 });
     for (const [i, { at }] of plan.entries()) {
@@ -28,7 +28,7 @@ test('faults come one after the other, within the time', () => {
 });
 
 describe.each([MIN_TABS, 4, 8])('with %i tabs', (tabs) => {
-  test('seats are filled when a tab is to sit there, at most one tab is missing or too many, and all are there in the end', () => {
+  test('faults affect taken seats, at most one tab is missing or extra, and all are there at the end', () => {
     for (const seed of SEEDS) {
       const seated = new Set(Array.from({ length: tabs }, (_, seat) => seat));
       for (const { kind, seat } of planFaults({ seed, minutes: 20, tabs })) {
@@ -51,6 +51,6 @@ describe.each([MIN_TABS, 4, 8])('with %i tabs', (tabs) => {
   });
 });
 
-test('too short a time has no faults', () => {
+test('a plan without time has no faults', () => {
   expect(planFaults({ seed: 1, minutes: 0, tabs: 4 })).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** The tour: all of its pictures are there. */
+/** The tour and its pictures. */
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -9,7 +9,7 @@ const DOCS = path.resolve(import.meta.dirname, '../../docs');
 /** Bytes of all pictures together. */
 const MOST_BYTES = 1_500_000;
 
-test('docs/tour.md shows every page, in pictures that are there and small', async () => {
+test('docs/tour.md shows every page, with pictures that exist and are small', async () => {
   const page = await readFile(path.join(DOCS, 'tour.md'), 'utf8');
   expect(page).toBe(tourPage(Object.values(STOPS)));
   const pictures = Array.from(page.matchAll(/src="([^"]+)"/g), ([, src]) => src!);

@@ -60,7 +60,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
     launch: { executable, backend, gpu, headed, probeUrl: new URL('/healthz', server.page).href },
   });
   const injector = new FaultInjector({ pool, server, io });
-  let trouble: string | null = null;
+  let problem: string | null = null;
   try {
     await pool.start();
     io.err(`${tabs} tabs train.`);
@@ -68,19 +68,19 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
       await injector.inject(planFaults({ seed, minutes, tabs }), minutes);
       if (endsByItself) await pool.finish();
     } catch (error) {
-      // What was observed until then is reported.
+      // The report covers the observations until then.
       io.signal.throwIfAborted();
-      trouble = messageOf(error);
+      problem = messageOf(error);
     }
   } finally {
     await pool.close();
     await server.kill();
   }
   const report = reportOf(pool.observations, injector.faults);
-  trouble ??= problemOf(report);
+  problem ??= problemOf(report);
   if (options.json === undefined) io.out(summarize(report));
-  else io.out(JSON.stringify({ ...report, lost: Object.fromEntries(pool.lost), tabs, minutes, seed, trouble }));
-  if (trouble !== null) throw new PeergradError(trouble);
+  else io.out(JSON.stringify({ ...report, lost: Object.fromEntries(pool.lost), tabs, minutes, seed, problem }));
+  if (problem !== null) throw new PeergradError(problem);
 }
 
 /** A sentence with the failed requirements; `null`: none. */
@@ -98,13 +98,13 @@ function problemOf(report: ChaosReport): string | null {
 /** The report as a few lines of text. */
 function summarize(report: ChaosReport): string {
   const { steps, faults, membershipChanges, accuracy, recoveryMs, stepGapMs } = report;
-  const made = Object.values(faults).reduce((sum, count) => sum + count, 0);
+  const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
   return [
-    `${steps} steps, ${made} faults, ${membershipChanges} changes of membership; a step every ${stepGapMs.toFixed(0)} ms.`,
+    `${steps} steps, ${injected} faults, ${membershipChanges} changes of membership; a step every ${stepGapMs.toFixed(0)} ms.`,
     ...Object.entries(recoveryMs).map(
       ([kind, { median, max }]) => `${kind}: training again after ${median} ms, at most ${max} ms.`,
     ),
-    `${report.samplesSkipped} samples skipped, ${report.samplesRepeated} repeated, ${report.hashMismatches} states that differ.`,
+    `${report.samplesSkipped} samples skipped, ${report.samplesRepeated} repeated, ${report.hashMismatches} different states.`,
     ...(accuracy === null ? [] : [`Accuracy ${(accuracy * 100).toFixed(1)} %.`]),
   ].join('\n');
 }

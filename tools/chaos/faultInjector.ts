@@ -25,8 +25,7 @@ interface Undo {
   afterMs: number;
   undo: () => void | Promise<void>;
   /**
-   * Whether all is as before the fault, if that can be observed, and the milliseconds that it may
-   * take.
+   * Whether the tab trains again, if that can be observed, and the milliseconds that it may take.
    */
   hasRecovered: () => boolean;
   withinMs: number;
@@ -53,8 +52,8 @@ export class FaultInjector {
   }
 
   /**
-   * Injects the planned faults, none before its time, until `minutes` have passed (kinds that have
-   * not occurred by then still do) or the run has ended.
+   * Injects the planned faults, each not before its time, until `minutes` have passed or the run
+   * has ended. Kinds that have not occurred by then are still injected.
    *
    * @throws (rejects) as {@link TabPool.until}.
    */

@@ -20,20 +20,19 @@ export interface Fault {
   /** When it was injected, in milliseconds of the launcher's clock. */
   at: number;
   /**
-   * When it was undone, if it is: the frozen tab goes on, the cable is in again, the server is
-   * back.
+   * When it was undone, if it was: the frozen tab continued, the network or the server was back.
    */
   undoneAt: number | null;
-  /** When it was left alone, whether all was well again or not. */
+  /** When the next fault could follow, with or without recovery. */
   endedAt: number;
 }
 
-/** Whether the others have to go on without its tab, for good or for a while. */
+/** Whether the other tabs continue without its tab, permanently or for a while. */
 export function losesTab(kind: FaultKind): boolean {
   return kind === 'close' || kind === 'crash' || kind === 'freeze' || kind === 'cut';
 }
 
-/** Whether its tab is a new one. */
+/** Whether it adds a tab. */
 export function bringsTab(kind: FaultKind): boolean {
   return kind === 'duplicate' || kind === 'join';
 }

@@ -195,16 +195,16 @@ function countSamples(
     windows.set([step.step, step.epoch, step.offset, step.samples].join(' '), step);
   }
   const begun = steps.reduce((latest, { epoch }) => Math.max(latest, epoch), 0);
-  const { size, due } = passesOf(observations);
-  for (let pass = 0; pass <= Math.max(begun, due - 1); pass++) {
+  const { size, due } = epochsOf(observations);
+  for (let epoch = 0; epoch <= Math.max(begun, due - 1); epoch++) {
     let done = 0;
-    const own = [...windows.values()].filter(({ epoch }) => epoch === pass);
+    const own = [...windows.values()].filter((step) => step.epoch === epoch);
     for (const { offset, samples } of own.sort((a, b) => a.offset - b.offset)) {
       skipped += Math.max(0, offset - done);
       repeated += Math.max(0, Math.min(done, offset + samples) - offset);
       done = Math.max(done, offset + samples);
     }
-    if (pass < begun || pass < due) skipped += Math.max(0, size - done);
+    if (epoch < begun || epoch < due) skipped += Math.max(0, size - done);
     // The epoch has no more samples: some must have been repeated.
     repeated += Math.max(0, done - size);
   }
@@ -214,7 +214,7 @@ function countSamples(
 /**
  * Samples of an epoch, and the number of complete epochs that are due: all, if the run has ended.
  */
-function passesOf(observations: readonly Observation[]): { size: number; due: number } {
+function epochsOf(observations: readonly Observation[]): { size: number; due: number } {
   let size = 0;
   let due = 0;
   let isFinished = false;

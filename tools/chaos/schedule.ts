@@ -13,10 +13,10 @@ export interface PlannedFault {
   seat: number;
 }
 
-/** With fewer, one tab would be alone while another is away. */
+/** Fewest tabs: with fewer, one would be alone while another is away. */
 export const MIN_TABS = 3;
 
-/** Sequences of faults after which there are as many tabs as before. */
+/** Sequences of faults after which the number of tabs is the same as before. */
 const EPISODES: readonly (readonly FaultKind[])[] = [
   ...([['close', 'join'], ['crash', 'join'], ['freeze'], ['cut'], ['edge'], ['server']] as const),
   // The copy is closed.

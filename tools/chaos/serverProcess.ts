@@ -42,8 +42,8 @@ export class ServerProcess {
   }
 
   /** An error message if it has ended by itself, else `null`. */
-  get trouble(): string | null {
-    return this.#server.trouble();
+  get problem(): string | null {
+    return this.#server.problem();
   }
 
   /** Kills it without any clean-up. */
@@ -52,8 +52,9 @@ export class ServerProcess {
   }
 
   /**
-   * Restarts it after `kill`: on the same port, with the same secret and without a room. @throws
-   * (rejects) PeergradError
+   * Restarts it after `kill`: on the same port, with the same secret and without a room.
+   *
+   * @throws (rejects) PeergradError if it does not start.
    */
   async restart(): Promise<void> {
     const args = ['--port', new URL(this.page).port, ...this.#folder];
@@ -64,7 +65,7 @@ export class ServerProcess {
 interface Serving {
   /** URL that it printed: of the page, with the room if it has one. */
   address: string;
-  trouble: () => string | null;
+  problem: () => string | null;
   /** Idempotent. */
   kill: () => Promise<void>;
 }
@@ -78,20 +79,20 @@ async function serve(args: string[], secret: string): Promise<Serving> {
   const killNow = (): void => void child.kill('SIGKILL');
   // It must not outlive this process.
   process.once('exit', killNow);
-  let said = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said = text.trim()));
+  let lastLine = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (lastLine = text.trim()));
   const line = once(createInterface({ input: child.stdout }), 'line') as Promise<[string]>;
   const first = await Promise.race([line, ended.then(() => null)]);
-  if (first === null) throw new PeergradError(`The server did not start: ${said}`);
+  if (first === null) throw new PeergradError(`The server did not start: ${lastLine}`);
   let isKilled = false;
-  let trouble: string | null = null;
+  let problem: string | null = null;
   child.once('exit', () => {
     process.off('exit', killNow);
-    if (!isKilled) trouble = `The server ended unexpectedly: ${said}`;
+    if (!isKilled) problem = `The server ended unexpectedly: ${lastLine}`;
   });
   return {
     address: first[0],
-    trouble: () => trouble,
+    problem: () => problem,
     async kill() {
       isKilled = true;
       killNow();

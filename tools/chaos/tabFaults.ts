@@ -8,8 +8,8 @@ export async function closeTab({ page }: LiveTab): Promise<void> {
 }
 
 /**
- * Kills the page's process: it sends nothing any more; its browser closes its connections to
- * servers, not those to peers.
+ * Kills the page's process: it sends no more messages. The browser closes its connections to
+ * servers, but not those to peers.
  */
 export async function crashTab(tab: LiveTab): Promise<void> {
   const renderers = await tab.processes('renderer');
@@ -34,8 +34,8 @@ export function cutTab(tab: LiveTab): Promise<() => void> {
 }
 
 /**
- * Closes the busiest connection of the tab to another without its knowledge: a closed
- * RTCPeerConnection fires no event on its own page, and the other side sees the channel close.
+ * Closes the busiest connection of the tab to another unnoticed: a closed RTCPeerConnection fires
+ * no event on its own page; the other page receives the end of the channel.
  *
  * @throws (rejects) PeergradError if the tab has no connection.
  */

@@ -19,7 +19,7 @@ interface TabPoolOptions {
   io: Io;
 }
 
-/** Milliseconds for all tabs to load and compile side by side. */
+/** Milliseconds for all tabs to load and compile at the same time. */
 const START_MS = 240_000;
 /** Milliseconds for all tabs to finish after the first one. */
 const FINISH_MS = 30_000;
@@ -144,13 +144,13 @@ export class TabPool {
     while (!condition()) {
       const now = systemClock.now();
       if (now >= giveUpAt) return false;
-      if (server.trouble !== null) throw new PeergradError(server.trouble);
+      if (server.problem !== null) throw new PeergradError(server.problem);
       if (this.#seated().every(({ name }) => this.hasFailed(name))) {
         const [[name, message] = []] = [...this.#failures].slice(-1);
         throw new PeergradError(`No tab trains any more. The last error was from ${name}: ${message}`);
       }
       if (now >= this.#endsAt) {
-        throw new TimeoutError(`The run did not end within ${timeoutMs / 1000} s: allow more with --timeout.`);
+        throw new TimeoutError(`The run did not end within ${timeoutMs / 1000} s. Allow more time with --timeout.`);
       }
       await sleep(POLL_MS, undefined, { signal: io.signal });
     }

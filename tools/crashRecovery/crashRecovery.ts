@@ -131,8 +131,7 @@ async function killRepeatedly(
   const interval = job.hashEvery;
   let from = 0;
   for (let i = 0; i < count; i++) {
-    // Within two intervals of where it continues; not at the end, where nothing would be left to
-    // do.
+    // At most two intervals after the last checkpoint, and before the end of the run.
     const killAt = Math.min(from + 1 + rng.below(2 * interval), job.maxSteps! - 1);
     const attempt = await runAttempt(world, killAt, io);
     from = (await stepsIn(checkpoint)) ?? 0;

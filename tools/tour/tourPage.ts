@@ -7,12 +7,12 @@ const SHOWN = { wide: 600, phone: 200 } as const;
 export function tourPage(stops: readonly Stop[]): string {
   return `# A tour
 
-Every page, as four tabs see it that train on drawn digits: in light and dark colours, ${SIZES.wide.width} and ${SIZES.phone.width} pixels wide.
+Every page of a run in which four tabs train on drawn digits: in light and dark colours, ${SIZES.wide.width} and ${SIZES.phone.width} pixels wide.
 \`npm run tour\` takes these pictures of a real run in real tabs.
 ${stops.map(sectionOf).join('')}`;
 }
 
-function sectionOf({ name, title, says }: Stop): string {
+function sectionOf({ name, title, caption }: Stop): string {
   const rows = (['light', 'dark'] as const).map((theme) =>
     (['wide', 'phone'] as const)
       .map(
@@ -21,5 +21,5 @@ function sectionOf({ name, title, says }: Stop): string {
       )
       .join(' '),
   );
-  return `\n## ${title}\n\n${says}\n\n${rows.join('\n\n')}\n`;
+  return `\n## ${title}\n\n${caption}\n\n${rows.join('\n\n')}\n`;
 }

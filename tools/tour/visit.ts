@@ -12,7 +12,7 @@ export interface Stop {
   name: string;
   title: string;
   /** Description in a sentence. */
-  says: string;
+  caption: string;
   /** CSS selector of the part of the page to show; `null`: from the top. */
   part: string | null;
 }
@@ -42,8 +42,7 @@ const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
 /** URL of a page in a room. */
 const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
 /**
- * Milliseconds for a page to show what it should: four tabs on two cores compile for tens of
- * seconds.
+ * Milliseconds for a page to show its content: four tabs on two cores compile for tens of seconds.
  */
 const PATIENCE_MS = 240_000;
 /** The strokes of a 2, as fractions of the pad's sides. */
@@ -74,13 +73,13 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
 }
 
 /**
- * Runs in the page: resolves when all changes are drawn. Charts learn of a new size in one frame
- * and draw in the next; finite animations are finished at once; endless ones continue.
+ * Runs in the page: resolves when all changes are drawn. Charts measure a new size in one frame and
+ * draw in the next. Finite animations are finished at once; endless ones continue.
  */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
   const fading = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime !== Infinity);
-  // Waiting is no option: Chromium never settles `finished` of folded elements.
+  // They are not awaited: Chromium never settles `finished` of folded elements.
   for (const animation of fading) animation.finish();
   await new Promise(requestAnimationFrame);
 }
@@ -92,7 +91,7 @@ async function show(page: Page, part: string | null): Promise<void> {
   await page.locator(part).evaluate((element) => element.scrollIntoView());
 }
 
-/** Opens all pages in the order of a class, and calls `visit` for each. */
+/** Opens all pages in the order in which a class sees them, and calls `visit` for each. */
 export async function visitEveryPage(options: VisitOptions): Promise<void> {
   const { browser, origin, steps, firstLook, visit } = options;
   const open = async (
@@ -185,55 +184,58 @@ export const STOPS = {
     name: 'home',
     part: null,
     title: 'The front page',
-    says: 'What this is, in one look: a ring that runs all by itself, and the ways in.',
+    caption: 'An introduction in one look: a simulated ring, and the ways to start.',
   },
   help: {
     name: 'help',
     part: null,
     title: 'How it works',
-    says: 'Four thoughts, and every word that the pages use. `?` opens it anywhere.',
+    caption: 'Four steps of the method, and all terms that the pages use. `?` opens it on every page.',
   },
   lesson: {
     name: 'lesson',
     part: null,
     title: 'The lesson',
-    says: 'An all-reduce by hand, a thought at a time: small numbers that one can change, here with simulated ranks.',
+    caption: 'An all-reduce by hand, step by step, with small numbers that can be changed; here with simulated ranks.',
   },
-  new: { name: 'new', part: null, title: 'A new room', says: 'What will be trained, and a name.' },
+  new: { name: 'new', part: null, title: 'A new room', caption: 'The job to train, and a name.' },
   join: {
     name: 'join',
     part: null,
     title: 'Joining',
-    says: 'The code is filled in already; each thing that a tab needs is checked, in plain words.',
+    caption: 'The room code is filled in; the requirements of a tab are checked, and explained in plain words.',
   },
   lobby: {
     name: 'lobby',
     part: null,
     title: 'The lobby',
-    says: 'The code to read aloud, the QR to scan, and names that appear as people join.',
+    caption: 'The code to read aloud, a QR code to scan, and names that appear as people join.',
   },
   run: {
     name: 'run',
     part: null,
     title: 'A run',
-    says: 'Chunks travel round the ring as they did a moment ago; curves, ranks, and who holds what.',
+    caption:
+      'Chunks travel around the ring as they did a moment ago; curves, ranks, and the chunks that each rank has.',
   },
   inspection: {
     name: 'inspection',
-    title: 'What it has learned',
+    title: 'What the model has learned',
     part: '.inspection-panel',
-    says: 'Draw a digit, and the model that all ranks share says what it reads; its surest mistakes, and its first layer as it forms.',
+    caption:
+      'Draw a digit, and the shared model classifies it; its most confident mistakes, and its first layer during training.',
   },
   result: {
     name: 'result',
     part: null,
     title: 'The result',
-    says: 'What came out, whether all ranks have it, and what it cost in bytes against theory.',
+    caption: 'The result, whether all ranks have it, and its bytes compared with theory.',
   },
   recording: {
     name: 'recording',
     part: null,
     title: 'Flight recordings',
-    says: 'What ranks recorded, opened again and laid together: the rounds in the player, the last steps, who waited for whom.',
+    caption:
+      'Flight recordings of several ranks, merged: the rounds in the player, the last steps, and which rank waited for which.',
   },
 } as const satisfies Record<string, Stop>;

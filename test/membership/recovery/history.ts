@@ -23,7 +23,7 @@ export interface Part {
   readonly assignment: StepAssignment;
 }
 
-/** What the histories of a schedule share. */
+/** State that the histories of a schedule share. */
 export interface HistoryOwner {
   /** Number of states. */
   states: number;

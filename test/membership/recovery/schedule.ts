@@ -1,5 +1,5 @@
 /**
- * * Random schedules of tabs that train, fail and train again: production's recovery, sample
+ * Random schedules of tabs that train, fail and train again: production's recovery, sample
  * assignment and progress, with histories instead of numbers, and with collectives that break after
  * some of their ranks are done. The invariants are checked after every action.
  */

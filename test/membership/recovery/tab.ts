@@ -17,7 +17,7 @@ export type Arriving = PeerState & { note: { retained: RetainedGradient | null }
 
 export type TabReplica = StateTransfer<object, Sum, History>;
 
-/** What the tabs of a schedule share. */
+/** State that the tabs of a schedule share. */
 export interface TabOwner extends HistoryOwner {
   readonly seen: { caughtUp: number; loaded: number };
   checkName(tab: Tab): void;

@@ -228,7 +228,7 @@ export class Invariants {
   }
 
   /**
-   * * A client that was never out of the run keeps all its steps, except a last one that is
+   * A client that was never out of the run keeps all its steps, except a last one that is
    * repeated in a later generation.
    */
   checkKept({ member, active, replica }: Client, before: Replica): void {

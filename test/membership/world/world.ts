@@ -1,5 +1,5 @@
 /**
- * * A room and its members, with every fault between them, as a machine that takes one small action
+ * A room and its members, with every fault between them, as a machine that takes one small action
  * at a time. The functions of the room and of the members are the real ones; the hub, the
  * connections, the links and the training are modelled. {@link Invariants} are checked after every
  * step.

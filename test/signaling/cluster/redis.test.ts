@@ -1,6 +1,6 @@
 /** Several signaling processes that serve the same rooms through a Redis. */
 import { createClient } from 'redis';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Child } from '../../../bench/signaling/child.ts';
 import type { ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
@@ -9,27 +9,22 @@ import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { ManualClock } from '../../manualClock.ts';
-import { CPU, enter, TestMember } from '../helpers.ts';
+import { CPU, create, enter, rooms, testServers, type TestMember } from '../helpers.ts';
 import { hasRedis, RedisServer } from './redisServer.ts';
 
 const SECRET = 'a secret of all processes';
 const NODES = { min: 1, max: 8 };
 
-const open: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  while (open.length > 0) await open.pop()!();
-});
+const { onEnd, start: startServer, member } = testServers();
 
 async function startRedis(): Promise<RedisServer> {
   const redis = await RedisServer.start();
-  open.push(() => redis.stop());
+  onEnd(() => redis.stop());
   return redis;
 }
 
-async function start(redis: RedisServer, options: SignalingOptions = {}): Promise<SignalingServer> {
-  const server = await startSignaling({ logLevel: 'silent', redisUrl: redis.url, ...options });
-  open.push(() => server.close());
-  return server;
+function start(redis: RedisServer, options: SignalingOptions = {}): Promise<SignalingServer> {
+  return startServer({ redisUrl: redis.url, ...options });
 }
 
 /** Two processes that share a Redis. */
@@ -37,12 +32,6 @@ async function two(options: SignalingOptions = {}) {
   const redis = await startRedis();
   const [one, other] = [await start(redis, options), await start(redis, options)];
   return { redis, one, other };
-}
-
-function member(server: Pick<SignalingServer, 'url'>): TestMember {
-  const tab = new TestMember(server);
-  open.push(() => tab.socket.terminate());
-  return tab;
 }
 
 interface Joined {
@@ -67,8 +56,8 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
   return prepares[0]!;
 }
 
-/** What a member remembers of a run that it trains in. */
-function remembered(generation: number, ring: RosterEntry[]): ReconnectState {
+/** The reconnect state of a rank that trains. */
+function stateOf(generation: number, ring: RosterEntry[]): ReconnectState {
   return {
     settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isPausedByHost: false },
     run: 1,
@@ -78,7 +67,7 @@ function remembered(generation: number, ring: RosterEntry[]): ReconnectState {
   };
 }
 
-async function comeBack(
+async function reconnect(
   server: Pick<SignalingServer, 'url'>,
   room: string,
   { id, token }: Pick<Joined, 'id' | 'token'>,
@@ -97,21 +86,21 @@ async function comeBack(
   return tab;
 }
 
-/** As rendezvous.ts does: again while the server cannot say where the room is. */
-async function comeBackForSure(...args: Parameters<typeof comeBack>): Promise<TestMember> {
+/** Reconnects until admitted, as a tab does while no server knows the owner of its room. */
+async function reconnectUntilAdmitted(...args: Parameters<typeof reconnect>): Promise<TestMember> {
   for (;;) {
-    const tab = await comeBack(...args);
+    const tab = await reconnect(...args);
     const answer = await Promise.race([tab.next('admitted'), tab.closed.then(() => null)]).catch(() => null);
     if (answer !== null) return tab;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }
 
-/** Time in steps of a renewal, each with its answers. */
+/** Lets time pass, one renewal of leases at a time, with the answers of Redis. */
 async function pass(clock: ManualClock, ms: number, servers: readonly SignalingServer[]): Promise<void> {
   for (let passed = 0; passed < ms; passed += 2_000) {
     clock.advance(2_000);
-    // A wrong code is looked for in Redis, behind what was asked before.
+    // A wrong code is looked up in Redis, after all earlier requests.
     for (const server of servers) {
       const stranger = member(server);
       await stranger.join('AAAAAA');
@@ -124,20 +113,16 @@ async function isReady(server: SignalingServer): Promise<boolean> {
   return (await fetch(`${server.url}/readyz`)).status === 200;
 }
 
-async function rooms(server: SignalingServer): Promise<number> {
-  return ((await (await fetch(`${server.url}/healthz`)).json()) as { rooms: number }).rooms;
-}
-
 async function redisClient(redis: RedisServer) {
   const client = createClient({ url: redis.url });
   client.on('error', () => {});
   await client.connect();
-  open.push(() => client.destroy());
+  onEnd(() => client.destroy());
   return client;
 }
 
 describe.skipIf(!hasRedis)('two processes', () => {
-  test('serve a room together: a whole run across both', async () => {
+  test('serve one room, with a whole run across both', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -158,18 +143,11 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(metrics).toMatch(/^peergrad_process_messages_total\{direction="received"\} [1-9]/m);
   });
 
-  test('a room that a tab opened is led by it from wherever, and lasts no longer than it should', async () => {
+  test('let a host with its key control the room through either, and drop the empty room', async () => {
     const clock = new ManualClock();
     const { one, other } = await two({ clock });
     const ada = member(one);
-    await ada.send({
-      type: 'create',
-      version: PROTOCOL_VERSION,
-      name: 'Ada',
-      job: DEFAULT_JOB,
-      startAt: null,
-      nodes: null,
-    });
+    await ada.send(create());
     const { room, hostKey } = await ada.next('admitted');
     const cy = member(other);
     await cy.send({ type: 'join', version: PROTOCOL_VERSION, name: 'Cy', room, hostKey: hostKey! });
@@ -193,7 +171,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await late.next('refused')).code).toBe('no-room');
   });
 
-  test('a wrong code is wrong everywhere, and a room refuses through either', async () => {
+  test('refuse wrong codes, and newcomers of a full room, through either', async () => {
     const { one, other } = await two({ limits: { roomCapacity: 1 } });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: null });
     await joined(one, room, 'Ada');
@@ -206,7 +184,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await lost.next('refused')).code).toBe('no-room');
   });
 
-  test('what a tab says before its room is found comes after', async () => {
+  test('deliver messages that arrive while the room is searched', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -217,7 +195,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await train([ada.tab, bo]);
   });
 
-  test('who goes through another process leaves, or vanishes and comes back through this one', async () => {
+  test('let members leave through the other process, or return through the owner', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 3, nodes: NODES });
     const [ada, bo, cy] = [
@@ -227,17 +205,17 @@ describe.skipIf(!hasRedis)('two processes', () => {
     ];
     const { generation, members } = await train([ada.tab, bo.tab, cy.tab]);
     bo.tab.socket.terminate();
-    const again = await comeBack(one, room, bo, remembered(generation, members));
+    const again = await reconnect(one, room, bo, stateOf(generation, members));
     expect(await again.next('admitted')).toMatchObject({ member: bo.id });
     expect(await again.next('go')).toEqual({ type: 'go', generation });
     await cy.tab.send({ type: 'leave' });
     expect((await again.next('prepare')).members.map(({ member: id }) => id)).toEqual([ada.id, bo.id]);
-    // The place that it has left in the other process is nobody's.
-    const gone = await comeBack(other, room, { id: bo.id, token: 'x'.repeat(40) }, remembered(generation, members));
+    // The other process no longer relays for its old connection.
+    const gone = await reconnect(other, room, { id: bo.id, token: 'x'.repeat(40) }, stateOf(generation, members));
     expect((await gone.next('refused')).code).toBe('not-member');
   });
 
-  test('many are told at once what all are told', async () => {
+  test('relay a message to many members', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 30 });
     const all = await Promise.all(
@@ -246,7 +224,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await train(all.map(({ tab }) => tab));
   });
 
-  test('ask each other before they open a room, and are asked', async () => {
+  test('do not open the same room twice', async () => {
     const { one, other } = await two();
     expect(() => one.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/openRoom/);
     await one.openRoom({ job: DEFAULT_JOB, startAt: null, code: 'AAAAAA' });
@@ -255,7 +233,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await expect(other.openRoom(taken)).rejects.toThrow('The room AAAAAA already exists.');
   });
 
-  test('both restore a room at once: one has it, the other passes on', async () => {
+  test('restore a room at the same time: one owns it, the other relays', async () => {
     const { one, other } = await two({ secret: SECRET });
     const credentials = new Credentials(SECRET);
     const ids = ['Ada-Ada-Ada', 'Bo-Bo-Bo-Bo', 'Cy-Cy-Cy-Cy', 'Di-Di-Di-Di'];
@@ -263,42 +241,42 @@ describe.skipIf(!hasRedis)('two processes', () => {
     const tabs = await Promise.all(
       ids.map((id, i) => {
         const proof = { id, token: credentials.tokenFor('AAAAAA', id) };
-        return comeBack(i % 2 === 0 ? one : other, 'AAAAAA', proof, remembered(7, ring));
+        return reconnect(i % 2 === 0 ? one : other, 'AAAAAA', proof, stateOf(7, ring));
       }),
     );
     for (const tab of tabs) expect(await tab.next('go')).toEqual({ type: 'go', generation: 7 });
     expect((await rooms(one)) + (await rooms(other))).toBe(1);
     const late = await joined(one, 'AAAAAA', 'Ed');
-    // Not all who had heard of a later one need have returned.
+    // Members that know a later generation may not have returned.
     expect((await train([...tabs, late.tab])).generation).toBeGreaterThan(7);
   });
 
-  test('one that closes leaves its rooms to the other', async () => {
+  test('let members of a closing owner restore their room in the other', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
     const { generation, members } = await train([ada.tab, bo.tab]);
     await one.close();
     for (const { tab } of [ada, bo]) expect(await tab.closed).toBe(1012);
-    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(generation, members))));
+    const back = await Promise.all([ada, bo].map((who) => reconnect(other, room, who, stateOf(generation, members))));
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(other)).toBe(1);
   });
 
-  test('one that closes, and only passes on, costs nobody a place', async () => {
+  test('let members of a closing relay return to the owner', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
     const { generation, members } = await train([ada.tab, bo.tab]);
     await other.close();
     expect(await bo.tab.closed).toBe(1012);
-    const back = await comeBack(one, room, bo, remembered(generation, members));
+    const back = await reconnect(one, room, bo, stateOf(generation, members));
     expect(await back.next('go')).toEqual({ type: 'go', generation });
     await back.send({ type: 'leave' });
     expect((await ada.tab.next('ended')).message).toMatch(/left while training/);
   });
 
-  test('what nobody understands is ignored', async () => {
+  test('ignore invalid envelopes', async () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const bo = await joined(other, room, 'Bo');
@@ -312,9 +290,9 @@ describe.skipIf(!hasRedis)('two processes', () => {
       'null',
       '{"type":"enter"}',
       'x'.repeat(300_000),
-      JSON.stringify({ type: 'say', from, connection: 1, message: { type: 'leave' } }),
-      JSON.stringify({ type: 'say', from, connection: 99, message: { type: 'start' } }),
-      JSON.stringify({ type: 'tell', from: 'somebody-else.1', connections: [1], message: { type: 'heartbeat' } }),
+      JSON.stringify({ type: 'dispatch', from, connection: 1, message: { type: 'leave' } }),
+      JSON.stringify({ type: 'dispatch', from, connection: 99, message: { type: 'start' } }),
+      JSON.stringify({ type: 'send', from: 'somebody-else.1', connections: [1], message: { type: 'heartbeat' } }),
     ];
     for (const channel of channels) for (const text of odd) await client.publish(channel, text);
     const ada = await joined(one, room, 'Ada');
@@ -323,7 +301,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
 });
 
 describe.skipIf(!hasRedis)('a lease', () => {
-  test('that another process has taken costs the room here, and its members follow it', async () => {
+  test('that another process has taken drops the room, and its members reconnect', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
@@ -336,11 +314,11 @@ describe.skipIf(!hasRedis)('a lease', () => {
     for (const { tab } of [ada, bo]) expect(await tab.closed).toBe(1012);
     expect(await rooms(one)).toBe(0);
     await client.del(key);
-    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(generation, members))));
+    const back = await Promise.all([ada, bo].map((who) => reconnect(other, room, who, stateOf(generation, members))));
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
   });
 
-  test('that runs out while a newcomer waits makes no wrong code of the room', async () => {
+  test('that expires while a newcomer waits does not make the code wrong', async () => {
     const redis = await startRedis();
     const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
     const client = await redisClient(redis);
@@ -353,19 +331,19 @@ describe.skipIf(!hasRedis)('a lease', () => {
     });
     const ada = { id: 'Ada-Ada-Ada', token: new Credentials(SECRET).tokenFor('AAAAAA', 'Ada-Ada-Ada') };
     const ring = [{ member: ada.id, name: 'Ada', device: CPU, browser: 0, rank: null }];
-    const back = await comeBack(server, 'AAAAAA', ada, remembered(7, ring));
+    const back = await reconnect(server, 'AAAAAA', ada, stateOf(7, ring));
     await back.next('admitted');
     await joined(server, 'AAAAAA', 'Ed');
   });
 
-  test('is over when Redis is away for longer: until then the room goes on', async () => {
+  test('expires if Redis is away for longer; until then the room continues', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
     await train([ada.tab, bo.tab]);
     redis.freeze();
-    // The renewal goes unanswered, and the next finds that.
+    // The renewal has no answer, which the next one notices.
     clock.advance(2_000);
     clock.advance(2_000);
     expect(await bo.tab.closed).toBe(1012);
@@ -379,7 +357,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     expect(await rooms(one)).toBe(0);
   });
 
-  test('is taken again when Redis has restarted and forgotten it', async () => {
+  test('is taken again after Redis has restarted without it', async () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -388,19 +366,19 @@ describe.skipIf(!hasRedis)('a lease', () => {
     expect(await bo.tab.closed).toBe(1012);
     await redis.startAgain();
     await expect.poll(() => isReady(one)).toBe(true);
-    const back = await comeBackForSure(other, room, bo, remembered(generation, members));
+    const back = await reconnectUntilAdmitted(other, room, bo, stateOf(generation, members));
     expect(await back.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(one)).toBe(1);
-    // The secret is the one that members have tokens of, also for a process that comes later.
+    // A process that starts later receives the secret of the members' tokens.
     const third = await start(redis);
     ada.tab.socket.terminate();
-    const again = await comeBackForSure(third, room, ada, remembered(generation, members));
+    const again = await reconnectUntilAdmitted(third, room, ada, stateOf(generation, members));
     expect(await again.next('go')).toEqual({ type: 'go', generation });
   });
 });
 
 describe.skipIf(!hasRedis)('a process that is killed', () => {
-  test('leaves its rooms to another, which its members restore', async () => {
+  test('loses its rooms, which members restore in another', async () => {
     const redis = await startRedis();
     const order: ServerOptions = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
     const child = new Child('./serverProcess.ts', JSON.stringify(order));
@@ -416,13 +394,13 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
     expect(codes).toEqual([1006, 1012, 1006, 1012]);
     const newcomer = member(other);
     await newcomer.join(room, 'Flo');
-    // They wait where they knock until the lease has run out.
+    // Their requests wait until the lease has expired.
     const back = await Promise.all(
-      all.map((who) => comeBackForSure(other, room, who, remembered(generation, members))),
+      all.map((who) => reconnectUntilAdmitted(other, room, who, stateOf(generation, members))),
     );
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(other)).toBe(1);
-    // Its code was right: it is in, or may come again.
+    // Its code was right: it is admitted, or may retry.
     expect(['admitted', 'server-closing']).toContain(await newcomer.answer());
     const late = await joined(other, room, 'Ed');
     const next = await train([...back, late.tab], 5);
@@ -431,7 +409,7 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
 });
 
 describe('a server that shares its rooms', () => {
-  test('does not start without the Redis, and says so without its password', async () => {
+  test('does not start without Redis, and does not quote its password', async () => {
     const closed = startSignaling({ redisUrl: 'redis://:hidden@127.0.0.1:1' });
     await expect(closed).rejects.toThrow(/^The Redis at 127\.0\.0\.1:1 does not answer/);
     const wrong = startSignaling({ redisUrl: 'http://hidden' });

@@ -1,10 +1,10 @@
-/** A Redis of a test's own: on a free port, with nothing kept on the disk. */
+/** A Redis for one test: on a free port, without files. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 
-/** Whether there is a redis-server to start; where not, says so. */
+/** Whether redis-server is installed; logs a warning if not. */
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
 if (!hasRedis) console.warn('No redis-server on this machine: tests of several signaling processes are skipped.');
 
@@ -26,7 +26,7 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Ends at once, and everything in it is gone. */
+  /** Kills it; its data are lost. */
   async stop(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const exited = once(this.#process, 'exit');
@@ -38,7 +38,7 @@ export class RedisServer {
     this.#process = await launch(this.port);
   }
 
-  /** It answers nobody any more, and closes no connection. */
+  /** Stops its process: it answers no more, and its connections stay open. */
   freeze(): void {
     this.#process.kill('SIGSTOP');
   }

@@ -19,7 +19,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The answer's headers, to a request that names the server `host`. */
+/** Response headers of a request to the server as `host`. */
 function headers({ url, port }: SignalingServer, host: string): Promise<Record<string, unknown>> {
   const ask = url.startsWith('https') ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
@@ -37,7 +37,7 @@ async function policy(server: SignalingServer, host: string): Promise<Map<string
   return new Map(text.split('; ').map((directive) => directive.split(/ (.*)/, 2) as [string, string]));
 }
 
-test('pages run their own scripts and nothing else', async () => {
+test('pages run only their own scripts', async () => {
   const directives = await policy(plain, 'class.example:8080');
   expect(directives.get('default-src')).toBe("'none'");
   for (const name of ['worker-src', 'style-src']) expect(directives.get(name)).toBe("'self'");
@@ -58,13 +58,13 @@ test('pages connect to their own host by name, and fetch data from the web', asy
   }
 });
 
-test('no referrer, no camera, a display that may stay awake', async () => {
+test('pages send no referrer and have no camera; they may keep the display on', async () => {
   const all = await headers(plain, 'class.example');
   expect(all['referrer-policy']).toBe('no-referrer');
   expect(all['permissions-policy']).toMatch(/camera=\(\).*screen-wake-lock=\(self\)/);
 });
 
-test('a window of its own where browsers heed it: over https, and on this machine', async () => {
+test('pages have their own browsing context group over https and on this machine', async () => {
   const name = 'cross-origin-opener-policy';
   expect((await headers(plain, 'class.example:8080'))[name]).toBeUndefined();
   expect((await headers(plain, 'localhost:8080'))[name]).toBe('same-origin');

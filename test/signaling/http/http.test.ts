@@ -38,7 +38,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Without what fetch does to paths and headers. */
+/** Status of a request whose path and headers are sent unchanged, unlike with fetch. */
 function rawStatus(pathname: string, headers: Record<string, string> = {}): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     request({ port: server.port, host: '127.0.0.1', path: pathname, headers }, (res) => {
@@ -50,7 +50,7 @@ function rawStatus(pathname: string, headers: Record<string, string> = {}): Prom
   });
 }
 
-/** Begins `requests` downloads on one connection and hangs up as soon as the first bytes come. */
+/** Begins `requests` downloads on one connection, which it closes after the first bytes. */
 async function abortedDownload(pathname: string, requests = 1): Promise<void> {
   const socket = connect(server.port, '127.0.0.1');
   socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(requests));
@@ -59,27 +59,27 @@ async function abortedDownload(pathname: string, requests = 1): Promise<void> {
   await once(socket, 'close');
 }
 
-/** How many descriptors of this process are files of the test's folder. Linux only. */
+/** Number of open files of this process in the test's folder. Linux only. */
 function openFiles(): number {
   const targets = readdirSync('/proc/self/fd').map((fd) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`);
     } catch {
-      // The listing's own descriptor, closed by now.
+      // The descriptor of the listing itself, which is closed by now.
       return '';
     }
   });
   return targets.filter((target) => target.startsWith(folder)).length;
 }
 
-describe('over HTTP', () => {
+describe('the HTTP server', () => {
   test('is healthy', async () => {
     const response = await fetch(`${server.url}/healthz`);
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({ ok: true, rooms: 0, connections: 0 });
   });
 
-  test('serves the page afresh and hashed files for ever', async () => {
+  test('lets browsers cache hashed files, and not the page', async () => {
     const page = await fetch(`${server.url}/`);
     expect(await page.text()).toBe('<!doctype html>');
     expect(page.headers.get('cache-control')).toBe('no-cache');
@@ -89,7 +89,7 @@ describe('over HTTP', () => {
     expect(script.headers.get('content-type')).toContain('javascript');
   });
 
-  test('lists and serves IDX files as they are, and nothing else', async () => {
+  test('lists and serves IDX files unchanged, and no others', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
     expect(await index.json()).toEqual(['large-idx1-ubyte', 't10k-labels-idx1-ubyte.gz']);
     const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
@@ -112,23 +112,23 @@ describe('over HTTP', () => {
     '/assets',
     '/assets/',
     '/.hidden',
-  ])('keeps to its folders: %s', async (pathname) => {
+  ])('serves nothing outside its folders: %s', async (pathname) => {
     expect(await rawStatus(pathname)).toBe(404);
   });
 
-  test('survives odd ranges and methods', async () => {
+  test('ignores ranges and rejects other methods', async () => {
     const odd = await fetch(`${server.url}/`, { headers: { range: 'bytes=9-2' } });
     expect(odd.status).toBe(200);
     expect((await fetch(`${server.url}/`, { method: 'POST' })).status).toBe(405);
   });
 
-  test('tells a browser that its copy is still right', async () => {
+  test('confirms a cached copy', async () => {
     const etag = (await fetch(`${server.url}/`)).headers.get('etag');
     expect(etag).not.toBeNull();
     expect(await rawStatus('/', { 'if-none-match': etag! })).toBe(304);
   });
 
-  test('an error is not kept for ever', async () => {
+  test('does not let browsers cache errors', async () => {
     const missing = await fetch(`${server.url}/assets/app-gone.js`);
     expect(missing.status).toBe(404);
     expect(missing.headers.get('cache-control')).toBe('no-store');
@@ -141,13 +141,13 @@ describe('over HTTP', () => {
     ['the data', '/data/large-idx1-ubyte', 1],
     ['the page, many requests on one connection', '/assets/large-1a2b.bin', 5],
     ['the data, many requests on one connection', '/data/large-idx1-ubyte', 5],
-  ])('aborted downloads leave no open files: %s', async (_, pathname, requests) => {
+  ])('closes the files of aborted downloads: %s', async (_, pathname, requests) => {
     for (let i = 0; i < 20; i++) await abortedDownload(pathname, requests);
     await expect.poll(openFiles).toBe(0);
     expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
-  test('serves pictures in folders, and of a file nothing but it', async () => {
+  test('serves pictures in folders, or one file only', async () => {
     await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
     for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'top.png']) {
       await writeFile(path.join(folder, 'pets', name), name);
@@ -165,7 +165,7 @@ describe('over HTTP', () => {
     await one.close();
   });
 
-  test('a folder that cannot be read for a moment is there again afterwards', async () => {
+  test('serves a folder again that was unreadable for a moment', async () => {
     const [place, away] = ['moved', 'away'].map((name) => path.join(folder, name));
     await mkdir(place!);
     await writeFile(path.join(place!, 'train-labels-idx1-ubyte'), 'labels');
@@ -175,14 +175,14 @@ describe('over HTTP', () => {
     await rename(place!, away!);
     expect((await get('index.json')).status).toBe(500);
     await rename(away!, place!);
-    // Without anybody asking for the list first.
+    // Without a request for the list before.
     expect(await (await get('train-labels-idx1-ubyte')).text()).toBe('labels');
     await moved.close();
   });
 
-  test('lists no data where no folder was given', async () => {
+  test('lists no data without a folder', async () => {
     const bare = await startSignaling({ logLevel: 'silent' });
-    // The page asks for it: a 404 would be an error in every visitor's console.
+    // The page requests it: a 404 would be an error in the console of every visitor.
     const index = await fetch(`${bare.url}/data/index.json`);
     expect(index.status).toBe(200);
     expect(await index.json()).toEqual([]);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('a self-signed certificate is kept, private, and made anew when it is damaged', async () => {
+test('a self-signed certificate is stored privately, and created again if it is damaged', async () => {
   const cache = path.join(folder, 'cache');
   const first = await selfSignedCertificate(cache);
   expect(fingerprint(first)).toMatch(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/);
@@ -26,7 +26,7 @@ test('a self-signed certificate is kept, private, and made anew when it is damag
   expect(fingerprint(await selfSignedCertificate(cache))).not.toBe(fingerprint(first));
 });
 
-test('without a place to keep it, it lives in memory', async () => {
+test('a certificate that cannot be stored is kept in memory', async () => {
   await writeFile(path.join(folder, 'file'), '');
   const certificate = await selfSignedCertificate(path.join(folder, 'file', 'cache'));
   expect(certificate.key).toContain('PRIVATE KEY');
@@ -55,7 +55,7 @@ test('certificate files are checked', async () => {
   await expect(readCertificate(at('k.pem'), at('c.pem'))).rejects.toThrow(/not a PEM certificate and its key/);
 });
 
-test('TURN passwords are what coturn expects, one per member, for two hours', () => {
+test('TURN passwords have the format of coturn, per member, for two hours', () => {
   const ice = { ...NO_ICE, stun: ['stun:a.example'], turn: ['turn:b.example:3478'], turnSecret: 'north' };
   const credential = createHmac('sha1', 'north').update('1007200:Ada').digest('base64');
   expect(iceServersFor('Ada', ice, 1_000_000_000)).toEqual([
@@ -70,13 +70,13 @@ test('ICE addresses are checked', () => {
   expect(() => checkIceOptions({ ...NO_ICE, stun: ['https://a.example'] })).toThrow(/not a STUN address/);
 });
 
-test('TURN passwords are renewed long before they expire, and what never expires is not', () => {
+test('TURN passwords are renewed at half of their lifetime; STUN servers are not renewed', () => {
   const ice = { ...NO_ICE, turn: ['turn:b.example'], turnSecret: 'north' };
   const [server] = iceServersFor('Ada', ice, 0);
   expect(renewIceAfterMs(ice)).toBe((Number(server?.username?.split(':')[0]) * 1000) / 2);
   expect(renewIceAfterMs({ ...NO_ICE, stun: ['stun:a.example'] })).toBeNull();
 });
 
-test('tabs that may connect through a relay only need one', () => {
+test('--relay-only requires a TURN server', () => {
   expect(() => checkIceOptions({ ...NO_ICE, relayOnly: true })).toThrow(/--relay-only needs a TURN server/);
 });

@@ -1,6 +1,6 @@
 /**
- * A class in front of a room: members that link, train and report as tabs do, on a network of which
- * some pairs may not reach each other, in a time of its own. The room's function is the real one.
+ * A class in a room: members that link, train and report as tabs do, on a network in which some
+ * pairs may not reach each other, in simulated time. The room's function is the real one.
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
@@ -13,31 +13,25 @@ import { ManualClock } from '../../manualClock.ts';
 export interface ClassOptions {
   seed: number;
   hasRelay?: boolean;
-  /** Whether links over the relay come about; by default they do. */
+  /** Whether links over the relay fail. */
   isRelayDown?: boolean;
   /** Whether two members' packets reach each other at this time. */
   canReach?: (a: string, b: string, now: number) => boolean;
-  /** Milliseconds that a member takes for a step; infinite: it hangs in one. */
+  /** Milliseconds of a member's step; infinite: it hangs. */
   stepMs?: (member: string) => number;
-  /**
-   * Members that report broken links which nobody else sees: to whom, in a generation of these
-   * ranks.
-   */
+  /** The rank to which a member falsely reports a broken link, in a generation of these ranks. */
   liesAbout?: (member: string, ring: readonly string[]) => string | null;
-  /** Only once training has begun. */
+  /** Whether false reports begin only after training has begun. */
   liesLate?: boolean;
-  /** Whether the others hear of a lie at once, and report that the generation failed. */
-  isHeard?: boolean;
-  /**
-   * Whether only the first rank to notice reports who was late, and the others that the generation
-   * failed.
-   */
+  /** Whether the other ranks report a failed generation after a false report. */
+  othersReport?: boolean;
+  /** Whether only the first rank names the late ones; the others report a failed generation. */
   hasOneWitness?: boolean;
 }
 
-/** How often a member looks whether it reaches a neighbour, milliseconds. */
+/** Milliseconds between two attempts to reach a neighbour. */
 const ATTEMPT_MS = 1_000;
-/** From a path's end to the end of the link over it, milliseconds. */
+/** Milliseconds from the end of a path to the end of its link. */
 const NOTICE_MS = 5_000;
 
 type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
@@ -48,18 +42,16 @@ export class ClassModel {
   readonly #rng: Rng;
   #state: RoomState;
   readonly #timers = new Map<string, () => void>();
-  /** Each member's browser. */
+  /** Browser of each member. */
   readonly #browsers = new Map<string, string>();
-  /** Until when a member is busy with a step, whatever the generation. */
+  /** Time until which a member is busy with a step of any generation. */
   readonly #busyUntil = new Map<string, number>();
-  /**
-   * The generation that trains: until all are linked in the next, where that has all of its ranks.
-   */
+  /** The generation that trains, until all ranks of the next one are linked. */
   #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
   generations = 0;
-  /** When ranks began to train, and who. */
+  /** When ranks began to train, and which. */
   readonly begun: { at: number; ring: readonly string[] }[] = [];
-  /** When a collective was last through. */
+  /** Times of completed steps. */
   readonly steps: number[] = [];
   readonly expelled: { at: number; member: string }[] = [];
   readonly suspended: { at: number; member: string; message: string }[] = [];
@@ -90,45 +82,45 @@ export class ClassModel {
 
   enter(member: string, browser = `${member}-browser`): void {
     this.#browsers.set(member, browser);
-    this.say({ type: 'join', member, name: member, browser, holdsKey: false });
-    this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun: null });
+    this.dispatch({ type: 'join', member, name: member, browser, holdsKey: false });
+    this.dispatch({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun: null });
   }
 
-  /** `m0` .. enter, and the first of them starts. */
+  /** `m0` .. join, and the first of them starts the run. */
   start(n: number): this {
     for (let i = 0; i < n; i++) this.enter(`m${i}`);
-    this.say({ type: 'start', member: 'm0' });
+    this.dispatch({ type: 'start', member: 'm0' });
     return this;
   }
 
   leave(member: string): void {
-    this.say({ type: 'left', member, reason: 'left' });
+    this.dispatch({ type: 'left', member, reason: 'left' });
   }
 
-  /** Lets time pass until something is so. Whether it came to be within `ms`. */
+  /** Lets up to `ms` pass until `isSo` returns true; returns its last result. */
   runUntil(isSo: () => boolean, ms: number): boolean {
     const until = this.clock.now() + ms;
     while (!isSo() && this.clock.now() < until) this.clock.advance(100);
     return isSo();
   }
 
-  /** Whether a generation trains that began after `at`. */
+  /** Whether a generation that began after `at` trains. */
   trainsSince(at: number): boolean {
     return this.phase === 'RUNNING' && (this.begun.at(-1)?.at ?? -1) >= at;
   }
 
-  say(event: RoomEvent): void {
+  dispatch(event: RoomEvent): void {
     const { state, effects } = step(this.#state, event);
     this.#state = state;
     for (const effect of effects) {
-      if (effect.type === 'setTimer') this.#later(`room ${effect.key}`, effect.ms, () => this.say(effect.event));
+      if (effect.type === 'setTimer') this.#later(`room ${effect.key}`, effect.ms, () => this.dispatch(effect.event));
       if (effect.type === 'clearTimer') this.#cancel(`room ${effect.key}`);
       if (effect.type === 'expel') this.expelled.push({ at: this.clock.now(), member: effect.member });
-      if (effect.type === 'send') this.#hear(effect.to, effect.message);
+      if (effect.type === 'send') this.#deliver(effect.to, effect.message);
     }
   }
 
-  #hear(to: readonly string[], message: ServerMessage): void {
+  #deliver(to: readonly string[], message: ServerMessage): void {
     if (message.type === 'ended') this.ended ??= { at: this.clock.now(), message: message.message };
     if (message.type === 'suspended') for (const member of to) this.#onSuspended(member, message.message);
     if (message.type === 'prepare') {
@@ -149,12 +141,12 @@ export class ClassModel {
   #onSuspended(member: string, message: string): void {
     this.suspended.push({ at: this.clock.now(), member, message });
     this.#cancel(member);
-    // Ready again, as a tab is: once it has ended its step.
+    // Like a tab, it reports `ready` when it has ended its step.
     const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
     if (free === Number.POSITIVE_INFINITY) return;
     const stateOfRun = this.begun.some(({ ring }) => ring.includes(member)) ? this.#state.run : null;
     this.#later(`${member} ready`, free + 100, () =>
-      this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun }),
+      this.dispatch({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun }),
     );
   }
 
@@ -167,14 +159,14 @@ export class ClassModel {
     const ring = members.map((one) => one.member);
     const lie = this.#options.liesAbout?.(member, ring);
     if (lie && !this.#options.liesLate) {
-      this.#later(member, 500, () => this.say({ type: 'broken', member, generation, peers: [lie] }));
+      this.#later(member, 500, () => this.dispatch({ type: 'broken', member, generation, peers: [lie] }));
       return;
     }
     const until = this.clock.now() + LINKING_TIMEOUT_MS;
     const attempt = (): void => {
       const lacking = neighboursOf(member, ring).filter((peer) => !this.#links(member, peer, relayed));
-      if (lacking.length === 0) return this.say({ type: 'linked', member, generation });
-      if (this.clock.now() >= until) return this.say({ type: 'broken', member, generation, peers: lacking });
+      if (lacking.length === 0) return this.dispatch({ type: 'linked', member, generation });
+      if (this.clock.now() >= until) return this.dispatch({ type: 'broken', member, generation, peers: lacking });
       this.#later(member, ATTEMPT_MS, attempt);
     };
     this.#later(member, 900 + this.#rng.below(300), attempt);
@@ -184,14 +176,12 @@ export class ClassModel {
     const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
     if (free === Number.POSITIVE_INFINITY) return this.#cancel(member);
     this.#later(member, free + 50, () => {
-      this.say({ type: 'syncing', member, generation });
-      this.#later(member, 500, () => this.say({ type: 'synced', member, generation, step: 0, stateHash: 'x' }));
+      this.dispatch({ type: 'syncing', member, generation });
+      this.#later(member, 500, () => this.dispatch({ type: 'synced', member, generation, step: 0, stateHash: 'x' }));
     });
   }
 
-  /**
-   * Steps of all: each takes as long as its slowest rank, and none longer than a collective may.
-   */
+  /** Trains: a step takes as long as its slowest rank, up to the deadline of a collective. */
   #train(generation: number): void {
     const { stepMs = () => 1_000, hasOneWitness = false } = this.#options;
     const [ring, { relayed }] = [this.ring, this.#state];
@@ -212,8 +202,8 @@ export class ClassModel {
       for (const [i, member] of waiting.entries()) {
         this.#later(member, DEFAULT_OP_TIMEOUT_MS + 1_000 + this.#rng.below(200), () => {
           const isWitness = !hasOneWitness || i === 0;
-          if (isWitness) this.say({ type: 'late', member, generation, peers: slow });
-          else this.say({ type: 'failed', member, generation, message: 'Timed out.', scope: 'generation' });
+          if (isWitness) this.dispatch({ type: 'late', member, generation, peers: slow });
+          else this.dispatch({ type: 'failed', member, generation, message: 'Timed out.', scope: 'generation' });
         });
       }
     };
@@ -228,7 +218,7 @@ export class ClassModel {
         this.#later(member, NOTICE_MS + this.#rng.below(200), () => {
           if (!isOn()) return;
           failed = true;
-          this.say({ type: 'broken', member, generation, peers: [lost] });
+          this.dispatch({ type: 'broken', member, generation, peers: [lost] });
         });
       }
       this.#later('look', ATTEMPT_MS, look);
@@ -241,11 +231,17 @@ export class ClassModel {
   }
 
   #lie(member: string, generation: number, lie: string, ring: readonly string[]): void {
-    this.say({ type: 'broken', member, generation, peers: [lie] });
-    if (!this.#options.isHeard) return;
+    this.dispatch({ type: 'broken', member, generation, peers: [lie] });
+    if (!this.#options.othersReport) return;
     for (const other of ring) {
       if (other !== member)
-        this.say({ type: 'failed', member: other, generation, scope: 'generation', message: 'The generation failed.' });
+        this.dispatch({
+          type: 'failed',
+          member: other,
+          generation,
+          scope: 'generation',
+          message: 'The generation failed.',
+        });
     }
   }
 

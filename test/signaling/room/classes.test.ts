@@ -1,6 +1,6 @@
 /**
- * Whole classes on networks that fail: how long they wait, who goes, and what they hear. Time is
- * the model's.
+ * Whole classes on networks that fail: how long they wait, which members are suspended, and which
+ * messages they receive. Time is simulated.
  */
 import { describe, expect, test } from 'vitest';
 import { createRng } from '../../../src/util/rng.ts';
@@ -12,7 +12,7 @@ const MINUTE = 60 * SECOND;
 const classOf = (n: number, options: Omit<ClassOptions, 'seed'> = {}, seed = n): ClassModel =>
   new ClassModel({ seed, ...options }).start(n);
 
-/** Nobody reaches these members, and they reach nobody. */
+/** These members can reach no other member. */
 const unreachable =
   (...members: string[]): NonNullable<ClassOptions['canReach']> =>
   (a, b) =>
@@ -25,13 +25,13 @@ const isNew = (member: string): boolean => member.startsWith('new');
 
 const names = (events: readonly { member: string }[]): string[] => [...new Set(events.map(({ member }) => member))];
 
-/** The longest time between two steps from `from` on, milliseconds. */
+/** Longest time between two steps after `from`, in milliseconds. */
 function longestStop({ steps, clock }: ClassModel, from: number): number {
   const times = [from, ...steps.filter((at) => at > from), clock.now()];
   return Math.max(...times.slice(1).map((at, i) => at - times[i]!));
 }
 
-/** A new tab of one browser enters ten times. */
+/** A new tab of one browser joins and leaves ten times. */
 const reload = (model: ClassModel, seconds: number): ClassModel => {
   model.runUntil(() => false, 20 * SECOND);
   for (let i = 0; i < 10; i++) {
@@ -43,8 +43,8 @@ const reload = (model: ClassModel, seconds: number): ClassModel => {
   return model;
 };
 
-describe('a tab that nobody reaches', () => {
-  test.each([3, 4, 5, 8, 30, 60])('does not keep the others of %i from training', (n) => {
+describe('an unreachable tab', () => {
+  test.each([3, 4, 5, 8, 30, 60])('does not keep the other members of %i from training', (n) => {
     const model = classOf(n, { canReach: unreachable('m1') });
     expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
     expect(model.begun[0]!.ring).toHaveLength(n - 1);
@@ -61,17 +61,17 @@ describe('a tab that nobody reaches', () => {
     expect(model.begun[0]!.ring).toHaveLength(n);
   });
 
-  test('is as much several tabs of one browser, which reach each other', () => {
+  test('can be several tabs of one browser, which reach each other', () => {
     const model = new ClassModel({ seed: 1, canReach: (a, b) => a.startsWith('pc') === b.startsWith('pc') });
     for (const member of ['m0', 'm1', 'm2', 'pc0', 'pc1', 'pc2', 'm3', 'm4']) {
       model.enter(member, member.startsWith('pc') ? 'a browser of theirs' : undefined);
     }
-    model.say({ type: 'start', member: 'm0' });
+    model.dispatch({ type: 'start', member: 'm0' });
     expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
     expect([...model.ring].sort()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  test('is one of several, up to half of a class', () => {
+  test('can be one of several, up to half of a class', () => {
     for (const bad of [2, 3, 5, 8, 10, 15]) {
       const gone = Array.from({ length: bad }, (_, i) => `m${(7 * i + 3) % 30}`);
       const model = classOf(30, { canReach: unreachable(...gone) });
@@ -83,12 +83,12 @@ describe('a tab that nobody reaches', () => {
     }
   });
 
-  test('comes in once it can be reached, without a reload', () => {
+  test('joins without a reload once it is reachable', () => {
     const model = classOf(8, { canReach: (a, b, now) => now > MINUTE || (a !== 'm1' && b !== 'm1') });
     expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
   });
 
-  test('stops nobody who trains when it joins, whoever leaves meanwhile', () => {
+  test('does not stop training when it joins, even if another member leaves', () => {
     for (let after = 0; after < 60; after += 3) {
       const model = classOf(30, { canReach: unreachable('new') });
       model.runUntil(() => false, 10 * SECOND);
@@ -105,7 +105,7 @@ describe('a tab that nobody reaches', () => {
     }
   });
 
-  test('is tried less and less often, also where its tab is opened again and again', () => {
+  test('is tried less and less often, even if its tab is reopened', () => {
     const model = classOf(30, { canReach: (a, b) => !a.startsWith('new') && !b.startsWith('new') });
     model.runUntil(() => false, 10 * SECOND);
     const generations: number[] = [];
@@ -123,15 +123,15 @@ describe('a tab that nobody reaches', () => {
     expect(longestStop(model, 5 * SECOND)).toBeLessThan(5 * SECOND);
     // The next run begins without it.
     model.enter('new again', 'the same machine');
-    model.say({ type: 'stop', member: 'm0' });
-    model.say({ type: 'start', member: 'm0' });
+    model.dispatch({ type: 'stop', member: 'm0' });
+    model.dispatch({ type: 'start', member: 'm0' });
     const at = model.clock.now();
     expect(model.runUntil(() => model.trainsSince(at), 5 * SECOND)).toBe(true);
   });
 });
 
-describe('newcomers that reach each other, but nobody who trains', () => {
-  test.each([1, 2])('wait while the %i that hold the state train on', (n) => {
+describe('newcomers that reach each other, but no rank', () => {
+  test.each([1, 2])('wait while the %i ranks with the state continue', (n) => {
     const model = classOf(n, { canReach: (a, b) => isNew(a) === isNew(b) });
     model.runUntil(() => false, 20 * SECOND);
     for (const member of ['new0', 'new1', 'new2']) model.enter(member);
@@ -142,8 +142,8 @@ describe('newcomers that reach each other, but nobody who trains', () => {
   });
 });
 
-describe('a network that keeps all tabs apart', () => {
-  test.each([2, 3, 4, 8, 30, 60])('ends the run of %i, and says what it may be and what to do', (n) => {
+describe('a network that isolates tabs', () => {
+  test.each([2, 3, 4, 8, 30, 60])('ends the run of %i with likely causes and advice', (n) => {
     const model = classOf(n, { canReach: () => false });
     expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);
     expect(model.ended!.message).toMatch(
@@ -153,13 +153,13 @@ describe('a network that keeps all tabs apart', () => {
     expect(model.members).toHaveLength(n);
   });
 
-  test('is no obstacle to a relay', () => {
+  test('does not affect a relay', () => {
     const model = classOf(4, { canReach: () => false, hasRelay: true });
     model.runUntil(() => model.begun.length > 0 || model.ended !== null, 5 * MINUTE);
     expect(model.begun[0]?.ring).toHaveLength(4);
   });
 
-  test.each([3, 4, 6, 30])('is no obstacle to a relay of %i either when a rank goes or comes much later', (n) => {
+  test.each([3, 4, 6, 30])('does not affect a relay of %i when a rank leaves or joins later', (n) => {
     const model = classOf(n, { canReach: () => false, hasRelay: true });
     model.runUntil(() => model.begun.length > 0, MINUTE);
     for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
@@ -174,17 +174,17 @@ describe('a network that keeps all tabs apart', () => {
     expect([model.ended, model.suspended]).toEqual([null, []]);
   });
 
-  test('leaves tabs of one browser their links without the relay', () => {
+  test('lets tabs of one browser link without the relay', () => {
     const model = new ClassModel({ seed: 1, canReach: (a, b) => browserOf(a) === browserOf(b), hasRelay: true });
     const tabs = ['pc0-a', 'pc0-b', 'pc1-a', 'pc1-b', 'pc2-a', 'pc2-b'];
     for (const tab of tabs) model.enter(tab, browserOf(tab));
-    model.say({ type: 'start', member: tabs[0]! });
+    model.dispatch({ type: 'start', member: tabs[0]! });
     expect(model.runUntil(() => model.begun.length > 0, MINUTE)).toBe(true);
     expect(model.relayed).toHaveLength(3);
     expect(model.relayed.some(([a, b]) => browserOf(a) === browserOf(b))).toBe(false);
   });
 
-  test('in part is no obstacle to a relay: each change of the ring costs one failed attempt at most', () => {
+  test('in part costs at most one failed attempt for each change of the ring with a relay', () => {
     for (let seed = 0; seed < 60; seed++) {
       const rng = createRng(seed);
       const n = 4 + rng.below(20);
@@ -210,7 +210,7 @@ describe('a network that keeps all tabs apart', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('for up to a minute costs none of %i its place', (n) => {
+  test.each([2, 3, 4, 8, 30])('for up to a minute suspends none of %i', (n) => {
     for (const seconds of [8, 20, 40, 60]) {
       // Twice.
       const isDown = (at: number): boolean =>
@@ -224,7 +224,7 @@ describe('a network that keeps all tabs apart', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('for up to a minute does not end the run of %i whose relay is down', (n) => {
+  test.each([2, 3, 4, 8, 30])('for up to a minute does not end a run of %i without a working relay', (n) => {
     for (const seconds of [8, 20, 40, 60]) {
       const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
       const model = classOf(n, { hasRelay: true, isRelayDown: true, canReach: (_a, _b, now) => !isCut(now) });
@@ -235,7 +235,7 @@ describe('a network that keeps all tabs apart', () => {
     }
   });
 
-  test('for half of a class, for a minute, costs nobody its place for long', () => {
+  test('for half of a class, for a minute, suspends no member for long', () => {
     const model = classOf(30, {
       canReach: (a, b, now) =>
         now < 30 * SECOND || now > 90 * SECOND || [a, b].every((member) => Number(member.slice(1)) % 2 === 0),
@@ -246,8 +246,8 @@ describe('a network that keeps all tabs apart', () => {
   });
 });
 
-describe('a tab that holds up every step', () => {
-  test.each([2, 3, 4, 8, 30])('is out within three minutes, of %i', (n) => {
+describe('a tab that delays every step', () => {
+  test.each([2, 3, 4, 8, 30])('is suspended within three minutes, of %i', (n) => {
     for (const hasOneWitness of [false, true]) {
       for (const seconds of [Number.POSITIVE_INFINITY, 600, 100, 80, 65]) {
         const what = `${seconds} s a step, ${hasOneWitness ? 'one witness' : 'all report'}`;
@@ -258,13 +258,13 @@ describe('a tab that holds up every step', () => {
         expect(names(model.suspended), what).toEqual(['m1']);
         expect(model.suspended[0]!.at, what).toBeLessThan(3 * MINUTE);
         expect(longestStop(model, 5 * SECOND), what).toBeLessThan(3 * MINUTE);
-        // It is tried again, and less and less often.
+        // It is tried again, less and less often.
         expect(model.suspended.length, what).toBeLessThan(5);
       }
     }
   });
 
-  test('is in again once it is fast enough', () => {
+  test('returns once it is fast enough', () => {
     let isSlow = true;
     const model = classOf(4, { stepMs: (member) => (member === 'm1' && isSlow ? 100 : 1) * SECOND });
     model.runUntil(() => model.suspended.length > 0, 3 * MINUTE);
@@ -273,49 +273,46 @@ describe('a tab that holds up every step', () => {
   });
 });
 
-describe('a member that lies', () => {
+describe('a member with false reports', () => {
   const about: Record<string, NonNullable<ClassOptions['liesAbout']>> = {
-    'the next': (member, ring) => (member === 'm0' ? ring.find((other) => other !== 'm0')! : null),
-    'one of them': (member, ring) => (member === 'm0' && ring.includes('m2') ? 'm2' : null),
-    'another each time': (member, ring) =>
+    'the next rank': (member, ring) => (member === 'm0' ? ring.find((other) => other !== 'm0')! : null),
+    'always the same rank': (member, ring) => (member === 'm0' && ring.includes('m2') ? 'm2' : null),
+    'another rank each time': (member, ring) =>
       member === 'm0' ? ring.filter((one) => one !== 'm0')[turn++ % (ring.length - 1)]! : null,
   };
   let turn = 0;
 
-  test.each(Object.entries(about))(
-    'about %s expels nobody, and does not keep the others from training',
-    (_, liesAbout) => {
-      for (const n of [2, 3, 5, 30]) {
-        for (const [liesLate, isHeard] of [
-          [false, false],
-          [true, false],
-          // Between two, nobody can tell who lies.
-          ...(n > 2 ? [[true, true] as const] : []),
-        ] as const) {
-          const model = classOf(n, { liesAbout, liesLate, isHeard });
-          model.runUntil(() => false, 60 * MINUTE);
-          expect(model.ended, `${n} members`).toBeNull();
-          const out = names([...model.suspended, ...model.expelled]);
-          expect(
-            out.filter((member) => member !== 'm0'),
-            `${n} members`,
-          ).toEqual([]);
-          expect(model.generations, `${n} members`).toBeLessThan(60);
-          expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
-        }
+  test.each(Object.entries(about))('about %s suspends no other member and does not stop training', (_, liesAbout) => {
+    for (const n of [2, 3, 5, 30]) {
+      for (const [liesLate, othersReport] of [
+        [false, false],
+        [true, false],
+        // With two members it is unknown which report is false.
+        ...(n > 2 ? [[true, true] as const] : []),
+      ] as const) {
+        const model = classOf(n, { liesAbout, liesLate, othersReport });
+        model.runUntil(() => false, 60 * MINUTE);
+        expect(model.ended, `${n} members`).toBeNull();
+        const out = names([...model.suspended, ...model.expelled]);
+        expect(
+          out.filter((member) => member !== 'm0'),
+          `${n} members`,
+        ).toEqual([]);
+        expect(model.generations, `${n} members`).toBeLessThan(60);
+        expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
       }
-    },
-  );
+    }
+  });
 });
 
 describe('a browser whose tab joins again and again', () => {
-  test.each([2, 4])('and does not reach the host, costs none of %i its place', (n) => {
+  test.each([2, 4])('and does not reach the host suspends none of %i', (n) => {
     const model = reload(classOf(n, { canReach: (a, b) => ![a, b].includes('m0') || ![a, b].some(isNew) }), 22);
     expect(names(model.suspended).filter((member) => !isNew(member))).toEqual([]);
     expect(model.ended).toBeNull();
   });
 
-  test.each([false, true])('and lies, is one witness (relay: %s)', (hasRelay) => {
+  test.each([false, true])('and sends false reports counts as one witness (relay: %s)', (hasRelay) => {
     const model = reload(
       classOf(6, { hasRelay, liesAbout: (member, ring) => (isNew(member) && ring.includes('m0') ? 'm0' : null) }),
       3.5,
@@ -324,8 +321,8 @@ describe('a browser whose tab joins again and again', () => {
   });
 });
 
-describe('links that come about and break again', () => {
-  test.each([3, 4, 5, 8, 30])('cost whoever they lead to its place, of %i', (n) => {
+describe('links that open and break again', () => {
+  test.each([3, 4, 5, 8, 30])('suspend the member at their end, of %i', (n) => {
     const model: ClassModel = new ClassModel({
       seed: n,
       canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
@@ -337,7 +334,7 @@ describe('links that come about and break again', () => {
     expect(model.generations).toBeLessThan(40);
   });
 
-  test.each([3, 4, 5, 8, 30])('for a minute cost whoever they lead to its place for a while only, of %i', (n) => {
+  test.each([3, 4, 5, 8, 30])('for a minute suspend the member at their end for a while, of %i', (n) => {
     const model: ClassModel = new ClassModel({
       seed: n,
       canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
@@ -350,7 +347,7 @@ describe('links that come about and break again', () => {
     expect(model.members).toHaveLength(n);
   });
 
-  test('end the run of two, and say so', () => {
+  test('end the run of two with a message', () => {
     const model: ClassModel = new ClassModel({ seed: 2, canReach: () => model.phase !== 'RUNNING' });
     model.start(2);
     expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);
@@ -358,7 +355,7 @@ describe('links that come about and break again', () => {
   });
 });
 
-test('classes of any size with some tabs unreachable or hanging, and one lying, train without them, and with all others', () => {
+test('random classes train without unreachable, hanging and false-reporting tabs, with all others', () => {
   for (let seed = 0; seed < 60; seed++) {
     const rng = createRng(seed);
     const n = 6 + rng.below(25);

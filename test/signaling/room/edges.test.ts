@@ -21,7 +21,7 @@ function order(ids: string, pairs: string, hasRelay = false): { ring: string; re
   return { ring: named(ring), relayed: relayed.map((pair) => pair.join('')), culprits: named(culprits) };
 }
 
-test('a pair has one key, whoever speaks', () => {
+test('a pair has one key in either order', () => {
   expect(edgeKey('Bo', 'Ada')).toBe(edgeKey('Ada', 'Bo'));
   const breaks = addBreaks(addBreaks(new Map(), [['Ada', 'Bo']]), [['Bo', 'Ada']]);
   expect([...breaks.values()]).toEqual([2]);
@@ -38,13 +38,13 @@ test.each([
 });
 
 describe('an order around broken links', () => {
-  test('is the one there was while no link broke twice', () => {
+  test('is unchanged while no link broke twice', () => {
     expect(order('ABCD', '')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AB BC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AC AC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
   });
 
-  test('parts two whose link broke twice, where four or more are', () => {
+  test('separates two of four or more members whose link broke twice', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       const { ring, relayed, culprits } = order(ids, 'AB AB');
       const pairs = neighbours(ring.split('')).map(([a, b]) => edgeKey(a, b));
@@ -54,22 +54,22 @@ describe('an order around broken links', () => {
     }
   });
 
-  test('of three is none: they connect over a relay, or the later of the two goes', () => {
+  test('cannot separate two of three: they use a relay, or the later one is left out', () => {
     expect(order('ABC', 'AB AB', true)).toEqual({ ring: 'ABC', relayed: ['AB'], culprits: '' });
     expect(order('ABC', 'AB AB')).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
     expect(order('AB', 'AB AB')).toEqual({ ring: 'A', relayed: [], culprits: 'B' });
   });
 
-  test('has no relay that failed as well', () => {
+  test('uses no relay that failed as well', () => {
     expect(order('ABC', 'AB AB AB', true)).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
   });
 
-  test('leaves out who has most bad links, not who comes last', () => {
+  test('leaves out the member with most bad links, not the last one', () => {
     expect(order('ABCD', 'AB AB AC AC').culprits).toBe('A');
     expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
   });
 
-  test('leaves out as many as have to go', () => {
+  test('leaves out as many members as necessary', () => {
     expect(order('ABC', 'AB AB BC BC CA CA')).toEqual({ ring: 'A', relayed: [], culprits: 'CB' });
   });
 
@@ -91,7 +91,7 @@ const around = (ids: string, slow: string, pairs = ''): string =>
 const isApart = (ring: string, pair: string): boolean => keptApart(members(ring), slowPairs(pair)).length === 1;
 
 describe('an order around slow links', () => {
-  test('parts their ends in a ring of four or more, and is the one there was where they are apart', () => {
+  test('separates their ends in a ring of four or more, and is unchanged if they are apart', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       expect(isApart(ids, 'BC')).toBe(false);
       const ring = around(ids, 'BC');
@@ -102,18 +102,18 @@ describe('an order around slow links', () => {
     expect(around('ABCD', 'AC')).toBe('ABCD');
   });
 
-  test('bears them where it must: of three members all are neighbours, and nobody goes', () => {
+  test('keeps slow links between three members, and leaves out none', () => {
     expect(around('ABC', 'AB')).toBe('ABC');
     expect(keptApart(members('ABC'), slowPairs('AB'))).toEqual([]);
   });
 
-  test('rather has all of them than one that breaks', () => {
-    // Apart from C, A has B and D for neighbours, whatever their links are like.
+  test('prefers any number of slow links to one that breaks', () => {
+    // If A is not next to C, its neighbours are B and D, even with slow links.
     const ring = around('ACBD', 'AB AD', 'AC AC');
     expect(isApart(ring, 'AC')).toBe(true);
   });
 
-  test('keeps nobody apart who is not there', () => {
+  test('ignores absent members', () => {
     expect(keptApart(members('ABCD'), slowPairs('AX AC'))).toEqual([['A', 'C']]);
   });
 });

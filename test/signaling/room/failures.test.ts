@@ -19,7 +19,7 @@ const fail = (scope: 'rank' | 'generation' | 'run', generation = 1): RoomEvent =
 describe('a link that breaks', () => {
   test('once is opened again, in the same order', () => {
     const play = breakLink(open(4), 'Ada', 'Bo');
-    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 2, relayed: [] });
+    expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 2, relayed: [] });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
     expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
   });
@@ -49,12 +49,12 @@ describe('a link that breaks', () => {
 
   test('twice goes over a relay with three ranks', () => {
     const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
-    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
+    expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
   });
 
   test('twice suspends one rank of three without a relay', () => {
     const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
-    expect(play.said('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
+    expect(play.received('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do(ready('Bo'), { type: 'suspension-end', id: 1 }, grow);
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
@@ -63,7 +63,7 @@ describe('a link that breaks', () => {
   test('twice to each of two neighbours suspends their common rank', () => {
     let play = open(4);
     for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
-    expect(play.said('Bo', 'suspended')).toMatchObject({ generation: 4 });
+    expect(play.received('Bo', 'suspended')).toMatchObject({ generation: 4 });
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
@@ -108,7 +108,7 @@ describe('a missed deadline', () => {
     for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, generation: 1 });
     play.do(deadline('LINKING'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
-    expect(play.said('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
+    expect(play.received('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
     // It joins again when it is ready.
     play.train().do(ready('Bo'), grow);
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
@@ -138,7 +138,7 @@ describe('a missed deadline', () => {
       expect(play.state).toMatchObject({ phase: 'LINKING', generation: generation + 1 });
     }
     play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
-    expect(play.said('Ada', 'ended').message).toMatch(
+    expect(play.received('Ada', 'ended').message).toMatch(
       /^The run ended after 5 attempts to continue: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
     );
   });
@@ -182,20 +182,20 @@ describe('a failure', () => {
     }
     expect(play.state.phase).toBe(phase);
     if (stepsInBetween > 0) return;
-    expect(play.said('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
+    expect(play.received('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 
   test('of the run ends it for all', () => {
     const play = open(3).do(fail('run'));
-    expect(play.said('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
-    expect(play.said('Cy', 'ended').message).toMatch(/could not go on, so the run ended: The GPU was lost\.$/);
+    expect(play.received('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
+    expect(play.received('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);
   });
 
   test('to agree on a state is retried; at the end of the run it ends the run', () => {
     const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     play.train().report('finished', ['x', 'y'], 9);
-    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+    expect(play.received('Ada', 'ended').outcome).toBe('failed');
   });
 });
 

@@ -1,9 +1,9 @@
 /**
- * The server under a flood of messages that nobody honest sends: it lives on, tells nobody of
- * another room, and its memory stays as it is. Most go straight to the message handler, in a
- * process of its own, over sockets without a network; a part goes over real ones to a real server.
- * `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run test/signaling/room/fuzz.test.ts` is the whole
- * flood, two minutes on two busy cores.
+ * The server under a flood of malicious messages: it keeps running, reveals nothing of other rooms,
+ * and does not grow. Most messages go to the message handler in a separate process, over sockets
+ * without a network; the rest go to a real server over real sockets. The whole flood takes two
+ * minutes on two busy cores: `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run
+ * test/signaling/room/fuzz.test.ts`.
  */
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -36,8 +36,8 @@ afterEach(async () => {
   children = [];
 });
 
-/** The figures of a flood that somebody asked for. */
-function tell(what: string, figures: object): void {
+/** Logs the figures of a flood whose size was requested. */
+function logFigures(what: string, figures: object): void {
   if (FLOOD !== undefined) console.info(`Fuzz, ${what}: ${JSON.stringify(figures)}`);
 }
 
@@ -50,27 +50,25 @@ function started(module: string, ...args: string[]): Child {
 test('the message handler: no leak across rooms, no error, flat memory', async () => {
   const messages = Math.round(MESSAGES * (1 - REAL_SHARE));
   const child = started('./fuzzBulk.ts', String(messages), String(SEED));
-  const { handled, sent, heard, leaks, errors, heap } = await child.next<BulkResult>();
-  tell('handler', { handled, sent, heard, heap });
+  const { handled, sent, received, leaks, errors, heap } = await child.next<BulkResult>();
+  logFigures('handler', { handled, sent, received, heap });
   expect(leaks).toEqual([]);
   expect(errors).toBe(0);
-  // The rest of the messages are frames that never get this far.
+  // The other messages are frames that do not reach the handler.
   expect(handled).toBeGreaterThan(messages * 0.9);
   for (const count of Object.values(sent)) expect(count).toBeGreaterThan(messages / 10);
-  // Else there was nobody to whom anything could have leaked.
-  expect(heard).toBeGreaterThan(messages / 100);
+  // Otherwise no member existed to which anything could have leaked.
+  expect(received).toBeGreaterThan(messages / 100);
   expect(heap[1] - heap[0]).toBeLessThan(MAX_GROWTH);
 });
 
 /** Members that attack at the same time. */
 const ATTACKERS = 32;
-/** Messages that one sends before it waits for the server to have read them. */
+/** Messages that an attacker sends before it waits for the server. */
 const BATCH = 20;
 const BEYOND_ANY = 1e9;
 
-/**
- * Opens a connection, says a batch of things, and waits until the server has closed it or read all.
- */
+/** Opens a connection, sends a batch, and waits until the server has read it or has closed. */
 function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Promise<void> {
   return new Promise((resolve) => {
     const socket = new WebSocket(url);
@@ -80,14 +78,14 @@ function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Prom
       for (let i = 0; i < BATCH; i++) socket.send(arena.next(member, kinds));
       socket.close();
     });
-    socket.on('message', (data: Buffer) => arena.hear(member, data.toString()));
+    socket.on('message', (data: Buffer) => arena.receive(member, data.toString()));
     socket.on('close', () => resolve());
     // A server that closes while the client still sends resets the connection.
     socket.on('error', () => {});
   });
 }
 
-test('a real server: it lives, its rooms are closed to others, and its memory is flat', async () => {
+test('a real server: it keeps running, no leak across rooms, flat memory', async () => {
   const messages = Math.round(MESSAGES * REAL_SHARE);
   const order: ServerOptions = {
     limits: {
@@ -110,7 +108,7 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   const server = await child.next<ServerReply>();
   const [quiet, ...known] = server.rooms;
 
-  // Two who are at work, in a room whose code nobody else has: everybody knows who they are.
+  // Two members that train, in a room whose code is unknown to the attackers; their ids are known.
   const pair = [new TestMember(server), new TestMember(server)] as const;
   const admitted = await Promise.all(pair.map((one, i) => enter(one, quiet!, `quiet ${i}`)));
   const ids = admitted.map(({ id }) => id);
@@ -120,8 +118,8 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   for (const one of pair) await one.next('sync');
   for (const one of pair) await one.send({ type: 'synced', generation, step: 0, stateHash: 'same' });
   for (const one of pair) await one.next('go');
-  const heard: string[] = [];
-  for (const one of pair) one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
+  const received: string[] = [];
+  for (const one of pair) one.socket.on('message', (data: Buffer) => received.push(data.toString()));
   const heartbeats = setInterval(() => void pair.map((one) => one.send({ type: 'heartbeat' })), 1000);
 
   const arena = new FuzzArena(SEED, known, ids);
@@ -133,8 +131,8 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   let quarter: ServerMemory | null = null;
   let count = 0;
   for (let round = 0; count < messages; round++) {
-    // Each of them with one more kind that ends the connection, now and then: all five at once
-    // would end it at the first message.
+    // One kind at a time that ends the connection: all of them together would end it at the first
+    // message.
     const lasting: FuzzKind[] = ['cross-room', 'cross-room', 'cross-room', 'cross-room', 'replayed'];
     const kinds: FuzzKind[] = [...lasting, (['malformed', 'oversized', 'truncated'] as const)[round % 3]!];
     const url = server.url.replace(/^http/, 'ws') + SIGNALING_PATH;
@@ -145,14 +143,14 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   const end = await child.ask<ServerMemory>({});
   clearInterval(heartbeats);
   console.info(
-    `Fuzz, server: ${JSON.stringify({ handled: count, sent: arena.sent, heard: arena.heard, quarter, end })}`,
+    `Fuzz, server: ${JSON.stringify({ handled: count, sent: arena.sent, received: arena.received, quarter, end })}`,
   );
 
   expect(arena.leaks).toEqual([]);
-  expect(arena.heard).toBeGreaterThan(0);
+  expect(arena.received).toBeGreaterThan(0);
   expect(end.heapUsed - quarter!.heapUsed).toBeLessThan(MAX_GROWTH);
-  // The two heard answers to their heartbeats and of themselves, and can go on.
-  const foreign = heard.filter((text) => !/^\{"type":"(heartbeat|room)"/.test(text) || text.includes('in room'));
+  // The two members received only heartbeats and their own room, and can continue.
+  const foreign = received.filter((text) => !/^\{"type":"(heartbeat|room)"/.test(text) || text.includes('in room'));
   expect(foreign).toEqual([]);
   const signal = { type: 'offer' as const, sdp: 'v=0' };
   await pair[0].send({ type: 'signal', generation, to: ids[1]!, attempt: 0, signal });

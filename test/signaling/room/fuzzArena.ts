@@ -1,8 +1,7 @@
 /**
- * Members that say anything to the signaling server: malformed, oversized and truncated messages,
- * ones meant for other rooms, and ones that somebody has said before. Everything that is about a
- * room carries the room's code, in names and in SDP, so whatever a member hears shows whether it
- * comes from elsewhere.
+ * Members that send anything to the signaling server: malformed, oversized and truncated
+ * messages, messages for other rooms, and repeated ones. Names and SDP contain the code of their
+ * room, so each received message shows its room.
  */
 import { type ClientMessage, MAX_CONTROL_BYTES, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
@@ -11,7 +10,7 @@ import { createRng, type Rng } from '../../../src/util/rng.ts';
 export const FUZZ_KINDS = ['malformed', 'oversized', 'truncated', 'cross-room', 'replayed'] as const;
 export type FuzzKind = (typeof FUZZ_KINDS)[number];
 
-/** Messages and ids that are remembered, to be said again. */
+/** Number of messages and ids that are kept to be sent again. */
 const MEMORY = 2000;
 /** The highest number of a generation that fits the protocol. */
 const MAX_ORDINAL = 2 ** 32 - 1;
@@ -21,9 +20,9 @@ const MAX_ORDINAL = 2 ** 32 - 1;
  */
 const OVERSIZED_FRAME = 'x'.repeat(MAX_CONTROL_BYTES + 1);
 
-/** One connection's side of the story. */
+/** The state of one connection. */
 export interface FuzzMember {
-  /** The room it was admitted to. */
+  /** The room that admitted it. */
   room: string | null;
 }
 
@@ -46,9 +45,9 @@ export class FuzzArena {
   readonly #rng: Rng;
   readonly #codes: readonly string[];
   readonly #ids = new Recent<string>();
-  readonly #said = new Recent<string>();
+  readonly #sentTexts = new Recent<string>();
   #generation = 0;
-  /** What was delivered to whom it does not concern. */
+  /** Messages that were delivered to members of other rooms. */
   readonly leaks: string[] = [];
   readonly sent: Record<FuzzKind, number> = {
     malformed: 0,
@@ -57,12 +56,12 @@ export class FuzzArena {
     'cross-room': 0,
     replayed: 0,
   };
-  /** Messages heard that concern a room. */
-  heard = 0;
+  /** Number of received messages that concern a room. */
+  received = 0;
 
   /**
-   * @param codes of rooms that everybody knows.
-   * @param ids of members of other rooms that everybody knows.
+   * @param codes of rooms that all attackers know.
+   * @param ids of members of other rooms that all attackers know.
    */
   constructor(seed: number, codes: readonly string[], ids: readonly string[] = []) {
     this.#rng = createRng(seed);
@@ -70,7 +69,7 @@ export class FuzzArena {
     for (const id of ids) this.#ids.add(id);
   }
 
-  /** A proper first message. */
+  /** A valid first message. */
   join(): string {
     const room = this.#any(this.#codes);
     return JSON.stringify({
@@ -82,9 +81,9 @@ export class FuzzArena {
   }
 
   /**
-   * What `member` says next.
+   * The next message of `member`.
    *
-   * @param kinds which of them: some end the connection almost always, some hardly ever.
+   * @param kinds of messages: some nearly always end the connection, others hardly ever.
    */
   next(member: FuzzMember, kinds: readonly FuzzKind[] = FUZZ_KINDS): string | Buffer {
     const kind = this.#any(kinds);
@@ -101,14 +100,14 @@ export class FuzzArena {
       case 'cross-room':
         return this.#text(member);
       case 'replayed':
-        return this.#said.any(this.#rng) ?? this.join();
+        return this.#sentTexts.any(this.#rng) ?? this.join();
       default:
         return kind satisfies never;
     }
   }
 
-  /** `member` has been told something: is it of its own room? */
-  hear(member: FuzzMember, text: string): void {
+  /** Checks that a message to `member` concerns its own room. */
+  receive(member: FuzzMember, text: string): void {
     const message = JSON.parse(text) as Record<string, unknown>;
     if (message['type'] === 'admitted') {
       member.room = String(message['room']);
@@ -117,16 +116,16 @@ export class FuzzArena {
     if (typeof message['generation'] === 'number') this.#generation = message['generation'];
     // A refused member that knows a room's code may receive the reason, with names of its members.
     if (message['type'] === 'refused' && member.room === null) return;
-    const of = roomsIn(text);
-    if (of.length > 0) this.heard++;
-    if (of.some((room) => room !== member.room)) this.leaks.push(`to ${member.room}: ${text.slice(0, 500)}`);
+    const named = roomsIn(text);
+    if (named.length > 0) this.received++;
+    if (named.some((room) => room !== member.room)) this.leaks.push(`to ${member.room}: ${text.slice(0, 500)}`);
   }
 
   #any<Value>(values: readonly Value[]): Value {
     return values[this.#rng.below(values.length)]!;
   }
 
-  /** A message that fits the protocol: to whoever, of whatever generation. */
+  /** A valid message, to any member and of any generation. */
   #message(member: FuzzMember): ClientMessage {
     const rng = this.#rng;
     const generation = this.#any([this.#generation, this.#generation, rng.below(10), MAX_ORDINAL]);
@@ -186,8 +185,8 @@ export class FuzzArena {
   #text(member: FuzzMember): string {
     const message = this.#message(member);
     const text = JSON.stringify(message);
-    // What names the sender's room would be a lie in another's mouth, and look like a leak.
-    if (!['signal', 'failed', 'spectator-update'].includes(message.type)) this.#said.add(text);
+    // A message with the code of its room, repeated by another member, would look like a leak.
+    if (!['signal', 'failed', 'spectator-update'].includes(message.type)) this.#sentTexts.add(text);
     return text;
   }
 
@@ -230,7 +229,7 @@ export class FuzzArena {
   }
 }
 
-/** How a room's code stands in what its members say. */
+/** The form in which messages contain the code of their room. */
 function nameIn(room: string): string {
   return `in room ${room}`;
 }

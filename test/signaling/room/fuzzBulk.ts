@@ -1,7 +1,7 @@
 /**
- * The message handler under a flood, in a process of its own: rooms, hub and connections as the
- * server has them, behind sockets without a network. Says how many messages were handled, what
- * leaked, and the heap after a quarter and after all of it.
+ * The message handler under a flood, in a separate process: rooms, hub and connections of a server
+ * behind sockets without a network. Reports the number of handled messages, the leaks, and the heap
+ * after a quarter and after all messages.
  */
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
@@ -22,20 +22,17 @@ import { FuzzArena, type FuzzMember } from './fuzzArena.ts';
 export interface BulkResult {
   handled: number;
   sent: Record<string, number>;
-  heard: number;
+  received: number;
   leaks: string[];
   errors: number;
-  /** Heap in use after a quarter of the messages, and after all, bytes. */
+  /** Bytes of heap in use after a quarter of the messages, and after all. */
   heap: [number, number];
 }
 
 const [messages, seed] = process.argv.slice(2).map(Number) as [number, number];
 const ROOMS = 8;
 const PLACES = 64;
-/**
- * A turn of the event loop after so many messages; seconds pass for members, deadlines and empty
- * rooms.
- */
+/** Messages in one turn of the event loop, and the simulated seconds that pass in it. */
 const TURN = 64;
 const SECONDS_PER_TURN = 0.05;
 
@@ -84,7 +81,7 @@ interface Place extends FuzzMember {
 }
 
 function connect(): Place {
-  const member: Place = { room: null, socket: new FakeSocket((text) => arena.hear(member, text)) };
+  const member: Place = { room: null, socket: new FakeSocket((text) => arena.receive(member, text)) };
   void new Connection(member.socket.socket, '192.0.2.1', context);
   return member;
 }
@@ -100,21 +97,21 @@ for (let i = 0; i < messages; i++) {
   const at = i % PLACES;
   if (places[at]!.socket.closedWith !== null) {
     places[at] = connect();
-    // Most get in first: a member has more to say than a stranger.
+    // Most join first: members can send more kinds of messages than strangers.
     if (i % 4 !== 0) places[at].socket.receive(arena.join());
   }
   const data = arena.next(places[at]!);
-  // Longer frames never get here.
+  // Longer frames do not reach the handler.
   if (Buffer.byteLength(data) <= MAX_CONTROL_BYTES) places[at]!.socket.receive(data);
   else places[at]!.socket.close(1009);
   if (i % TURN === 0) {
     clock.advance(SECONDS_PER_TURN * 1000);
-    // What waits for the end of the turn is sent.
+    // Sends the messages that wait for the end of the turn.
     await setImmediate();
   }
   if (i === Math.floor(messages / 4)) quarter = heapUsed();
 }
 const handled = Number(/seconds_count (\d+)/.exec(await metrics.text())?.[1]);
-const { sent, heard, leaks } = arena;
-process.send!({ handled, sent, heard, leaks, errors, heap: [quarter, heapUsed()] } satisfies BulkResult);
+const { sent, received, leaks } = arena;
+process.send!({ handled, sent, received, leaks, errors, heap: [quarter, heapUsed()] } satisfies BulkResult);
 process.disconnect();

@@ -5,38 +5,41 @@ import { join, Play } from './play.ts';
 describe('hosts', () => {
   test('are the members with the host key, else the oldest present member', () => {
     const play = new Play().enter(2);
-    expect(play.said('Ada', 'room').hosts).toEqual(['Ada']);
+    expect(play.received('Ada', 'room').hosts).toEqual(['Ada']);
     play.do(join('Cy', { holdsKey: true }), join('Di', { holdsKey: true }));
-    expect(play.said('Ada', 'room').hosts).toEqual(['Cy', 'Di']);
+    expect(play.received('Ada', 'room').hosts).toEqual(['Cy', 'Di']);
     play.do(left('Di'), away('Cy'));
-    expect(play.said('Ada', 'room').hosts).toEqual(['Ada']);
+    expect(play.received('Ada', 'room').hosts).toEqual(['Ada']);
     play.do(away('Ada'));
-    expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
+    expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
   });
 
   test('stop a run for all, even a paused one', () => {
     const play = open(2).do({ type: 'stop', member: 'Bo' });
-    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'stop', member: 'Ada' });
-    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
     play.do({ type: 'stop', member: 'Ada' });
     expect(play.effects).toEqual([]);
     const paused = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), { type: 'stop', member: 'Ada' });
-    expect(paused.said('Ada', 'ended').outcome).toBe('stopped');
+    expect(paused.received('Ada', 'ended').outcome).toBe('stopped');
   });
 
   test('pause a run, and resume it with all present members', () => {
     const play = open(2).do({ type: 'pause', member: 'Bo' });
-    expect(play.said('Bo', 'refused')).toMatchObject({ code: 'not-host', message: 'Only the host may pause the run.' });
+    expect(play.received('Bo', 'refused')).toMatchObject({
+      code: 'not-host',
+      message: 'Only the host may pause the run.',
+    });
     play.do({ type: 'pause', member: 'Ada' });
-    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 0 });
-    expect(play.said('Bo', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true, waitingFor: 0 });
+    expect(play.received('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 0 });
+    expect(play.received('Bo', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true, waitingFor: 0 });
     play.do({ type: 'pause', member: 'Ada' });
     expect(play.effects).toEqual([]);
     play.enter(3).do(left('Bo'));
     expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1, isPausedByHost: true });
     play.do({ type: 'resume', member: 'Ada' });
-    expect(play.said('Cy', 'prepare')).toMatchObject({ run: 1, generation: 2 });
+    expect(play.received('Cy', 'prepare')).toMatchObject({ run: 1, generation: 2 });
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do({ type: 'resume', member: 'Ada' });
     expect([play.effects, play.state.isPausedByHost]).toEqual([[], false]);
@@ -44,12 +47,12 @@ describe('hosts', () => {
 
   test('pause a run that already waits for members: it resumes when both allow it', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'));
-    expect(play.said('Ada', 'pause').waitingFor).toBe(1);
+    expect(play.received('Ada', 'pause').waitingFor).toBe(1);
     play.do({ type: 'pause', member: 'Ada' }).enter(2);
     expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1 });
     play.do(left('Bo'), { type: 'resume', member: 'Ada' });
     // Otherwise the member would assume that the run waits for the host.
-    expect(play.said('Ada', 'pause').waitingFor).toBe(1);
+    expect(play.received('Ada', 'pause').waitingFor).toBe(1);
     expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
@@ -64,20 +67,20 @@ describe('hosts', () => {
 
   test('cannot pause a fixed world, or a run that is being restored', () => {
     const fixed = Play.running(2).do({ type: 'pause', member: 'Ada' });
-    expect(fixed.said('Ada', 'refused')).toMatchObject({
+    expect(fixed.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
       message: expect.stringMatching(/^A run with a fixed world/),
     });
     const before = open(2);
     const play = restored(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
-    expect(play.said('Ada', 'refused').message).toMatch(/^The server has just restarted/);
+    expect(play.received('Ada', 'refused').message).toMatch(/^The server has just restarted/);
     play.do(steady(before, 'Bo'), { type: 'pause', member: 'Ada' });
     expect(play.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
   });
 
   test('remove members; other members cannot', () => {
     const play = open(3).do({ type: 'remove', member: 'Bo', whom: 'Ada' });
-    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'remove', member: 'Ada', whom: 'Bo' });
     expect(play.effects[0]).toMatchObject({ type: 'expel', member: 'Bo', code: 'removed' });
     expect(play.ring).toEqual(['Ada', 'Cy']);
@@ -92,9 +95,9 @@ describe('hosts', () => {
 
   test('lock the room against newcomers without the host key', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true });
-    expect(play.said('Ada', 'room').isLocked).toBe(true);
+    expect(play.received('Ada', 'room').isLocked).toBe(true);
     play.do(join('Bo'));
-    expect(play.said('Bo', 'refused').code).toBe('room-locked');
+    expect(play.received('Bo', 'refused').code).toBe('room-locked');
     play.do(join('Cy', { holdsKey: true }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
     play.do({ type: 'lock', member: 'Cy', isLocked: false }, join('Bo'));

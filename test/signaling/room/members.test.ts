@@ -13,11 +13,11 @@ describe('a rank that leaves', () => {
     const play = reach(new Play(OPEN).enter(3).start());
     expect(play.state.phase).toBe(phase);
     play.do(left('Bo'));
-    expect(play.said('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
+    expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 2, phase: 'LINKING' } });
     play.train();
-    expect(play.said('Cy', 'go').generation).toBe(2);
+    expect(play.received('Cy', 'go').generation).toBe(2);
   });
 
   test('after it has finished does not keep the others from finishing, even below the minimum', () => {
@@ -25,7 +25,7 @@ describe('a rank that leaves', () => {
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do({ type: 'finished', member: 'Bo', generation: 1, step: 4, stateHash: 'x' });
-    expect(play.said('Bo', 'ended').outcome).toBe('finished');
+    expect(play.received('Bo', 'ended').outcome).toBe('finished');
     // If its links broke before its report arrived, the others continue without it.
     const stuck = open(3).do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     stuck.do({ type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] });
@@ -70,7 +70,7 @@ describe('newcomers', () => {
 
   test('join at once if the last generation has trained for long enough', () => {
     const play = open(1).do(grow).enter(2);
-    expect(play.said('Bo', 'prepare').generation).toBe(2);
+    expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
   test('that arrive while a generation begins wait for the next one', () => {
@@ -116,18 +116,18 @@ describe('newcomers', () => {
 describe('a fixed world', () => {
   test('refuses newcomers during a run, and ends it when a rank is gone', () => {
     const play = Play.running(3).do(join('Di'));
-    expect(play.said('Di', 'refused').code).toBe('room-running');
+    expect(play.received('Di', 'refused').code).toBe('room-running');
     play.do(away('Bo'));
     expect(play.state.phase).toBe('RUNNING');
     play.do(missed('Bo'));
-    expect(play.said('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    expect(play.received('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
     const broken = Play.running(3).do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] });
-    expect(broken.said('Cy', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 1 \(Bo\) lost the link/);
+    expect(broken.received('Cy', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 1 \(Bo\) lost the link/);
   });
 
   test('is used for jobs that are not elastic, even in an elastic room', () => {
     const job = { ...DEFAULT_JOB, strategy: 'diloco' as const };
     const play = Play.running(2, { ...OPEN, job }).do(left('Bo'));
-    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+    expect(play.received('Ada', 'ended').outcome).toBe('failed');
   });
 });

@@ -8,14 +8,14 @@ describe('a run with too few ranks', () => {
 
   test('does not start by itself below the minimum, even with a lower startAt', () => {
     const play = new Play({ ...NEEDS_TWO, startAt: 1 }).enter(1);
-    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    expect(play.received('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     play.enter(2);
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
   test('is not started by the host', () => {
     const play = new Play(NEEDS_TWO).enter(1).start();
-    expect(play.said('Ada', 'refused')).toMatchObject({
+    expect(play.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
       message: 'This room needs 2 members, and only 1 member is ready. Wait for more.',
     });
@@ -23,16 +23,16 @@ describe('a run with too few ranks', () => {
 
   test('pauses, and continues when enough are ready', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'));
-    expect(play.said('Ada', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
-    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
+    expect(play.received('Ada', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
+    expect(play.received('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
     const late = open(2).do(away('Bo'), missed('Bo'), back(open(2), 'Bo'), left('Ada'));
-    expect(late.said('Bo', 'pause')).toMatchObject({ generation: 2 });
+    expect(late.received('Bo', 'pause')).toMatchObject({ generation: 2 });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'abandoned' });
     expect(play.effects.some((effect) => effect.type === 'setTimer')).toBe(false);
     play.do(join('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     play.do(ready('Cy'));
-    expect(play.said('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1 });
+    expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1 });
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
@@ -44,8 +44,8 @@ describe('a run with too few ranks', () => {
     expect(play.state.phase).toBe('PAUSED');
     expect(play.effects.filter((effect) => 'key' in effect && effect.key === 'abandoned')).toEqual([]);
     play.do({ type: 'abandoned' });
-    expect(play.said('Cy', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
-    expect(play.said('Cy', 'ended').message).toMatch(/^All members with the state of this run have left/);
+    expect(play.received('Cy', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    expect(play.received('Cy', 'ended').message).toMatch(/^All members with the state of this run have left/);
     expect(play.state.phase).toBe('FORMING');
   });
 
@@ -55,7 +55,7 @@ describe('a run with too few ranks', () => {
       .train();
     expect(play.ring).toEqual(['Ada']);
     play.do(ready('Bo', 1), away('Ada'), missed('Ada'));
-    expect(play.said('Bo', 'room').phase).toBe('PAUSED');
+    expect(play.received('Bo', 'room').phase).toBe('PAUSED');
     play.do(back(play, 'Ada'), ready('Ada', 1));
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });

@@ -97,7 +97,7 @@ export class Play {
   }
 
   /** The message of this type that the last event sent to a member. */
-  said<Type extends ServerMessage['type']>(member: string, type: Type): Extract<ServerMessage, { type: Type }> {
+  received<Type extends ServerMessage['type']>(member: string, type: Type): Extract<ServerMessage, { type: Type }> {
     const message = this.sentTo(member).find((m) => m.type === type);
     expect(message, `a "${type}" to ${member}`).toBeDefined();
     return message as Extract<ServerMessage, { type: Type }>;

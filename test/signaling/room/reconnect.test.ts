@@ -17,12 +17,12 @@ describe('a lost connection', () => {
   test('is followed by the missed generation and its phase', () => {
     const play = open(3, { hasRelay: true }).do(away('Bo'));
     for (let i = 0; i < 2; i++) breakLink(play, 'Ada', 'Cy');
-    const missing = play.said('Bo', 'prepare');
+    const missing = play.received('Bo', 'prepare');
     expect(missing.relayed).toEqual([['Cy', 'Ada']]);
     play.do(back(play, 'Bo', { active: { generation: 1, ring: [...play.state.ring], isSteady: false } }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Bo' });
-    expect(play.said('Bo', 'prepare')).toEqual(missing);
+    expect(play.received('Bo', 'prepare')).toEqual(missing);
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['prepare', 'room']);
     play.linkAll().do(away('Bo'), back(play, 'Bo'));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['prepare', 'sync', 'room']);
@@ -40,7 +40,7 @@ describe('a lost connection', () => {
 
   test('makes a member not count until it is back', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(away('Ada'), join('Bo'), ready('Bo'));
-    expect(play.said('Bo', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    expect(play.received('Bo', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     play.do(back(play, 'Ada'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
@@ -85,11 +85,11 @@ describe('a member that returns late', () => {
     const play = open(2).do(away('Bo'));
     const missedIt = back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } });
     play.report('finished', ['x'], 9).do(missedIt);
-    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
+    expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
     const left2 = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
-    expect(left2.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
     left2.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
-    expect(left2.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
   });
 
   test('receives the end of its run before the room message of the next', () => {
@@ -102,7 +102,7 @@ describe('a member that returns late', () => {
     const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(away('Bo'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     play.do(back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
-    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
+    expect(play.received('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
   });
 
   test('rejoins like a newcomer, with its state', () => {
@@ -117,7 +117,7 @@ describe('a member that returns late', () => {
 
   test('is refused if the host has removed it', () => {
     const play = open(2).do({ type: 'remove', member: 'Ada', whom: 'Bo' }, back(open(2), 'Bo'));
-    expect(play.said('Bo', 'refused').code).toBe('removed');
+    expect(play.received('Bo', 'refused').code).toBe('removed');
     expect(play.state.members).toHaveLength(1);
   });
 });

@@ -18,7 +18,7 @@ describe('after a restart of the server', () => {
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, isRestoring: false });
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
     play.report('finished', ['x'], 9);
-    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
+    expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
   test('a rank that does not return is gone, and the next generation has an unused number', () => {
@@ -78,9 +78,9 @@ describe('after a restart of the server', () => {
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(steady(before, 'Bo'));
     expect(play.state.phase).toBe('LINKING');
-    const told = restored(before, steady(before, 'Ada'));
-    told.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }, steady(before, 'Bo'));
-    expect(told.state.phase).toBe('LINKING');
+    const reported = restored(before, steady(before, 'Ada'));
+    reported.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }, steady(before, 'Bo'));
+    expect(reported.state.phase).toBe('LINKING');
   });
 
   test('a paused run resumes once the members with its state have reported it', () => {
@@ -104,7 +104,7 @@ describe('after a restart of the server', () => {
     late.enter(3).state = { ...late.state, isPausedByHost: true };
     const play = restored(late, back(late, 'Cy'), steady(late, 'Ada'), steady(late, 'Bo'));
     expect(play.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
-    expect(play.said('Ada', 'pause').generation).toBe(1);
+    expect(play.received('Ada', 'pause').generation).toBe(1);
   });
 
   test('a paused run resumes with the members that have its state, if there are too many', () => {
@@ -125,7 +125,7 @@ describe('after a restart of the server', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
     const bystander = back(before, 'Cy', { run: 0, isRunOn: false, generation: 0 });
     const play = restored(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
-    expect(play.said('Cy', 'refused').code).toBe('not-now');
+    expect(play.received('Cy', 'refused').code).toBe('not-now');
     expect(play.state.phase).toBe('FORMING');
     play.do(steady(before, 'Ada'), steady(before, 'Bo'));
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
@@ -147,7 +147,7 @@ describe('after a restart of the server', () => {
       active: { generation: 1, ring: open(2).state.ring as never, isSteady: true },
     });
     const first = restored(before, back(before, 'Bo', over), missedIt);
-    expect(first.said('Ada', 'ended')).toMatchObject({ run: 1 });
+    expect(first.received('Ada', 'ended')).toMatchObject({ run: 1 });
     expect(first.state.phase).toBe('FORMING');
     const second = restored(before, missedIt, back(before, 'Bo', over));
     expect(second.state.phase).toBe('FORMING');
@@ -159,9 +159,9 @@ describe('after a restart of the server', () => {
   test('the room stays locked, and the member with the host key is host', () => {
     const before = open(2).do({ type: 'lock', member: 'Ada', isLocked: true });
     const play = restored(before, steady(before, 'Ada'), { ...steady(before, 'Bo'), holdsKey: true } as RoomEvent);
-    expect(play.said('Ada', 'room')).toMatchObject({ isLocked: true, hosts: ['Bo'] });
+    expect(play.received('Ada', 'room')).toMatchObject({ isLocked: true, hosts: ['Bo'] });
     play.do(join('Cy'));
-    expect(play.said('Cy', 'refused').code).toBe('room-locked');
+    expect(play.received('Cy', 'refused').code).toBe('room-locked');
   });
 
   test('removed members stay out, in any order of return', () => {
@@ -191,7 +191,7 @@ describe('after a restart of the server', () => {
       expect([...play.state.removed]).toEqual(['Cy']);
       expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
       play.do(steady(missedIt, 'Cy'));
-      expect(play.said('Cy', 'refused').code).toBe('removed');
+      expect(play.received('Cy', 'refused').code).toBe('removed');
     }
     // Even if it reports its own removal.
     const play = restored(before, steady(missedIt, 'Cy'), knows('Cy'));
@@ -204,9 +204,9 @@ describe('after a restart of the server', () => {
     const play = restored(before, steady(before, 'Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'Timed out.', scope: 'generation' });
-    expect(play.said('Ada', 'ended').message).toMatch(/Timed out/);
+    expect(play.received('Ada', 'ended').message).toMatch(/Timed out/);
     const gone = restored(before, steady(before, 'Ada'), missed('Bo'));
-    expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
+    expect(gone.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
   test('a run that all ranks have left has ended for a late rank', () => {
@@ -214,7 +214,7 @@ describe('after a restart of the server', () => {
     const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isRestoring: false });
     play.do(steady(before, 'Bo'));
-    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
   });
 
   test('a fixed world that had not begun to train ends', () => {
@@ -222,10 +222,10 @@ describe('after a restart of the server', () => {
     const play = restored(linking, back(linking, 'Ada'), back(linking, 'Bo'));
     expect(play.state.phase).toBe('FORMING');
     play.do({ type: 'restore-timeout' });
-    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
     const syncing = new Play().enter(2).start().linkAll();
     const both = ['Ada', 'Bo'].map((member) => back(syncing, member, { active: active(syncing, false) }));
-    expect(restored(syncing, ...both).said('Ada', 'ended').outcome).toBe('failed');
+    expect(restored(syncing, ...both).received('Ada', 'ended').outcome).toBe('failed');
   });
 });
 
@@ -237,9 +237,9 @@ describe('the reported state of a returning member', () => {
     play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
     expect(play.state).toMatchObject({ run: 1, generation: 1, highestReported: 0 });
     play.train().do(away('Bo'), back(play, 'Bo', { generation: MAX }), { type: 'pause', member: 'Ada' });
-    expect(play.said('Ada', 'pause').generation).toBe(1);
+    expect(play.received('Ada', 'pause').generation).toBe(1);
     play.do({ type: 'resume', member: 'Ada' });
-    expect(play.said('Ada', 'prepare').generation).toBe(2);
+    expect(play.received('Ada', 'prepare').generation).toBe(2);
   });
 
   test.each([

@@ -21,16 +21,16 @@ describe('a room', () => {
   test('reaches every phase of a run', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     expect(play.state.phase).toBe('LINKING');
-    expect(play.said('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.received('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
     expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 1, phase: 'LINKING' } });
     play.linkAll();
-    expect(play.said('Bo', 'sync').generation).toBe(1);
+    expect(play.received('Bo', 'sync').generation).toBe(1);
     expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
     play.report('synced', ['same']);
-    expect(play.said('Bo', 'go').generation).toBe(1);
+    expect(play.received('Bo', 'go').generation).toBe(1);
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     play.report('finished', ['end'], 40);
-    expect(play.said('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
+    expect(play.received('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
     expect(play.state).toMatchObject({ phase: 'FORMING', generation: 1, ring: [] });
     play.do({ type: 'start', member: 'Ada' });
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2 });
@@ -56,29 +56,29 @@ describe('a room', () => {
 
   test('only the host configures and starts the run, when it is ready', () => {
     const play = new Play().do(join('Ada'), { type: 'start', member: 'Ada' });
-    expect(play.said('Ada', 'refused').code).toBe('not-now');
+    expect(play.received('Ada', 'refused').code).toBe('not-now');
     play.enter(2).do({ type: 'start', member: 'Bo' });
-    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    expect(play.received('Bo', 'refused').code).toBe('not-host');
     const job = { ...DEFAULT_JOB, epochs: 3 };
     play.do({ type: 'configure', member: 'Bo', job });
-    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'configure', member: 'Ada', job });
-    expect(play.said('Bo', 'room').job).toEqual(job);
+    expect(play.received('Bo', 'room').job).toEqual(job);
   });
 
   test('refuses newcomers when it is full or training', () => {
     const play = new Play({ capacity: 2 }).enter(2).do(join('Cy'));
-    expect(play.said('Cy', 'refused').code).toBe('room-full');
+    expect(play.received('Cy', 'refused').code).toBe('room-full');
     play.do({ type: 'start', member: 'Ada' }, { type: 'left', member: 'nobody', reason: 'left' });
     play.do(join('Cy'));
-    expect(play.said('Cy', 'refused').code).toBe('room-running');
+    expect(play.received('Cy', 'refused').code).toBe('room-running');
   });
 
   test('ends the run when a rank leaves, and names the rank', () => {
     const play = Play.running(3).do({ type: 'left', member: 'Cy', reason: 'left' });
     const message = 'Rank 2 (Cy) left while training, so the run ended. Start again with the others.';
-    expect(play.said('Ada', 'ended')).toEqual({ type: 'ended', run: 1, outcome: 'failed', message });
-    expect(play.said('Ada', 'room').members).toHaveLength(2);
+    expect(play.received('Ada', 'ended')).toEqual({ type: 'ended', run: 1, outcome: 'failed', message });
+    expect(play.received('Ada', 'room').members).toHaveLength(2);
     expect(play.state.phase).toBe('FORMING');
   });
 
@@ -90,24 +90,28 @@ describe('a room', () => {
       message: 'The GPU was lost.',
       scope: 'rank',
     });
-    expect(play.said('Ada', 'ended').message).toBe('Rank 1 (Bo) could not go on, so the run ended: The GPU was lost.');
-    expect(play.said('Bo', 'ended').outcome).toBe('failed');
+    expect(play.received('Ada', 'ended').message).toBe(
+      'Rank 1 (Bo) could not continue, so the run ended: The GPU was lost.',
+    );
+    expect(play.received('Bo', 'ended').outcome).toBe('failed');
   });
 
   test('names the ranks that missed a deadline', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
-    expect(play.said('Bo', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 2 \(Cy\) did not reach the neighbours/);
+    expect(play.received('Bo', 'ended').message).toMatch(
+      /^Rank 0 \(Ada\) and rank 2 \(Cy\) did not reach the neighbours/,
+    );
     play.do({ type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.effects).toEqual([]);
   });
 
   test('names the ranks whose state differs', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
-    expect(play.said('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
+    expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
-    expect(late.said('Ada', 'ended')).toMatchObject({ outcome: 'failed' });
-    expect(late.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
+    expect(late.received('Ada', 'ended')).toMatchObject({ outcome: 'failed' });
+    expect(late.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
   });
 
   test('continues when a rank that has finished leaves', () => {
@@ -116,12 +120,12 @@ describe('a room', () => {
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.state.phase).toBe('RUNNING');
     play.do({ type: 'finished', member: 'Bo', generation: 1, step: 4, stateHash: 'x' });
-    expect(play.said('Bo', 'ended').outcome).toBe('finished');
+    expect(play.received('Bo', 'ended').outcome).toBe('finished');
   });
 
   test('makes the oldest member host when the host leaves', () => {
     const play = new Play().enter(3).do({ type: 'left', member: 'Ada', reason: 'left' });
-    expect(play.said('Cy', 'room').hosts).toEqual(['Bo']);
+    expect(play.received('Cy', 'room').hosts).toEqual(['Bo']);
   });
 
   test('is empty and has no run after its last member has left; the next newcomer is host', () => {
@@ -130,34 +134,34 @@ describe('a room', () => {
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
     expect(play.state).toMatchObject({ phase: 'FORMING', generation: 1, members: [], ring: [] });
     play.do(join('Bo'));
-    expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
+    expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
     play.do(ready('Bo'), { type: 'start', member: 'Bo' });
-    expect(play.said('Bo', 'prepare').generation).toBe(2);
+    expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
   test('sends no message if a repeated ready changes nothing', () => {
     const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, stateOfRun: null });
     expect(play.effects).toEqual([]);
     play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, stateOfRun: null });
-    expect(play.said('Bo', 'room').members[0]?.device?.adapter).toBe('other');
+    expect(play.received('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
   test('makes members unready when the job needs other data', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
     play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
-    expect(play.said('Bo', 'room').members[0]?.device).toEqual(DEVICE);
+    expect(play.received('Bo', 'room').members[0]?.device).toEqual(DEVICE);
     play.do({ type: 'configure', member: 'Ada', job: FILES_JOB });
-    expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
+    expect(play.received('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
     // Files that fit one job may not fit another job or another target column.
     const table = { ...FILES_JOB, job: 'table' as const };
     const priced = { ...table, target: 'price' };
     for (const job of [table, priced, { ...priced, seed: 9 }, FILES_JOB]) {
       play.do(ready('Bo'));
       play.do({ type: 'configure', member: 'Ada', job: { ...job, epochs: 3 } });
-      expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
+      expect(play.received('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
     }
     play.do({ type: 'start', member: 'Ada' });
-    expect(play.said('Ada', 'refused').code).toBe('not-now');
+    expect(play.received('Ada', 'refused').code).toBe('not-now');
     play.do(ready('Bo'));
     expect(play.state.phase).toBe('FORMING');
     play.do(ready('Ada'));
@@ -169,9 +173,9 @@ describe('a room', () => {
     for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
       play.do(join(name, { rank }));
     }
-    expect(play.said('Ada', 'room').members.map((m) => m.rank)).toEqual([null, 3, null, 0]);
+    expect(play.received('Ada', 'room').members.map((m) => m.rank)).toEqual([null, 3, null, 0]);
     for (const member of ['Cy', 'Bo', 'Di', 'Ada']) play.do(ready(member));
-    expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Di', 'Ada', 'Cy', 'Bo']);
+    expect(play.received('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Di', 'Ada', 'Cy', 'Bo']);
   });
 
   test.each([
@@ -181,7 +185,7 @@ describe('a room', () => {
   ])('refuses a newcomer that requests %s', (_, asked, sentence) => {
     const play = new Play({ startAt: 3 }).do(join('Ada', { rank: 2, worldSize: 3 }));
     play.do(join('Bo', asked));
-    expect(play.said('Bo', 'refused')).toMatchObject({ code: 'mismatch', message: sentence });
+    expect(play.received('Bo', 'refused')).toMatchObject({ code: 'mismatch', message: sentence });
     expect(play.state.members.map((m) => m.name)).toEqual(['Ada']);
     // A rank is free again after its member has left.
     play.do({ type: 'left', member: 'Ada', reason: 'left' }, join('Bo', { rank: 2 }));
@@ -199,7 +203,7 @@ describe('a room', () => {
     ]);
     // If the newcomer is refused for another reason, the disconnected member keeps its rank.
     play.do({ type: 'away', member: 'Bo' }, join('Di', { rank: 1, worldSize: 3 }));
-    expect(play.said('Di', 'refused').code).toBe('mismatch');
+    expect(play.received('Di', 'refused').code).toBe('mismatch');
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
@@ -215,12 +219,12 @@ describe('a room', () => {
   test('readmits a member whose rank was given away, without a rank and still as host', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
-    expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
+    expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 0, isRunOn: false, generation: 0, active: null };
     play.do({ type: 'reconnect', member: 'Ada', name: 'Ada', rank: 0, holdsKey: false, reconnectState });
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Ada' });
-    expect(play.said('Ada', 'room').hosts).toEqual(['Ada']);
+    expect(play.received('Ada', 'room').hosts).toEqual(['Ada']);
     expect(play.state.members.map((m) => [m.name, m.rank])).toEqual([
       ['Ada', null],
       ['Bo', 1],
@@ -239,30 +243,30 @@ describe('a room', () => {
   test('refuses a start with too few members, and names the member that expects more', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
-    expect(play.said('Ada', 'refused')).toMatchObject({
+    expect(play.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
       message: 'Bo requested rank 2, and 2 members are ready. Start when 3 are.',
     });
     play.do(join('Cy', { worldSize: 4 }));
     play.do(ready('Cy'), { type: 'start', member: 'Ada' });
-    expect(play.said('Ada', 'refused').message).toBe(
+    expect(play.received('Ada', 'refused').message).toBe(
       'Cy expects a world size of 4, and 3 members are ready. Start with 4.',
     );
     play.do({ type: 'left', member: 'Cy', reason: 'left' });
     play.do(join('Di'), ready('Di'));
     play.do({ type: 'start', member: 'Ada' });
-    expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
+    expect(play.received('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
   });
 
   test('starts by itself again only after all former ranks have left', () => {
     const play = new Play({ startAt: 2 }).enter(2).do({ type: 'left', member: 'Bo', reason: 'left' });
-    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+    expect(play.received('Ada', 'ended').outcome).toBe('failed');
     for (const name of ['Bo', 'Cy']) {
       play.do(join(name), ready(name));
     }
     expect(play.state).toMatchObject({ phase: 'FORMING', startAt: null });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
-    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
+    expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
   });
 
   test('numbers browsers without revealing their ids', () => {
@@ -270,7 +274,7 @@ describe('a room', () => {
     for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
       play.do(join(NAMES[i]!, { browser }));
     }
-    const numbers = (): number[] => play.said('Bo', 'room').members.map((m) => m.browser);
+    const numbers = (): number[] => play.received('Bo', 'room').members.map((m) => m.browser);
     expect(numbers()).toEqual([0, 1, 0, 2]);
     play.do({ type: 'left', member: 'Ada', reason: 'left' }, { type: 'left', member: 'Cy', reason: 'left' });
     play.do(join('Ada'), join('Cy', { browser: BROWSERS[1] }));

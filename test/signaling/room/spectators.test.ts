@@ -5,67 +5,67 @@ import { settingsOf } from '../../../src/protocol/room.ts';
 
 const OPEN = { nodes: { min: 1, max: 4 } };
 const watch = (member: string, holdsKey = false): RoomEvent => join(member, { isSpectator: true, holdsKey });
-const news = (member: string): RoomEvent => ({ type: 'spectator-update', member, update: '[]' });
+const update = (member: string): RoomEvent => ({ type: 'spectator-update', member, update: '[]' });
 const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 
-describe('who watches', () => {
-  test('is shown the room and no member of it', () => {
+describe('a spectator', () => {
+  test('receives the room, and is not a member', () => {
     const play = new Play({ startAt: 2, capacity: 2 }).enter(1).do(watch('Wu'));
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
-    expect(play.said('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
-    expect(play.said('Wu', 'room').members).toHaveLength(1);
-    // It cannot be counted, whatever it says, and takes nobody's place.
+    expect(play.received('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
+    expect(play.received('Wu', 'room').members).toHaveLength(1);
+    // It is not counted even if it reports `ready`, and takes no member's place.
     expect(play.do(ready('Wu')).effects).toEqual([]);
     play.enter(2);
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(play.sentTo('Wu').map(({ type }) => type)).toEqual(['room']);
   });
 
-  test('comes into a fixed world that trains, and not into a locked room', () => {
+  test('is admitted to a fixed world that trains, but not to a locked room', () => {
     const play = Play.running(2).do(watch('Wu'));
-    expect(play.said('Wu', 'room').phase).toBe('RUNNING');
+    expect(play.received('Wu', 'room').phase).toBe('RUNNING');
     play.do({ type: 'lock', member: 'Ada', isLocked: true }, watch('Xi'));
-    expect(play.said('Xi', 'refused').code).toBe('room-locked');
+    expect(play.received('Xi', 'refused').code).toBe('room-locked');
   });
 
-  test('is one of so many', () => {
+  test('is refused above the maximum number', () => {
     const play = new Play({ spectatorCapacity: 1 }).do(watch('Wu'), watch('Xi'));
-    expect(play.said('Xi', 'refused')).toMatchObject({
+    expect(play.received('Xi', 'refused')).toMatchObject({
       code: 'room-full',
       message: expect.stringMatching(/^This room has its most spectators/),
     });
   });
 
-  test('leads the room if it has the key, and only then', () => {
+  test('is host only with the host key', () => {
     const play = new Play(OPEN).do(watch('Wu', true));
-    expect(play.said('Wu', 'room').hosts).toEqual(['Wu']);
+    expect(play.received('Wu', 'room').hosts).toEqual(['Wu']);
     play.do({ type: 'start', member: 'Wu' });
-    expect(play.said('Wu', 'refused')).toMatchObject({
+    expect(play.received('Wu', 'refused')).toMatchObject({
       code: 'not-now',
       message: expect.stringMatching(/^No member is ready/),
     });
     play.enter(2).do({ type: 'start', member: 'Wu' });
     expect(play.ring).toEqual(['Ada', 'Bo']);
     play.train().do({ type: 'pause', member: 'Wu' });
-    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
+    expect(play.received('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
     play.do({ type: 'resume', member: 'Wu' }).train().do({ type: 'remove', member: 'Wu', whom: 'Ada' });
     expect(play.ring).toEqual(['Bo']);
     play.do(watch('Xi'), { type: 'stop', member: 'Xi' });
-    expect(play.said('Xi', 'refused').code).toBe('not-host');
+    expect(play.received('Xi', 'refused').code).toBe('not-host');
     play.do({ type: 'remove', member: 'Wu', whom: 'Xi' });
     expect(play.effects[0]).toMatchObject({ type: 'expel', member: 'Xi' });
     play.do(left('Wu'));
-    expect(play.said('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
+    expect(play.received('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
   });
 
-  test('keeps the room, and its lock if it has the key, though not the run', () => {
+  test('keeps the room and, with the host key, its lock, but not the run', () => {
     const play = Play.running(1, OPEN).do(
       watch('Wu', true),
       { type: 'lock', member: 'Wu', isLocked: true },
       left('Ada'),
     );
-    expect(play.said('Wu', 'ended').outcome).toBe('failed');
-    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'FORMING', isLocked: true, members: [] });
+    expect(play.received('Wu', 'ended').outcome).toBe('failed');
+    expect(play.received('Wu', 'room')).toMatchObject({ phase: 'FORMING', isLocked: true, members: [] });
     expect(play.effects.map(({ type }) => type)).not.toContain('empty');
     play.do({ type: 'away', member: 'Wu' });
     expect(play.effects).toEqual([{ type: 'empty' }]);
@@ -73,7 +73,7 @@ describe('who watches', () => {
     expect(play.state.hidden.size).toBe(0);
   });
 
-  test('comes back as it was, also to a server that has restarted, and has no say in what went on', () => {
+  test('reconnects, also to a restarted server, which ignores its state', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };
@@ -86,8 +86,8 @@ describe('who watches', () => {
       reconnectState,
     };
     play.do({ type: 'away', member: 'Wu' }, back);
-    expect(play.said('Ada', 'room').spectators).toHaveLength(1);
-    // Over another connection, before the server has noticed the first one's end.
+    expect(play.received('Ada', 'room').spectators).toHaveLength(1);
+    // Over another connection, before the server has noticed the end of the first one.
     play.do(back);
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
     expect(play.state.spectators).toHaveLength(1);
@@ -106,27 +106,27 @@ describe('who watches', () => {
       reconnectState: { ...reconnectState, generation: 1, active },
     });
     expect(restored.state).toMatchObject({ phase: 'RUNNING', generation: 1, isRestoring: false });
-    expect(restored.said('Wu', 'room').phase).toBe('RUNNING');
+    expect(restored.received('Wu', 'room').phase).toBe('RUNNING');
   });
 });
 
-describe('what a rank tells', () => {
-  test('goes to those who watch, and to nobody else', () => {
-    const play = Play.running(2, OPEN).do(news('Ada'));
+describe('a spectator update', () => {
+  test('is sent to spectators only', () => {
+    const play = Play.running(2, OPEN).do(update('Ada'));
     expect(play.effects).toEqual([]);
-    play.do(watch('Wu'), watch('Xi'), news('Ada'));
+    play.do(watch('Wu'), watch('Xi'), update('Ada'));
     expect(play.effects).toEqual([
       { type: 'send', to: ['Wu', 'Xi'], message: { type: 'spectator-update', update: '[]' } },
     ]);
   });
 
-  test('is heard from the first only, and from who may have been it while the run is paused', () => {
+  test('is accepted from rank 0 only, or from a member with the state during a pause', () => {
     const play = Play.running(2, OPEN).do(watch('Wu'), join('Cy'));
-    for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(news(other)).effects).toEqual([]);
+    for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(update(other)).effects).toEqual([]);
     play.do({ type: 'pause', member: 'Ada' });
-    expect(play.do(news('Ada')).said('Wu', 'spectator-update').update).toBe('[]');
-    expect(play.do(news('Cy')).effects).toEqual([]);
+    expect(play.do(update('Ada')).received('Wu', 'spectator-update').update).toBe('[]');
+    expect(play.do(update('Cy')).effects).toEqual([]);
     play.do({ type: 'stop', member: 'Ada' });
-    expect(play.do(news('Ada')).effects).toEqual([]);
+    expect(play.do(update('Ada')).effects).toEqual([]);
   });
 });

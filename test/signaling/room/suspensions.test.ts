@@ -69,7 +69,7 @@ describe('a start with a suspended tab', () => {
   test('happens by itself once enough members are ready, including the tab', () => {
     const play = withoutBo({ startAt: 3 }).do(left('Ada'), left('Bo'), left('Cy'));
     play.enter(2);
-    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    expect(play.received('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     expect(play.enter(3).ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
@@ -77,7 +77,7 @@ describe('a start with a suspended tab', () => {
     const play = withoutBo({ nodes: { min: 3, max: 3 } })
       .do(stop)
       .start();
-    expect(play.said('Ada', 'refused').message).toBe(
+    expect(play.received('Ada', 'refused').message).toBe(
       'This room needs 3 members, and 2 members are ready. Wait for more. Bo is suspended and will be tried again within 30 s.',
     );
   });

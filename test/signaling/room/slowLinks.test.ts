@@ -1,8 +1,8 @@
-/** Links that hold up the ring: their ends are separated, once. */
+/** Links that slow down the ring: their ends are separated, once for each member. */
 import { expect, test } from 'vitest';
-import type { RoomEvent, RoomOptions } from '../../signaling/room/index.ts';
-import { edgeKey, neighbours } from '../../signaling/room/edges.ts';
-import { Play } from './room/play.ts';
+import type { RoomEvent, RoomOptions } from '../../../signaling/room/index.ts';
+import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
+import { Play } from './play.ts';
 
 const OPEN = { nodes: { min: 1, max: 5 }, capacity: 5 } satisfies Partial<RoomOptions>;
 
@@ -16,10 +16,10 @@ const slow = (play: Play, member: string, peer: string): RoomEvent => ({
 const areNeighbours = (play: Play, a: string, b: string): boolean =>
   neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));
 
-test('parts its ends in another generation of the same members, who hear why, while the old one trains on', () => {
+test('a slow link separates its ends in another generation of the same members', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
-  const prepare = play.said('Ada', 'prepare');
+  const prepare = play.received('Ada', 'prepare');
   expect(prepare).toMatchObject({ generation: 2, run: 1, separated: [['Bo', 'Cy']] });
   expect(prepare.members.map(({ member }) => member)).toEqual(play.ring);
   expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
@@ -28,20 +28,20 @@ test('parts its ends in another generation of the same members, who hear why, wh
   expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 2, retries: 0 });
 });
 
-test('does so once for each member: a next slow link of one is its own line', () => {
+test('a slow link separates each member once only', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy')).train();
   const { state } = play;
   for (const [a, b] of neighbours(play.ring)) {
     play.do(slow(play, a, b), slow(play, b, a));
     const isNew = ![a, b].some((one) => one === 'Bo' || one === 'Cy');
-    // Ada and Di are only neighbours if Bo and Cy are, too.
+    // Ada and Di can only be neighbours if Bo and Cy are neighbours, too.
     expect(isNew).toBe(false);
   }
   expect(play.state).toBe(state);
 });
 
-test('counts for nothing where its ends cannot be separated, are apart, or are in another generation', () => {
+test('a slow link is ignored if its ends cannot be separated, are apart, or are in another generation', () => {
   for (const n of [2, 3]) {
     const play = open(n);
     const { state } = play;
@@ -58,7 +58,7 @@ test('counts for nothing where its ends cannot be separated, are apart, or are i
   expect(play.state).toBe(state);
 });
 
-test('counts for nothing before the generation trains, and in a fixed world', () => {
+test('a slow link is ignored before the generation trains, and in a fixed world', () => {
   const linking = new Play(OPEN).enter(4).start();
   const fixed = Play.running(4, { nodes: null });
   for (const play of [linking, fixed]) {
@@ -68,7 +68,7 @@ test('counts for nothing before the generation trains, and in a fixed world', ()
   }
 });
 
-test('keeps them apart whoever comes and goes, and until the next run', () => {
+test('the ends of a slow link stay apart when members join and leave', () => {
   const play = open(4);
   play
     .do(slow(play, 'Bo', 'Cy'))
@@ -82,12 +82,12 @@ test('keeps them apart whoever comes and goes, and until the next run', () => {
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
   play.do({ type: 'left', member: 'Di', reason: 'left' });
   // In a ring of three all are neighbours.
-  expect(play.said('Bo', 'prepare').separated).toEqual([]);
+  expect(play.received('Bo', 'prepare').separated).toEqual([]);
   play.train().do({ type: 'stop', member: play.state.members[0]!.member });
   expect(play.state.phase).toBe('FORMING');
 });
 
-test('is forgotten in the next run', () => {
+test('a slow link is forgotten in the next run', () => {
   const play = open(4);
   play
     .do(slow(play, 'Bo', 'Cy'))
@@ -95,6 +95,6 @@ test('is forgotten in the next run', () => {
     .do({ type: 'stop', member: 'Ada' })
     .enter(4)
     .start();
-  expect(play.said('Bo', 'prepare').separated).toEqual([]);
+  expect(play.received('Bo', 'prepare').separated).toEqual([]);
   expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
 });

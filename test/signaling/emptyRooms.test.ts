@@ -1,0 +1,70 @@
+import { describe, expect, test } from 'vitest';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
+import { ManualClock } from '../manualClock.ts';
+import { rooms, testServers } from './helpers.ts';
+
+const { start, member, openAndLeave } = testServers();
+
+describe('an empty room', () => {
+  test('opened by a tab is kept for a minute; the next member is its host', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock });
+    const room = await openAndLeave(server);
+    clock.advance(59_000);
+    const again = member(server);
+    await again.join(room);
+    const { member: id } = await again.next('admitted');
+    expect(await again.next('room')).toMatchObject({ hosts: [id], phase: 'FORMING' });
+    await again.send({ type: 'heartbeat' });
+    await again.next('heartbeat');
+    // The minute of the empty room is over, but it is not empty.
+    clock.advance(10_000);
+    expect(await rooms(server)).toBe(1);
+    await again.send({ type: 'leave' });
+    await again.closed;
+    clock.advance(60_000);
+    expect(await rooms(server)).toBe(0);
+    const late = member(server);
+    await late.join(room);
+    expect((await late.next('refused')).code).toBe('no-room');
+  });
+
+  test('has the code that the launcher chose, which is unique', async () => {
+    const server = await start();
+    expect(server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toBe('K7F3QX');
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toThrow(
+      /room K7F3QX already exists/,
+    );
+    const ada = member(server);
+    await ada.join('K7F3QX');
+    await ada.next('admitted');
+  });
+
+  test('opened by the launcher is kept as long as the server runs', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    for (let i = 0; i < 2; i++) {
+      clock.advance(24 * 60 * 60 * 1000);
+      const ada = member(server);
+      await ada.join(room);
+      await ada.next('admitted');
+      await ada.send({ type: 'leave' });
+      await ada.closed;
+    }
+    clock.advance(24 * 60 * 60 * 1000);
+    expect(await rooms(server)).toBe(1);
+  });
+
+  test('is dropped for a new one if the server is full, the longest empty first', async () => {
+    const server = await start({ limits: { maxRooms: 2 } });
+    const first = await openAndLeave(server);
+    const second = await openAndLeave(server);
+    await openAndLeave(server);
+    const [ada, bo] = [member(server), member(server)];
+    await ada.join(first);
+    expect((await ada.next('refused')).code).toBe('no-room');
+    await bo.join(second);
+    await bo.next('admitted');
+  });
+});

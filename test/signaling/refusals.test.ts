@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest';
+import { MAX_CONTROL_BYTES } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
+import { ManualClock } from '../manualClock.ts';
+import { create, enter, returning, rooms, testServers } from './helpers.ts';
+
+const { start, member, pair } = testServers();
+
+describe('refusals', () => {
+  test('a wrong code', async () => {
+    const ada = member(await start());
+    await ada.join('AAAAAA');
+    expect((await ada.next('refused')).message).toMatch(/no room AAAAAA/);
+    expect(await ada.closed).toBe(1008);
+  });
+
+  test('too many wrong codes from one address, for a minute', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const answers: string[] = [];
+    for (const code of ['AAAAAA', 'AAAAAB', room]) {
+      const one = member(server);
+      await one.join(code);
+      answers.push((await one.next('refused')).code);
+    }
+    expect(answers).toEqual(['no-room', 'no-room', 'rate-limited']);
+    clock.advance(60_000);
+    const late = member(server);
+    await late.join(room);
+    await late.next('admitted');
+  });
+
+  test('one wrong code many times does not block its address', async () => {
+    const server = await start({ limits: { wrongCodesPerMinute: 2 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    for (let i = 0; i < 10; i++) {
+      const waiting = member(server);
+      await waiting.join('AAAAAA');
+      expect(await waiting.answer()).toBe('no-room');
+    }
+    const late = member(server);
+    await late.join(room);
+    expect(await late.answer()).toBe('admitted');
+  });
+
+  test('wrong codes of returning tabs without a token count like those of newcomers', async () => {
+    const clock = new ManualClock();
+    const { server, room, adaId, adaToken } = await pair({
+      clock,
+      secret: 'a secret of the server',
+      limits: { wrongCodesPerMinute: 2 },
+    });
+    const reconnect = async (code: string, id = 'somebody', token = 'x'.repeat(40)): Promise<string> => {
+      const one = member(server);
+      await one.send(returning(code, id, token));
+      return one.answer();
+    };
+    expect(await reconnect(room)).toBe('not-member');
+    for (const code of ['AAAAAA', 'AAAAAA', 'AAAAAB']) expect(await reconnect(code), code).toBe('not-member');
+    // Right and wrong codes get the same answer.
+    for (const code of ['AAAAAA', 'AAAAAC', room]) expect(await reconnect(code), code).toBe('rate-limited');
+    const guesser = member(server);
+    await guesser.join(room);
+    expect(await guesser.answer()).toBe('rate-limited');
+    expect(await reconnect(room, adaId, adaToken)).toBe('admitted');
+    clock.advance(60_000);
+    expect(await reconnect(room)).toBe('not-member');
+  });
+
+  test('a rank of another member', async () => {
+    const server = await start();
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const ada = member(server);
+    await ada.join(room, 'Ada', { rank: 1 });
+    await ada.next('admitted');
+    const bo = member(server);
+    await bo.join(room, 'Bo', { rank: 1 });
+    expect(await bo.next('refused')).toMatchObject({
+      code: 'mismatch',
+      message: expect.stringMatching(/^Ada has rank 1/) as string,
+    });
+    expect(await bo.closed).toBe(1008);
+  });
+
+  test('a full room', async () => {
+    const server = await start({ limits: { roomCapacity: 1 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    await enter(member(server), room, 'Ada');
+    const bo = member(server);
+    await bo.join(room);
+    expect((await bo.next('refused')).code).toBe('room-full');
+    expect(await bo.closed).toBe(1008);
+  });
+
+  test('only the 65th member of a class behind one address', async () => {
+    const server = await start();
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const members = Array.from({ length: 64 }, () => member(server));
+    await Promise.all(members.map((one, i) => enter(one, room, `pupil ${i}`)));
+    const last = member(server);
+    await last.join(room);
+    expect((await last.next('refused')).code).toBe('room-full');
+  });
+
+  test('a room that is training', async () => {
+    const { server, room } = await pair();
+    const cy = member(server);
+    await cy.join(room);
+    expect((await cy.next('refused')).code).toBe('room-running');
+  });
+
+  test('more rooms than the server may have', async () => {
+    const server = await start({ limits: { maxRooms: 1 } });
+    server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/has 1 rooms, its maximum/);
+    const ada = member(server);
+    await ada.send(create());
+    expect((await ada.next('refused')).code).toBe('rate-limited');
+  });
+
+  test('wrong codes do not block opening a room', async () => {
+    const server = await start({ limits: { wrongCodesPerMinute: 1 } });
+    const child = member(server);
+    await child.join('AAAAAA');
+    await child.next('refused');
+    const teacher = member(server);
+    await teacher.send(create());
+    await teacher.next('admitted');
+  });
+
+  test('a room that refuses its creator is dropped', async () => {
+    const server = await start({ limits: { roomCapacity: 0 } });
+    const ada = member(server);
+    await ada.send(create());
+    expect((await ada.next('refused')).code).toBe('room-full');
+    await ada.closed;
+    expect(await rooms(server)).toBe(0);
+  });
+
+  test.each([
+    ['invalid JSON', '{'],
+    ['null', 'null'],
+    ['another version', JSON.stringify({ ...create(), version: 99 })],
+    ['a signal that simple-peer would execute', '{"type":"signal","signal":{"type":"renegotiate"}}'],
+    ['a first message of another type', '{"type":"heartbeat"}'],
+    ['binary', Buffer.from('{}')],
+  ])('%s', async (_, data) => {
+    const ada = member(await start());
+    await ada.raw(data);
+    expect((await ada.next('refused')).code).toBe('bad-message');
+    expect(await ada.closed).toBe(1008);
+  });
+
+  test('a second room on one connection', async () => {
+    const ada = member(await start());
+    await ada.send(create());
+    await ada.send(create());
+    expect((await ada.next('refused')).code).toBe('bad-message');
+  });
+
+  test('a flood of messages', async () => {
+    const { ada, bo } = await pair({ limits: { messageBurst: 5 } });
+    for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
+    expect((await ada.next('refused')).code).toBe('rate-limited');
+    expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
+  });
+
+  test('an oversized frame closes its connection only', async () => {
+    const server = await start();
+    const ada = member(server);
+    await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));
+    expect(await ada.closed).toBe(1009);
+    await member(server).send(create());
+  });
+
+  test('a client that never reads', async () => {
+    const { ada, bo, adaId, generation } = await pair({ limits: { messageBurst: 10_000, maxUnsentBytes: 100_000 } });
+    ada.socket.pause();
+    const sdp = 'x'.repeat(48 * 1024);
+    for (let attempt = 0; attempt < 400; attempt++) {
+      await bo.send({ type: 'signal', generation, to: adaId, attempt, signal: { type: 'offer', sdp } });
+    }
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection/);
+  });
+
+  test('another path, and pages of other origins', async () => {
+    const server = await start();
+    await expect(member(server, { path: '/other' }).opened()).rejects.toThrow('404');
+    await expect(member(server, { origin: 'https://evil.example' }).opened()).rejects.toThrow('403');
+    await expect(member(server, { origin: 'null' }).opened()).rejects.toThrow('403');
+    await member(server, { origin: server.url }).opened();
+  });
+
+  test('more sockets from one address than the limit', async () => {
+    const server = await start({ limits: { socketsPerAddress: 1 } });
+    const ada = await member(server).opened();
+    await expect(member(server).opened()).rejects.toThrow('429');
+    ada.socket.close();
+    await ada.closed;
+    // The server may notice the end a moment after the client.
+    await expect
+      .poll(() =>
+        member(server)
+          .opened()
+          .then(() => 'open', String),
+      )
+      .toBe('open');
+  });
+});
