@@ -89,7 +89,7 @@ export const run = {
 
   // The tables.
   rank: 'rank',
-  computesWith: 'computes with',
+  device: 'device',
   sent: 'sent',
   received: 'received',
   link: 'link',
