@@ -14,7 +14,7 @@ export interface RoomView {
   /** The connection to the signaling server is lost; the engine reconnects. */
   isServerAway: boolean;
   device: Device | null;
-  /** Why the device is not WebGPU; `null` where it is. */
+  /** The reason why the device is not WebGPU; `null` if it is. */
   deviceNote: string | null;
   member: string | null;
   room: string | null;

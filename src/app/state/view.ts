@@ -14,7 +14,7 @@ export interface ModelSizes {
   parameters: number;
   gradientBytes: number;
   bucketBytes: readonly number[];
-  /** Why the buckets have these sizes, where ranks chose them. */
+  /** The reason for these sizes, if ranks chose them. */
   bucketChoice?: BucketChoice | undefined;
   totalSteps: number;
   trainSamples: number;

@@ -202,7 +202,7 @@ describe('starting', () => {
 
 const GRACE: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX', hostKey: null };
 
-function spread(generation: number, held: number[]): EngineEvent {
+function distribution(generation: number, held: number[]): EngineEvent {
   return { type: 'file-distribution', generation, total: 9, held };
 }
 
@@ -221,11 +221,13 @@ describe('the state in words', () => {
   });
 
   test('names file distribution until all ranks have the files', () => {
-    const begun = [GENERATION, state('SYNCING'), spread(1, [9, 4, 0, 0])];
+    const begun = [GENERATION, state('SYNCING'), distribution(1, [9, 4, 0, 0])];
     expect(textAfter(...begun)).toBe('syncing: files are distributed from tab to tab');
     // Late events of an earlier generation change nothing.
-    expect(textAfter(...begun, spread(0, [9, 9, 9, 9]))).toBe('syncing: files are distributed from tab to tab');
-    expect(textAfter(...begun, spread(1, [9, 9, 9, 9]))).toBe('syncing: all ranks must start from the same state');
+    expect(textAfter(...begun, distribution(0, [9, 9, 9, 9]))).toBe('syncing: files are distributed from tab to tab');
+    expect(textAfter(...begun, distribution(1, [9, 9, 9, 9]))).toBe(
+      'syncing: all ranks must start from the same state',
+    );
   });
 
   test('names whom a lobby waits for', () => {
