@@ -85,7 +85,7 @@ afterAll(async () => {
 /** Words of three letters and more in texts, labels and placeholders. */
 async function englishOn(page: Page): Promise<string[]> {
   const texts = await page.evaluate(() => {
-    const texts = [...document.querySelectorAll('body *')].flatMap((element) =>
+    const found = [...document.querySelectorAll('body *')].flatMap((element) =>
       element.closest('[lang=en]') === null
         ? ['aria-label', 'title', 'placeholder', 'aria-valuetext'].map((name) => element.getAttribute(name) ?? '')
         : [],
@@ -94,9 +94,9 @@ async function englishOn(page: Page): Promise<string[]> {
     while (walker.nextNode() !== null) {
       const parent = walker.currentNode.parentElement;
       if (parent?.closest('[lang=en], script, noscript, style') === null)
-        texts.push(walker.currentNode.nodeValue ?? '');
+        found.push(walker.currentNode.nodeValue ?? '');
     }
-    return texts;
+    return found;
   });
   return [...new Set(texts)].filter((text) => /[A-Za-z]{3}/.test(text.replaceAll(NAMES, '')));
 }
