@@ -188,7 +188,7 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
 }
 
 /**
- * * Returns the consequence of this rank's error for the others. Ranks whose own data or state
+ * Returns the consequence of this rank's error for the others. Ranks whose own data or state
  * differ from most are out, as is a rank without a GPU; another rank's error ends the generation
  * only.
  */

@@ -130,7 +130,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * * This member cannot continue in this generation; `message` is shown to the others. `scope`
+   * This member cannot continue in this generation; `message` is shown to the others. `scope`
    * defines what follows: `rank`: it is out until it sends `ready` again; `generation`: another
    * generation with the same members; `run`: no member can continue. In a fixed world all three end
    * the run.

@@ -106,9 +106,9 @@ describe('federated tables', () => {
       const text = `name,salary,kind,colour,bonus,pressure\n${people.join('\n')}`;
       for (const fields of [{ target: 'kind' }, { target: 'pressure' }, { target: 'pressure', task: 'regression' }]) {
         const [facts] = await factsOf([text], fields);
-        const said = JSON.stringify(facts);
-        expect(said).not.toMatch(/secret|rare|7777|11\d\.\d+"|"10\d\d/);
-        expect(said).toContain('common');
+        const sent = JSON.stringify(facts);
+        expect(sent).not.toMatch(/secret|rare|7777|11\d\.\d+"|"10\d\d/);
+        expect(sent).toContain('common');
       }
     }
   });
@@ -144,8 +144,10 @@ describe('federated tables', () => {
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
       'column "kind" looks like a class in the table of rank 0, 2, but like an amount in the table of rank 1. Set the job\'s task to classification or regression.',
     );
-    const said = jobOf({ task: 'regression' });
-    expect(agreeOn(await factsOf(all, { task: 'regression' }), null, said).facts).toMatchObject({ task: 'regression' });
+    const withTask = jobOf({ task: 'regression' });
+    expect(agreeOn(await factsOf(all, { task: 'regression' }), null, withTask).facts).toMatchObject({
+      task: 'regression',
+    });
   });
 
   test("follow the majority's columns and their kinds; the other tabs are divergent, with a reason", async () => {

@@ -14,7 +14,7 @@ const world = await worldOfFile();
 const LARGE_BYTES = 12_000_000;
 
 test('files of the host reach all tabs although one dies midway, and all train on them', async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-spread-'));
+  const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-distribution-'));
   const contents = {
     't10k-images-idx3-ubyte': imagesFile(40),
     't10k-labels-idx1-ubyte': labelsFile(40),

@@ -85,7 +85,7 @@ afterAll(async () => {
 /** Words of three letters and more in texts, labels and placeholders. */
 async function englishOn(page: Page): Promise<string[]> {
   const texts = await page.evaluate(() => {
-    const said = [...document.querySelectorAll('body *')].flatMap((element) =>
+    const found = [...document.querySelectorAll('body *')].flatMap((element) =>
       element.closest('[lang=en]') === null
         ? ['aria-label', 'title', 'placeholder', 'aria-valuetext'].map((name) => element.getAttribute(name) ?? '')
         : [],
@@ -93,9 +93,10 @@ async function englishOn(page: Page): Promise<string[]> {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode() !== null) {
       const parent = walker.currentNode.parentElement;
-      if (parent?.closest('[lang=en], script, noscript, style') === null) said.push(walker.currentNode.nodeValue ?? '');
+      if (parent?.closest('[lang=en], script, noscript, style') === null)
+        found.push(walker.currentNode.nodeValue ?? '');
     }
-    return said;
+    return found;
   });
   return [...new Set(texts)].filter((text) => /[A-Za-z]{3}/.test(text.replaceAll(NAMES, '')));
 }

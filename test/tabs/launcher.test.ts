@@ -97,7 +97,7 @@ test('two processes started by hand are one world with the ranks of their enviro
 test('layers of a job file train on WebGPU as on the CPU, and are saved by their names', async () => {
   const [job, out] = ['own.json', 'own.safetensors'].map((name) => path.join(folder, name));
   await writeFile(job!, JSON.stringify({ peergrad: 1, ...CUSTOM_MODEL_JOB, batchSize: 4 }));
-  const told = await runCommand([
+  const ended = await runCommand([
     'run',
     job!,
     '--tabs',
@@ -110,7 +110,7 @@ test('layers of a job file train on WebGPU as on the CPU, and are saved by their
     '--gpu',
     'software',
   ]);
-  const result = resultOf(told);
+  const result = resultOf(ended);
   expect(result).toMatchObject({ worldSize: 2, backend: 'webgpu', steps: 3 });
   expect(result.stateHash).toEqual([result.stateHash[0], result.stateHash[0]]);
   await tf.setBackend('cpu');
@@ -194,17 +194,17 @@ test('a joining machine waits for server and room, returns when its browser dies
   const pids = path.join(folder, 'pids-that-join');
   const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
   const port = await freePort();
-  const told: { event: string; msg: string }[] = [];
+  const logged: { event: string; msg: string }[] = [];
   const tells = (event: string, msg = /./, count = 1) =>
     vi.waitFor(
-      () => expect(told.filter((line) => line.event === event && msg.test(line.msg))).toHaveLength(count),
+      () => expect(logged.filter((line) => line.event === event && msg.test(line.msg))).toHaveLength(count),
       60_000,
     );
   const controller = new AbortController();
   const joined = runCommand(
     ['join', `http://127.0.0.1:${port}/#K7F3QX`, '--stay', '--json-lines', '--gpu', 'software', '--browser', mortal],
     {},
-    (line) => told.push(JSON.parse(line) as (typeof told)[number]),
+    (line) => logged.push(JSON.parse(line) as (typeof logged)[number]),
     controller,
   );
   await tells('note', /Waiting for the server/);

@@ -49,7 +49,7 @@ test('a group can be created and destroyed repeatedly in one room', { timeout: 6
 test('a page can have two groups at once', { timeout: 60_000 }, async () => {
   const { tabs } = await page.openTwoTabs();
   const rooms = [createRoom(), createRoom()] as const;
-  const said = await Promise.all(
+  const reports = await Promise.all(
     tabs.map((tab, i) =>
       tab.evaluate(
         // In the second group, the ranks are reversed.
@@ -58,7 +58,7 @@ test('a page can have two groups at once', { timeout: 60_000 }, async () => {
       ),
     ),
   );
-  expect(said.map((groups) => groups.map(({ rank, sum }) => [rank, sum]))).toEqual([
+  expect(reports.map((groups) => groups.map(({ rank, sum }) => [rank, sum]))).toEqual([
     [
       [0, 3],
       [1, 3],

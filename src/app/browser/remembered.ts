@@ -1,6 +1,6 @@
 /** Choices and names that this browser keeps for the page. */
 
-/** A stored value. Where storage is forbidden, it lasts as long as the page. */
+/** A stored value. If storage is forbidden, it lasts as long as the page. */
 export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
   return {
     get() {

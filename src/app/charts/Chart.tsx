@@ -199,7 +199,7 @@ function optionsFor(
   };
 }
 
-/** Draws a faint line at each mark, and its label where there is room. */
+/** Draws a faint line at each mark, and its label if there is room. */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;
   const scale = uPlot.pxRatio;

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 
 interface Props {
   label: string;
-  /** Accessible name, where many buttons have the same label. */
+  /** Accessible name, if several buttons have the same label. */
   name?: string;
   question: string;
   /** Labels of the answers. */

@@ -91,7 +91,7 @@ export function NumberField<Value extends number | null>({
 export function NameField({ value, oninput }: { value: string; oninput: (value: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    // Not on touch screens, where a keyboard would hide half the page.
+    // Not on touch screens: a keyboard would hide half the page.
     if (input.current?.value === '' && matchMedia('(pointer: fine)').matches) input.current.focus();
   }, []);
   return (

@@ -30,7 +30,7 @@ const ARROWS: Readonly<Record<string, readonly [dx: number, dy: number]>> = {
   ArrowDown: [0, KEY_STEP],
 };
 
-/** Position of the pen, where keys have moved it. */
+/** Position of the pen that keys move. */
 interface Pen {
   x: number;
   y: number;

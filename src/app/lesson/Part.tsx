@@ -6,7 +6,7 @@ import { pageWidth } from '../browser/theme.ts';
 import { isShown, LESSON_PAGES, type LessonPart } from './pages.ts';
 
 interface Props {
-  /** Several where the text is about a part of it. */
+  /** The part, or several that are highlighted together. */
   names: readonly LessonPart[];
   page: number;
   title: string;

@@ -109,7 +109,7 @@ function Timeline({ controls }: { controls: LessonControls }) {
         <span class="number">{formatMs(whole)}</span>
       </p>
       <p class="dim small">
-        {stall.note} {isSolo ? lesson.simulated : stall.ownClocks}
+        {stall.note} {isSolo ? stall.simulatedClock : stall.ownClocks}
       </p>
     </figure>
   );

@@ -98,7 +98,15 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
           </button>
         </span>
       </div>
-      <Lanes {...{ timeline, window, extent, picked, pointed, look, you }} />
+      <Lanes
+        timeline={timeline}
+        window={window}
+        extent={extent}
+        picked={picked}
+        pointed={pointed}
+        look={look}
+        you={you}
+      />
       <p class="small timeline-note" aria-live="polite">
         {pick === null ? (
           <span class="dim">{labels.timelineHelp}</span>

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, missingToStart } from '../state/derive.ts';
+import { isHost, isOpen, missingToStart } from '../state/derive.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, presetOf } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
@@ -199,7 +199,11 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
-  if (lobby.phase !== 'FORMING') return <p class="waiting">{runFromOutside(view, lobby)}</p>;
+  if (lobby.phase !== 'FORMING') {
+    // The reason why this tab is left out of the run.
+    const note = view.state === 'WAITING' && isOpen(lobby) ? view.note : null;
+    return note === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{note}</p>;
+  }
   const labels = messages.value.lobby;
   const missing = missingToStart(lobby);
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
@@ -211,8 +215,7 @@ function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
         {labels.start}
       </button>
       <p id="start-note" class="dim small">
-        {obstacle ?? startNote(lobby)}
-        {obstacle === null && automatic !== null && ` ${automatic}`}
+        {obstacle ?? (automatic === null ? startNote(lobby) : labels.note.sentences(startNote(lobby), automatic))}
       </p>
     </div>
   );

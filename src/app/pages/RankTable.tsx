@@ -27,7 +27,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <Term of="rank" />
             </th>
             <th scope="col" class="adapter">
-              <span>{labels.computesWith}</span>
+              <span>{labels.device}</span>
             </th>
             <th scope="col" class="right">
               {labels.computation}

@@ -4,7 +4,7 @@ import type { Device } from '../../protocol/room.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
 import { dissenters } from '../../util/majority.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
-import type { Lobby } from './room.ts';
+import { hasDevice, type Lobby } from './room.ts';
 import type { Run } from './run.ts';
 import type { View } from './view.ts';
 
@@ -130,7 +130,7 @@ export function goneRanks(run: Run, lobby: Lobby | null): number[] {
 }
 
 export function isReady({ member, lobby }: View): boolean {
-  return (lobby?.members.find((one) => one.member === member)?.device ?? null) !== null;
+  return hasDevice(lobby, member);
 }
 
 /** Whether ranks may join and leave during a run. */

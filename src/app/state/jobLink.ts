@@ -12,7 +12,7 @@ import { messageOf } from '../../util/errors.ts';
 const WRITTEN = writtenOf(FIELDS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
-/** `null`, where the default is not null. */
+/** Stands for `null`, if the default is not null. */
 const NONE = 'none';
 /**
  * Values of `source`. The host shares files, which it has not chosen yet; every tab picks the same

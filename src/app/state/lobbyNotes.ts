@@ -45,8 +45,8 @@ export function startNote(lobby: Lobby): string {
   if (unready.length > 0) return note.unready(unready, isOpen(lobby));
   if (lobby.job.strategy === 'data-parallel') return note.workers(lobby.job.replicas);
   if (lobby.members.length > 1) {
-    return `${note.all(lobby.members.length)} ${isOpen(lobby) ? note.laterOpen : note.laterFixed}`;
+    return note.sentences(note.all(lobby.members.length), isOpen(lobby) ? note.laterOpen : note.laterFixed);
   }
   const alone = lobby.spectators.length === 0 ? note.alone : note.oneAlone;
-  return isOpen(lobby) ? `${alone} ${note.laterOpen}` : alone;
+  return isOpen(lobby) ? note.sentences(alone, note.laterOpen) : alone;
 }

@@ -14,7 +14,7 @@ export interface RoomView {
   /** The connection to the signaling server is lost; the engine reconnects. */
   isServerAway: boolean;
   device: Device | null;
-  /** Why the device is not WebGPU; `null` where it is. */
+  /** The reason why the device is not WebGPU; `null` if it is. */
   deviceNote: string | null;
   member: string | null;
   room: string | null;
@@ -39,6 +39,11 @@ export const initialRoom: RoomView = {
   warmup: null,
 };
 
+/** Whether a member's device is open and its data are present. */
+export function hasDevice(lobby: Lobby | null, id: string | null): boolean {
+  return (lobby?.members.find(({ member }) => member === id)?.device ?? null) !== null;
+}
+
 export type RoomEvent = EventOf<'state' | 'device' | 'admitted' | 'hostKey' | 'room' | 'warmup'>;
 
 export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> {
@@ -55,7 +60,9 @@ export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> 
       return { hostKey: event.hostKey };
     case 'room': {
       const { type: _, ...lobby } = event;
-      return { lobby };
+      // A tab that has become ready has nothing left to prepare until a run begins.
+      const becameReady = hasDevice(lobby, room.member) && !hasDevice(room.lobby, room.member);
+      return { lobby, warmup: becameReady ? null : room.warmup };
     }
     case 'warmup':
       return { warmup: event.stage };

@@ -31,7 +31,7 @@ export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
   return runs;
 }
 
-/** Lists the stored runs; empty where storage is blocked. */
+/** Lists the stored runs; empty if storage is blocked. */
 export async function lookForRuns(): Promise<void> {
   try {
     const { checkpoints, damaged } = await (await Checkpoints.open()).list();

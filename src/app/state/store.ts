@@ -45,7 +45,7 @@ declare global {
 
 /** Least time between two redraws, milliseconds: faster digits are not readable. */
 const PUBLISH_MS = 200;
-/** The same where the processor computes and paints. */
+/** The same if the processor computes and paints. */
 const THRIFTY_PUBLISH_MS = 500;
 /** The same for the title of a hidden tab. */
 const RETITLE_MS = 1000;

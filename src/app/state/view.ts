@@ -64,6 +64,8 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         ...withoutOrigin(view, event.job.schedule === 'range-test'),
+        // A note of the lobby gives the reason why this tab was left out.
+        note: view.run?.number === event.run ? view.note : null,
         run: runAtGeneration(view.run, event),
         failure: null,
         recording: null,

@@ -60,7 +60,7 @@ export interface RendezvousOptions {
   /** RUNNING: resolves with the state after the last step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
-   * * Returns the consequence of a rejection of these two for the others. Not called if a rank that
+   * Returns the consequence of a rejection of these two for the others. Not called if a rank that
    * has left is the cause.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];

@@ -1,5 +1,5 @@
 /**
- * * The subject of a run's training: variables, a loss over samples by index, and the evaluation of
+ * The subject of a run's training: variables, a loss over samples by index, and the evaluation of
  * held-out samples.
  */
 import type { HeldOutMetrics } from '../../jobs/index.ts';

@@ -75,25 +75,28 @@ async function gunzip(name: string, blob: Blob): Promise<Blob> {
   const reader = blob.stream().pipeThrough(new DecompressionStream('gzip')).getReader();
   const parts: Uint8Array<ArrayBuffer>[] = [];
   let end: number | null = null;
-  for (let length = 0; ;) {
-    const { value, done } = await reader.read().catch((cause: unknown): never => {
-      throw new DataError(
-        `${name} cannot be unpacked: its gzip data is damaged or ends too early, after ${length} unpacked bytes. Download it again.`,
-        {},
-        { cause },
-      );
-    });
-    if (done) return new Blob(parts);
-    length += value.length;
-    parts.push(value);
-    if (end === null && length >= MAX_HEADER_BYTES)
-      end = endOf(layoutOf(name, new Uint8Array(await new Blob(parts).slice(0, MAX_HEADER_BYTES).arrayBuffer())));
-    const isBomb = length > MAX_UNPACKED_BYTES;
-    if (!isBomb && (end === null || length <= end)) continue;
+  try {
+    for (let length = 0; ;) {
+      const { value, done } = await reader.read().catch((cause: unknown): never => {
+        throw new DataError(
+          `${name} cannot be unpacked: its gzip data is damaged or ends too early, after ${length} unpacked bytes. Download it again.`,
+          {},
+          { cause },
+        );
+      });
+      if (done) return new Blob(parts);
+      length += value.length;
+      parts.push(value);
+      if (end === null && length >= MAX_HEADER_BYTES)
+        end = endOf(layoutOf(name, new Uint8Array(await new Blob(parts).slice(0, MAX_HEADER_BYTES).arrayBuffer())));
+      if (length > MAX_UNPACKED_BYTES)
+        throw new DataError(
+          `${name} unpacks to more than ${MAX_UNPACKED_BYTES} bytes: unpack it on disk and choose the plain file.`,
+        );
+      if (end !== null && length > end) return new Blob(parts);
+    }
+  } finally {
+    // Stops reading the file, unless it has been read to its end.
     await reader.cancel().catch(() => undefined);
-    if (!isBomb) return new Blob(parts);
-    throw new DataError(
-      `${name} unpacks to more than ${MAX_UNPACKED_BYTES} bytes: unpack it on disk and choose the plain file.`,
-    );
   }
 }

@@ -53,7 +53,7 @@ export interface OpenedImages {
   load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
 }
 
-/** Options of {@link openImages}; `decode` is replaced where there is no browser. */
+/** Options of {@link openImages}; `decode` is replaced if there is no browser. */
 interface OpenOptions {
   /**
    * The files are one tab's shard: requirements that only all tabs together must meet, such as two

@@ -10,7 +10,7 @@ import type { Range } from '../../util/range.ts';
 /** Size of the first bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
- * * Default size of the other buckets; DDP's 25 MiB suit NCCL. Over links of 4 Mbit/s a step took
+ * Default size of the other buckets; DDP's 25 MiB suit NCCL. Over links of 4 Mbit/s a step took
  * as long with 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one piece (`bench
  * step`, docs/buckets.png). This is the largest of the best, because every bucket costs an op.
  */

@@ -16,10 +16,10 @@ import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 
 test('formats the time since an event', () => {
   const minute = 60_000;
-  const told = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map((ms) =>
+  const texts = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map((ms) =>
     formatAgo(ms, 'en'),
   );
-  expect(told).toEqual(['now', 'now', '1 minute ago', '59 minutes ago', '1 hour ago', '23 hours ago', '2 days ago']);
+  expect(texts).toEqual(['now', 'now', '1 minute ago', '59 minutes ago', '1 hour ago', '23 hours ago', '2 days ago']);
   expect(formatAgo(3 * minute, 'zh')).toBe('3分钟前');
 });
 

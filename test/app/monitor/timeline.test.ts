@@ -25,7 +25,7 @@ const timeline: Timeline = {
   errorMs: 1,
 };
 
-function told(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
+function reportOf(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
   return { rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock };
 }
 
@@ -36,7 +36,7 @@ test('lanes of a run are on this rank’s clock; ranks without an offset have no
     lanes: [[lane(0, 1000)], [lane(0, 10)], [lane(0, 5)]],
     telemetry: {
       step: 0,
-      ranks: [told(0, { offsetMs: 990, errorMs: 2 }), told(1, { offsetMs: 0, errorMs: 0 }), told(2, null)],
+      ranks: [reportOf(0, { offsetMs: 990, errorMs: 2 }), reportOf(1, { offsetMs: 0, errorMs: 0 }), reportOf(2, null)],
     },
   };
   const { rows, errorMs } = timelineOf(run);

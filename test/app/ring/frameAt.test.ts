@@ -162,14 +162,14 @@ describe('the picked chunk', () => {
 
   test('is described with all terms of its sum', () => {
     const numbers = [4, 5, -6].map((own) => [own, 0, 0]);
-    const said = [
+    const sentences = [
       { t: 5, rank: null },
       { t: 10.5, rank: null },
       { t: 40, rank: 1 },
     ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank }, numbers));
-    expect(said[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
-    expect(said[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
-    expect(said[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
+    expect(sentences[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
+    expect(sentences[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
+    expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
     const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
     expect(narratePicked(crowd, { chunk: 3, rank: 12 }, undefined)).toBe(
       'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from 4 round to 12.',

@@ -209,7 +209,7 @@ function distributing(generation: number, bytesPerRank: number[]): EngineEvent {
 describe('the state in words', () => {
   test('names the stage of warm-up, then training', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
-    expect(textAfter(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this GPU');
+    expect(textAfter(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this device');
     expect(textAfter(GENERATION, warm, state('RUNNING'))).toBe('training');
     const connecting = [
       { rank: 3, isRelayed: false },
@@ -248,6 +248,16 @@ describe('the state in words', () => {
     expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: { min: 1, max: 3 } }))).toContain('for a place');
     expect(textAfter(...newcomer, room({ phase: 'PAUSED', waitingFor: 2 }))).toBe('waiting for 2 more tabs');
     expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: null }))).toContain('for the next start');
+  });
+
+  test('a newcomer that has become ready connects and no longer warms up', () => {
+    const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
+    const before = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
+    const linking = state('LINKING', { connecting: [{ rank: 0, isRelayed: false }] });
+    const events = [GRACE, state('WAITING'), before, warm, room({ phase: 'LINKING' }), linking];
+    expect(textAfter(...events)).toBe('connecting to rank 0');
+    // The run that begins in the lobby compiles the model after all are ready.
+    expect(textAfter(...events, warm, room({ phase: 'LINKING' }))).toContain('warming up');
   });
 
   test('names why a run is interrupted', () => {

@@ -41,14 +41,14 @@ describe('another strategy', () => {
   });
 
   test('in one tab uses the files of that tab and shares none', () => {
-    const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'shared', '/data/');
-    expect(spread.data).toEqual({ kind: 'shared', files: [] });
-    expect(parseJob({ ...withStrategy(spread, 'data-parallel') }).data).toEqual({ kind: 'files' });
+    const shared = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'shared', '/data/');
+    expect(shared.data).toEqual({ kind: 'shared', files: [] });
+    expect(parseJob({ ...withStrategy(shared, 'data-parallel') }).data).toEqual({ kind: 'files' });
     const own = parseJob({ job: 'table', data: { kind: 'federated' } });
     expect(parseJob({ ...withStrategy(own, 'data-parallel') }).data).toEqual({ kind: 'files' });
     expect(withStrategy(own, 'local-sgd').data).toEqual({ kind: 'federated' });
-    expect(withStrategy(spread, 'diloco').data).toEqual(spread.data);
-    expect(() => parseJob({ ...spread, strategy: 'data-parallel' })).toThrow(
+    expect(withStrategy(shared, 'diloco').data).toEqual(shared.data);
+    expect(() => parseJob({ ...shared, strategy: 'data-parallel' })).toThrow(
       /the workers of data-parallel share one tab/,
     );
   });

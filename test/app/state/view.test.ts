@@ -246,6 +246,13 @@ describe('the run', () => {
     });
   });
 
+  test('begins without the notes of the lobby, and keeps its own', () => {
+    const note: EngineEvent = { type: 'note', message: 'The other ranks continue without this tab.' };
+    expect(fold(ADMITTED, ROOM, note).note).toBe(note.message);
+    expect(fold(ADMITTED, ROOM, note, GENERATION).note).toBeNull();
+    expect(fold(ADMITTED, ROOM, GENERATION, note, world(2, MEMBERS)).note).toBe(note.message);
+  });
+
   test('can be closed', () => {
     const view = fold(ADMITTED, ROOM, GENERATION, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
     expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });

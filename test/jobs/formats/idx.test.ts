@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import { describe, expect, test, vi } from 'vitest';
 import { gzip, idxFile, imagesFile, labelsFile } from './idxFiles.ts';
 import { openIdx } from '../../../src/jobs/formats/idx.ts';
 import { DataError } from '../../../src/util/errors.ts';
@@ -22,6 +23,21 @@ describe('openIdx reads', () => {
     const array = await openIdx('a', new Blob([gzip(imagesFile(2000))]));
     expect(Buffer.compare(await array.readBytes(), imagesFile(2000).subarray(16))).toBe(0);
   });
+});
+
+test('openIdx stops reading a gzipped file that is not IDX', async () => {
+  const bytes = gzip(randomBytes(1 << 20));
+  let isCancelled = false;
+  let at = 0;
+  const source = new ReadableStream({
+    // Endless, as far as the reader knows.
+    pull: (controller) => controller.enqueue(bytes.subarray(at, (at += 4096))),
+    cancel: () => void (isCancelled = true),
+  });
+  const blob = new Blob([bytes]);
+  blob.stream = () => source as ReturnType<Blob['stream']>;
+  await expect(openIdx('x', blob)).rejects.toThrow('x is not IDX');
+  await vi.waitFor(() => expect(isCancelled).toBe(true));
 });
 
 describe('openIdx rejects, naming the file,', () => {

@@ -439,7 +439,7 @@ describe('well-known files', () => {
       'sep=;\n',
       'fields, but line 1 has 2. If line 1 is neither a header nor data, remove it',
     ],
-  ])('%s above the names is told', async (_, first, sentence) => {
+  ])('reports %s above the header', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
     await expect(open(text)).rejects.toThrow(sentence);
     await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');

@@ -126,9 +126,9 @@ export const job = {
   asUsual: 'default',
   data: 'Data',
   sources: {
-    'built-in': 'built-in (fables)',
-    files: 'the same files in each tab',
-    shared: 'files shared by the host',
+    'built-in': 'built-in text',
+    files: 'same files per tab',
+    shared: 'files of the host',
     federated: 'each tab’s own files',
     url: 'from the web',
   },

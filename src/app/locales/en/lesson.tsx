@@ -218,6 +218,7 @@ export const lesson = {
     step: (step: number, time: string) => `step ${step} after ${time}`,
     none: 'The timeline shows each step that is taken.',
     note: 'A block is one step of a rank; the hatched part is waiting.',
+    simulatedClock: 'Times are simulated.',
     ownClocks: 'Each rank is shown on its own clock.',
   },
 

@@ -49,6 +49,8 @@ export const lobby = {
       return `${who} ${names.length === 1 ? 'is' : 'are'} not ready and ${isOpen ? 'will join later' : 'would miss this run'}.`;
     },
     workers: (count: number) => `This tab starts ${plural(count, 'worker')}.`,
+    /** Two sentences, one after the other. */
+    sentences: (first: string, second: string) => `${first} ${second}`,
     laterOpen: 'Tabs that arrive later join the run.',
     laterFixed: 'Tabs that arrive later can join after the run.',
     oneAlone: 'One tab can start alone; it has nothing to exchange then.',

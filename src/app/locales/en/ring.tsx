@@ -22,7 +22,7 @@ export const ring = {
   simulated: 'simulated',
   nothing: 'nothing to replay yet',
   took: (ms: string, slower: string, isStretched: boolean) =>
-    `took ${ms}, measured by this rank; replayed ${slower}${isStretched ? ', short hops slower still' : ''}`,
+    `took ${ms}, replayed ${slower}${isStretched ? ', short hops slower still' : ''}`,
   slower: (times: string) => `${times}× slower`,
   faster: (times: string) => `${times}× faster`,
 

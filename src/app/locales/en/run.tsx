@@ -84,7 +84,7 @@ export const run = {
 
   // The tables.
   rank: 'rank',
-  computesWith: 'computes with',
+  device: 'device',
   sent: 'sent',
   received: 'received',
   link: 'link',

@@ -24,7 +24,7 @@ export const state = {
   stages: {
     data: ': loading the data',
     generating: ': generating digits',
-    compiling: ': compiling the model for this GPU',
+    compiling: ': compiling the model for this device',
     recovering: ': the GPU was lost and is set up again',
   },
   connecting: 'connecting',

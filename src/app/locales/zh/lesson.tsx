@@ -190,6 +190,7 @@ export const lesson: Messages['lesson'] = {
     step: (step, time) => `第 ${step} 步用了 ${time}`,
     none: '走了步之后，时间线就会出现。',
     note: '一格是一个 rank 的一步；斜线部分是等待。',
+    simulatedClock: '时间是模拟的。',
     ownClocks: '每个 rank 用自己的时钟。',
   },
 

@@ -43,6 +43,7 @@ export const lobby: Messages['lobby'] = {
       return `${who}还没就绪，${isOpen ? '稍后会加入' : '会错过这次训练'}。`;
     },
     workers: (count) => `本标签页会启动 ${count} 个工作线程。`,
+    sentences: (first, second) => `${first}${second}`,
     laterOpen: '后来的人可以中途加入。',
     laterFixed: '后来的人要等这次训练结束才能加入。',
     oneAlone: '一个标签页可以独自开始，那样就没有什么要交换的。',

@@ -18,8 +18,7 @@ export const ring: Messages['ring'] = {
   allGather: '全收集：总和复制给所有 rank',
   simulated: '模拟',
   nothing: '还没有可以回放的',
-  took: (ms, slower, isStretched) =>
-    `实际用时 ${ms}（本 rank 计时）；回放${slower}${isStretched ? '，太快的步再放慢' : ''}`,
+  took: (ms, slower, isStretched) => `实际用时 ${ms}，回放${slower}${isStretched ? '，太快的步再放慢' : ''}`,
   slower: (times) => `放慢 ${times} 倍`,
   faster: (times) => `加快 ${times} 倍`,
 

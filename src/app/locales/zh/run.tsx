@@ -66,7 +66,7 @@ export const run: Messages['run'] = {
     `rank ${rank}：计算 ${computation}，通信 ${communication}，一步 ${step}`,
 
   rank: 'rank',
-  computesWith: '计算设备',
+  device: '设备',
   sent: '已发送',
   received: '已接收',
   link: '连接',

@@ -20,7 +20,7 @@ export const state: Messages['state'] = {
   stages: {
     data: '：正在加载数据',
     generating: '：正在生成数字',
-    compiling: '：正在为这块 GPU 编译模型',
+    compiling: '：正在为本设备编译模型',
     recovering: '：GPU 丢失了，正在重新设置',
   },
   connecting: '连接中',

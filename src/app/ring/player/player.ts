@@ -63,7 +63,7 @@ const HOLD_AFTER_MS = 1400;
  * the training.
  */
 const FRAME_MS = 33;
-/** The same where the processor also trains. */
+/** The same if the processor also trains. */
 const THRIFTY_FRAME_MS = 100;
 /** Longest time that one picture counts for: a tab that was hidden continues where it was. */
 const LONGEST_FRAME_MS = 250;
