@@ -1,0 +1,39 @@
+/** The size of files and folders: CONTRIBUTING.md, "Layout". */
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const LINES = 400;
+const FILES = 20;
+
+/** Code a user runs or imports; tests and benchmarks are lists of cases. */
+const FOLDERS = ['src', 'signaling', 'launcher', 'tools'];
+
+/** Longer files. The header of each states the reason, with these words. */
+const LONGER: Record<string, string> = {
+  'src/parallel/ddp/distributedDataParallel.ts': 'One class is one subject: about half of the lines document its API.',
+};
+
+const entries = FOLDERS.flatMap((folder) =>
+  readdirSync(path.join(ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => ({ folder: path.relative(ROOT, entry.parentPath), name: entry.name })),
+);
+
+test(`a file has at most ${LINES} lines, or its header states why`, () => {
+  const code = entries.filter(({ name }) => /\.tsx?$/.test(name)).map(({ folder, name }) => `${folder}/${name}`);
+  expect(code.length).toBeGreaterThan(300);
+  const long = code.filter((file) => readFileSync(path.join(ROOT, file), 'utf8').split('\n').length - 1 > LINES);
+  expect(long).toEqual(Object.keys(LONGER));
+  for (const [file, reason] of Object.entries(LONGER)) {
+    const [header] = readFileSync(path.join(ROOT, file), 'utf8').split('*/');
+    expect(header!.replaceAll(/\s+\*\s+/g, ' '), file).toContain(reason);
+  }
+});
+
+test(`a folder has at most ${FILES} files`, () => {
+  const counts = new Map<string, number>();
+  for (const { folder } of entries) counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  expect([...counts].filter(([, files]) => files > FILES)).toEqual([]);
+});
