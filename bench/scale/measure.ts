@@ -34,8 +34,8 @@ export async function measure(
       };
       for (let round = 0; round < ROUNDS; round++) {
         for (const [bytes, all] of times) {
-          const one = all.length > 0 ? median(all) : median(await run(bytes, OPS.least));
-          const ops = Math.round(BUDGET_MS / ROUNDS / one);
+          const opMs = all.length > 0 ? median(all) : median(await run(bytes, OPS.least));
+          const ops = Math.round(BUDGET_MS / ROUNDS / opMs);
           all.push(...(await run(bytes, Math.min(OPS.most, Math.max(OPS.least, ops)))));
         }
       }

@@ -84,7 +84,7 @@ export function compareCpu(times: readonly CpuTime[], tested: ReadonlySet<number
   for (let index = 1; index + 1 < times.length; index++) {
     if (tests.has(index)) continue;
     const [from, to] = [times[index]!, times[index + 1]!];
-    const part = (of: keyof CpuTime): number => (to[of] - from[of]) / length;
+    const part = (kind: keyof CpuTime): number => (to[kind] - from[kind]) / length;
     stretches[index] = { total: part('total'), besideShaders: part('besideShaders') };
   }
   const totals = [0, 1].map((kind) => stretches.flatMap(({ total }, index) => (index % 2 === kind ? [total] : [])));
@@ -101,10 +101,10 @@ function pairsOf<Stretch>(
   stretches: readonly (Stretch | undefined)[],
   more: (full: Stretch, reduced: Stretch) => number,
 ): number[] {
-  return Array.from(stretches, (one, index) => [one, stretches[index + 1], isFull(index)] as const).flatMap(
-    ([one, next, isFirstFull]) => {
-      if (one === undefined || next === undefined) return [];
-      return [isFirstFull ? more(one, next) : more(next, one)];
+  return Array.from(stretches, (stretch, index) => [stretch, stretches[index + 1], isFull(index)] as const).flatMap(
+    ([first, next, isFirstFull]) => {
+      if (first === undefined || next === undefined) return [];
+      return [isFirstFull ? more(first, next) : more(next, first)];
     },
   );
 }

@@ -85,7 +85,7 @@ async function equalize<Head, Gradient, State>(
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
   }
-  if (digests.every((one) => one === digest)) return;
+  if (digests.every((other) => other === digest)) return;
 
   const state = await replica.gather(theirs.head, sources);
   if (digests[rank] !== digest) {
@@ -93,7 +93,7 @@ async function equalize<Head, Gradient, State>(
     Object.assign(progress, theirs.progress);
   }
   const now = await allGatherHashes(group, await replica.digest());
-  const divergent = [...now.keys()].filter((one) => now[one] !== digest);
+  const divergent = [...now.keys()].filter((other) => now[other] !== digest);
   if (divergent.length === 0) return;
   rejectDivergentRanks(
     group,

@@ -55,7 +55,7 @@ export class AutoBuckets {
     if (this.#isChosen || this.#steps.length < LEFT_OUT + TIMED) return null;
     this.#isChosen = true;
     const timed = this.#steps.slice(LEFT_OUT);
-    const medianOf = (of: (step: BucketTimes[]) => number): number => median(timed.map(of));
+    const medianOf = (pick: (step: BucketTimes[]) => number): number => median(timed.map(pick));
     const own = buckets.flatMap((_, i) => [
       medianOf((step) => step[i]!.readyAt - step[0]!.readyAt),
       medianOf((step) => step[i]!.doneAt - Math.max(step[i]!.readyAt, step[i - 1]?.doneAt ?? 0)),

@@ -57,14 +57,14 @@ export function chooseBucketCap(
 
 /** Fits alpha and beta by least squares. */
 function latencyOf(measured: readonly MeasuredBucket[], usual: number): number {
-  const mean = (of: (bucket: MeasuredBucket) => number): number =>
-    measured.reduce((sum, bucket) => sum + of(bucket), 0) / measured.length;
-  const [bytes, carriedMs] = [mean((one) => one.bytes), mean((one) => one.carriedMs)];
-  const variance = mean((one) => (one.bytes - bytes) ** 2);
-  const covariance = mean((one) => (one.bytes - bytes) * (one.carriedMs - carriedMs));
+  const mean = (pick: (bucket: MeasuredBucket) => number): number =>
+    measured.reduce((sum, bucket) => sum + pick(bucket), 0) / measured.length;
+  const [bytes, carriedMs] = [mean((bucket) => bucket.bytes), mean((bucket) => bucket.carriedMs)];
+  const variance = mean((bucket) => (bucket.bytes - bytes) ** 2);
+  const covariance = mean((bucket) => (bucket.bytes - bytes) * (bucket.carriedMs - carriedMs));
   const isFit = covariance > 0 && variance > (bytes / 4) ** 2;
   // Alpha is at most the shortest all-reduce.
-  const most = Math.min(...measured.map((one) => one.carriedMs));
+  const most = Math.min(...measured.map((bucket) => bucket.carriedMs));
   return Math.min(Math.max(0, isFit ? carriedMs - (bytes * covariance) / variance : usual), most);
 }
 
