@@ -13,7 +13,7 @@ const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
-/** @param log logs what is measured now. */
+/** @param log logs progress. */
 export async function measure(
   worlds: readonly number[],
   sizes: readonly number[],

@@ -1,4 +1,4 @@
-/** Ranks that are late or frozen: deadlines, and who is blamed. */
+/** Ranks that are late or frozen: deadlines, and the ranks that errors blame. */
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } from '../../src/protocol/frame.ts';

@@ -86,8 +86,8 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
         '(105, 4), tails',
       );
       for (const rank of [-1, 4]) {
-        const refused = () => new DistributedSampler(10, { numReplicas: 4, rank });
-        expectThrow(refused, UsageError, `Rank ${rank}`, `rank ${rank} of 4`);
+        const create = () => new DistributedSampler(10, { numReplicas: 4, rank });
+        expectThrow(create, UsageError, `Rank ${rank}`, `rank ${rank} of 4`);
       }
     },
   },

@@ -141,11 +141,11 @@ export const TAB_CASES: readonly TabCase[] = [
       await Promise.all([rank, tabs.enter(second, room, 2)]);
       const pages = [first, second];
       const work = pages.map((page) => page.evaluate(() => window.loop(10_000, 200)));
-      const refusal = await tabs.enter(third, room, 2).then(
+      const outcome = await tabs.enter(third, room, 2).then(
         () => 'nothing',
         (error: unknown) => messageOf(error),
       );
-      expectThat(/SignalingError.*(running|training)/.test(refusal), `expected a rejection, got ${refusal}`);
+      expectThat(/SignalingError.*(running|training)/.test(outcome), `expected a rejection, got ${outcome}`);
       expectEqual(await Promise.all(work), [null, null], 'errors of the running ranks');
       await Promise.all(pages.map((page) => page.evaluate(() => window.leaveWorld())));
       const ranks = await Promise.all([third, first].map((page) => tabs.enter(page, room, 2)));

@@ -39,9 +39,9 @@ export interface StateTransfer<Head, Gradient, State> {
  *
  * @param states of all ranks, by rank.
  * @param progress this rank's; becomes that of the elected state.
- * @returns all ranks as they came, and whether each already had the elected state.
- * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError
- *   on the others, with `context.divergent`; errors of collectives.
+ * @returns the states of all ranks when they entered, and whether each was the elected state.
+ * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError on
+ *   the others, with `context.divergent`; errors of collectives.
  */
 export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,
