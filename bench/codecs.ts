@@ -90,8 +90,8 @@ async function timed(
 }
 
 /** An all-reduce ends when it has ended on all ranks. */
-function slowest(of: readonly EncodedResult[]): number[] {
-  return of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
+function slowest(results: readonly EncodedResult[]): number[] {
+  return results[0]!.ms.map((_, round) => Math.max(...results.map(({ ms }) => ms[round]!)));
 }
 
 function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
@@ -168,8 +168,8 @@ export interface TrainedRow {
   stepMs: number;
 }
 
-const accuracyOf = (of: readonly TrialResult[]): number => mean(of.map(({ accuracy }) => accuracy));
-const bytesOf = (of: readonly TrialResult[]): number => mean(of.map(({ bytes }) => bytes));
+const accuracyOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ accuracy }) => accuracy));
+const bytesOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ bytes }) => bytes));
 
 /** @param trials results of each variant, one per seed. */
 export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[] {

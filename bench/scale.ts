@@ -128,7 +128,7 @@ export function section(result: ScaleResult): string {
     table(
       ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
       worldsOf(result).map((n) => {
-        const own = predictions.filter((one) => one.n === n);
+        const own = predictions.filter((prediction) => prediction.n === n);
         const errors = own.map(({ error }) => Math.abs(error));
         return [
           String(n),

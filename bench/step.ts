@@ -198,7 +198,7 @@ export interface StepBenchResult {
  * each from its ready time on, and all in `lineMs`.
  */
 export function leastExposed(readyMs: readonly number[], bytes: readonly number[], lineMs: number): number {
-  const total = bytes.reduce((sum, one) => sum + one, 0);
+  const total = bytes.reduce((sum, own) => sum + own, 0);
   const end = readyMs.reduce((free, ready, i) => Math.max(free, ready) + (lineMs * bytes[i]!) / total, 0);
   return (end - readyMs.at(-1)!) / (end - readyMs[0]!);
 }
@@ -231,14 +231,14 @@ export function resultsByCap(
 }
 
 function mediansOf(steps: readonly TakenStep[]): StepTimes {
-  const of = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
+  const medianOf = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
   return {
-    total: of('total'),
-    compute: of('compute'),
-    readback: of('readback'),
-    communicate: of('communicate'),
-    exposed: of('exposed'),
-    update: of('update'),
+    total: medianOf('total'),
+    compute: medianOf('compute'),
+    readback: medianOf('readback'),
+    communicate: medianOf('communicate'),
+    exposed: medianOf('exposed'),
+    update: medianOf('update'),
   };
 }
 

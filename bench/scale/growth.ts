@@ -74,7 +74,7 @@ function networkOf(name: NetworkName, n: number, costs: Costs): Network {
 
 /**
  * @param worlds world sizes.
- * @param log logs what is simulated now.
+ * @param log logs progress.
  */
 export function simulateGrowth(costs: Costs, worlds: readonly number[], log: (line: string) => void): GrowthRow[] {
   const rows: GrowthRow[] = [];

@@ -13,7 +13,7 @@ const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
-/** @param log logs what is measured now. */
+/** @param log logs progress. */
 export async function measure(
   worlds: readonly number[],
   sizes: readonly number[],
@@ -34,8 +34,8 @@ export async function measure(
       };
       for (let round = 0; round < ROUNDS; round++) {
         for (const [bytes, all] of times) {
-          const one = all.length > 0 ? median(all) : median(await run(bytes, OPS.least));
-          const ops = Math.round(BUDGET_MS / ROUNDS / one);
+          const opMs = all.length > 0 ? median(all) : median(await run(bytes, OPS.least));
+          const ops = Math.round(BUDGET_MS / ROUNDS / opMs);
           all.push(...(await run(bytes, Math.min(OPS.most, Math.max(OPS.least, ops)))));
         }
       }

@@ -55,13 +55,13 @@ async function open({ url, rooms, clients, atOnce }: ClientsOrder): Promise<Clie
   const startedAt = performance.now();
   let next = 0;
   let failures = 0;
-  const one = async (): Promise<void> => {
+  const openClients = async (): Promise<void> => {
     while (next < clients) {
       const i = next++;
       if (!(await enter(url + SIGNALING_PATH, rooms[i % rooms.length]!, `client ${i}`))) failures++;
     }
   };
-  await Promise.all(Array.from({ length: Math.min(atOnce, clients) }, one));
+  await Promise.all(Array.from({ length: Math.min(atOnce, clients) }, openClients));
   return { ms: performance.now() - startedAt, failures };
 }
 

@@ -51,10 +51,10 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
         const inputs = tf.tensor(pixels, [batch, ...inputShape]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
-        const one = await loop.step(startedAt, (logits) => lossSum(logits(inputs), targets, weights));
+        const takenStep = await loop.step(startedAt, (logits) => lossSum(logits(inputs), targets, weights));
         tf.dispose([inputs, targets, weights]);
-        one.ms.total = performance.now() - startedAt;
-        if (turn >= 0) taken[i]!.push(one);
+        takenStep.ms.total = performance.now() - startedAt;
+        if (turn >= 0) taken[i]!.push(takenStep);
       }
     }
   }

@@ -169,8 +169,8 @@ export class Executor {
     });
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
-    // Its turn came when its number was taken: other ranks may wait for it before they issue the
-    // ops that are in flight here.
+    // It is launched at once, because other ranks may wait for its number before they issue the ops
+    // that are in flight here.
     if (isReserved) this.#launch(op);
     else this.#launchNext();
     this.#diagnostics.called(seq);

@@ -181,7 +181,10 @@ export class PointToPoint {
       }
     }
     for (const incoming of this.#incoming.values()) if (!incoming.posted) this.#releaseFrames(incoming);
-    for (const posted of [...this.#posted, ...[...this.#incoming.values()].flatMap((one) => one.posted ?? [])]) {
+    for (const posted of [
+      ...this.#posted,
+      ...[...this.#incoming.values()].flatMap((message) => message.posted ?? []),
+    ]) {
       this.#end(posted, 'failed');
       posted.work.fail(error);
     }

@@ -23,7 +23,8 @@ export class Work<T> implements PromiseLike<T> {
   constructor(name: string, clock: Clock) {
     this.#name = name;
     this.#clock = clock;
-    // A failed op that nobody awaits must not crash; the group's next op fails with the same error.
+    // A failed op that is not awaited must not crash; the group's next op fails with the same
+    // error.
     this.#result.promise.catch(() => {});
   }
 

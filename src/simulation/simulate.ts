@@ -189,7 +189,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     }
   };
 
-  for (let one = 0; one < n; one++) queue.push(startAt?.[one] ?? 0, eventOf(Event.START, one));
+  for (let each = 0; each < n; each++) queue.push(startAt?.[each] ?? 0, eventOf(Event.START, each));
   for (; queue.size > 0; events++) {
     now = queue.time;
     const event = queue.pop();
@@ -225,8 +225,8 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     ms: Math.max(0, ...endedAt),
     endedAt,
     events,
-    endOf(one, wanted, step) {
-      for (let move = firstMove[one]!; move < firstMove[one + 1]!; move++) {
+    endOf(ofRank, wanted, step) {
+      for (let move = firstMove[ofRank]!; move < firstMove[ofRank + 1]!; move++) {
         if (schedule.step[move] === step && (kind[move] === SEND) === (wanted === 'send')) return moveEnds[move]!;
       }
       return null;

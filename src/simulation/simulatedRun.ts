@@ -97,7 +97,9 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       at += Math.max(...steps.map(({ ms }) => ms.total));
       const own = steps[SEEN_BY]!;
       for (const rank of sent.keys()) sent[rank]! += (2 * (n - 1) * GRADIENT_BYTES) / n;
-      const lanes = steps.map((one) => laneOf({ step, startedAt: began, ms: one.ms, traces: [shifted(one, began)] }));
+      const lanes = steps.map((simulated) =>
+        laneOf({ step, startedAt: began, ms: simulated.ms, traces: [shifted(simulated, began)] }),
+      );
       for (const [rank, lane] of lanes.entries())
         reported[rank] = [...reported[rank]!, simplify(lane)].slice(-REPORTED_STEPS);
       const events: EngineEvent[] = [

@@ -13,7 +13,7 @@ import { openChannelLink, type Connection } from './channelLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * The stream id of the channel for frames, on both ends. simple-peer's own channel gets 0 or 1,
+ * The stream id of the channel for frames, on both ends. simple-peer's own channel has 0 or 1,
  * depending on which end creates it (https://www.rfc-editor.org/rfc/rfc8832#section-6), and
  * browsers differ in the largest id.
  */

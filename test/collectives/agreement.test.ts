@@ -1,6 +1,6 @@
 /**
- * That all ranks have called an op is known to each once it is so, and not before, in whatever
- * order frames come.
+ * Agreement: every rank knows that all ranks have called an op once that is true, and not before,
+ * for any order of frames.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -25,17 +25,17 @@ interface Call {
 }
 
 /**
- * Ranks that call one op, and what their CALL frames do on links that `pick` lets move one frame at
- * a time.
+ * Ranks that call one op, and their CALL frames on links. `pick` chooses the link of the next
+ * frame.
  */
 class Ranks {
   readonly agreements: (Agreement | null)[];
   readonly sent: Call[] = [];
   readonly #descriptor: OpDescriptor;
-  /** By link, in order. */
+  /** Frames by link, in order. */
   readonly #moving = new Map<string, Call[]>();
   /** Frames for ranks that have not called the op yet. */
-  readonly #parked: Call[] = [];
+  readonly #unexpected: Call[] = [];
 
   constructor(n: number, descriptor: OpDescriptor) {
     this.#descriptor = descriptor;
@@ -45,11 +45,11 @@ class Ranks {
   call(rank: number): void {
     const agreement = createAgreement(this.#descriptor, rank, this.agreements.length);
     this.agreements[rank] = agreement;
-    this.#tell(rank, agreement);
-    for (const call of this.#parked.filter(({ to }) => to === rank)) this.#deliver(call);
+    this.#sendCalls(rank, agreement);
+    for (const call of this.#unexpected.filter(({ to }) => to === rank)) this.#deliver(call);
   }
 
-  /** Lets every frame arrive that can. */
+  /** Delivers all frames. */
   settle(pick: (links: number) => number): void {
     while (this.#moving.size > 0) {
       const [link, frames] = [...this.#moving][pick(this.#moving.size)]!;
@@ -65,12 +65,12 @@ class Ranks {
 
   #deliver(call: Call): void {
     const agreement = this.agreements[call.to];
-    if (!agreement) return void this.#parked.push(call);
+    if (!agreement) return void this.#unexpected.push(call);
     agreement.receive(call.step, call.from);
-    this.#tell(call.to, agreement);
+    this.#sendCalls(call.to, agreement);
   }
 
-  #tell(from: number, agreement: Agreement): void {
+  #sendCalls(from: number, agreement: Agreement): void {
     for (const { to, step } of agreement.takeCalls()) {
       const call = { from, to, step };
       this.sent.push(call);
@@ -85,7 +85,7 @@ describe.each([
   ['log2(n) steps', Algorithm.TREE, (n: number) => Math.ceil(Math.log2(n))],
 ])('over %s', (_name, algorithm, framesOfRank) => {
   test.each(Array.from({ length: 17 }, (_, i) => i + 1))(
-    '%i ranks know it when the last has called, not before',
+    '%i ranks know it once the last has called, not before',
     (n) => {
       fc.assert(
         fc.property(
@@ -112,7 +112,7 @@ describe.each([
   );
 });
 
-test('over the ring, frames go to neighbours only', () => {
+test('on the ring, frames go only to neighbours', () => {
   const ranks = new Ranks(6, broadcast);
   for (let rank = 0; rank < 6; rank++) ranks.call(rank);
   ranks.settle(() => 0);
@@ -120,11 +120,11 @@ test('over the ring, frames go to neighbours only', () => {
 });
 
 test.each([
-  ['the same again', [1, 4]],
-  ['one too far', [3, 4]],
-  ['from a rank that is no neighbour', [2, 3]],
+  ['the same step twice', [1, 4]],
+  ['a step too far', [3, 4]],
+  ['from a rank that is not a neighbour', [2, 3]],
   ['from this rank', [2, 0]],
-] as const)('over the ring, a frame that cannot be is nothing: %s', (_what, [step, from]) => {
+] as const)('on the ring, ignores an impossible frame: %s', (_what, [step, from]) => {
   const agreement = createAgreement(broadcast, 0, 5);
   agreement.receive(1, 4);
   agreement.takeCalls();
@@ -137,7 +137,7 @@ test.each([
   expect(agreement.isReached).toBe(true);
 });
 
-test('in log2(n) steps, a later round is kept until the ones before it can be spoken for', () => {
+test('in log2(n) steps, a later step is kept until the steps before it are complete', () => {
   const agreement = createAgreement({ ...broadcast, algorithm: Algorithm.DOUBLING }, 0, 8);
   expect(agreement.takeCalls()).toEqual([{ to: 1, step: 0 }]);
   agreement.receive(1, 6);
@@ -156,9 +156,9 @@ test('in log2(n) steps, a later round is kept until the ones before it can be sp
 test.each([
   ['all-reduce', { op: OpCode.ALL_REDUCE }, true],
   ['barrier', { op: OpCode.BARRIER, count: 1 }, true],
-  ['all-reduce of nothing', { op: OpCode.ALL_REDUCE, count: 0 }, false],
+  ['an empty all-reduce', { op: OpCode.ALL_REDUCE, count: 0 }, false],
   ['reduce', { op: OpCode.REDUCE }, false],
-])('the data of %s says by itself that all have called: %o, %s', (_name, fields, isSelfEvident) => {
+])('whether the data of %s proves that all ranks have called: %o, %s', (_name, fields, isSelfEvident) => {
   const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
   expect(agreement.isReached).toBe(isSelfEvident);
   expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);

@@ -1,6 +1,5 @@
 /**
- * Codecs alone: what they lose, what they do not hide, and that decoded values encode to the same
- * bytes.
+ * Codecs without collectives: their residuals, values that are not finite, and idempotent encoding.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -26,8 +25,8 @@ function decode(codec: Codec, frame: ArrayBuffer, length: number): Float32Array 
 }
 
 /**
- * Anything that 32 bits can say: NaNs, infinities and subnormals too; or values of one magnitude,
- * as gradients are.
+ * Any 32 bits, including NaNs, infinities and subnormals; or values of one magnitude, like
+ * gradients.
  */
 const anything = fc.uint32Array({ maxLength: 3 * INT8_BLOCK }).map((bits) => new Float32Array(bits.slice().buffer));
 const alike = fc
@@ -40,7 +39,7 @@ const tensors = fc.oneof(anything, alike);
 const bytes = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 describe.each(CODECS)('%s', (_name, codec) => {
-  test('encodes what it has decoded to the same bytes', () => {
+  test('encodes decoded values to the same bytes', () => {
     fc.assert(
       fc.property(tensors, (values) => {
         const frame = encode(codec, values);
@@ -52,7 +51,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('adds what it decodes, rounded once', () => {
+  test('adds decoded values, rounded once', () => {
     fc.assert(
       fc.property(alike, (values) => {
         const frame = encode(codec, values);
@@ -74,7 +73,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('loses nothing that is not finite', () => {
+  test('has residual 0 for values that are not finite', () => {
     fc.assert(
       fc.property(anything, (values) => {
         const residual = new Float32Array(values.length).fill(Number.NaN);
@@ -84,7 +83,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('hides no NaN and no infinity', () => {
+  test('keeps NaN and infinity visible', () => {
     fc.assert(
       fc.property(anything, (values) => {
         const decoded = decode(codec, encode(codec, values), values.length);
@@ -95,7 +94,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('knows how many elements a payload holds, and that others are none', () => {
+  test('computes the elements of a payload, and rejects other sizes', () => {
     for (let elements = 0; elements <= 3 * INT8_BLOCK + 1; elements++) {
       expect(codec.elementsOf(codec.bytesOf(elements))).toBe(elements);
     }
@@ -107,15 +106,15 @@ describe.each(CODECS)('%s', (_name, codec) => {
   });
 });
 
-test('fp16 keeps 11 bits of values of any magnitude', () => {
+test('fp16 keeps 11 bits for values of any magnitude', () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('fp16')!;
       const decoded = decode(codec, encode(codec, values), values.length);
       const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       values.forEach((value, i) => {
-        // Half a unit of the value; of the smallest half where the largest is just below 2^15; and
-        // of that at the least exponent.
+        // Half a unit: of the value; of the smallest half if the largest value is just below 2^15;
+        // and of that with the least exponent.
         const most = Math.max(2 ** -11 * Math.abs(value), 2 ** -39 * largest, 2 ** (-25 - 112));
         expect(Math.abs(value - decoded[i]!)).toBeLessThanOrEqual(most);
       });
@@ -123,7 +122,7 @@ test('fp16 keeps 11 bits of values of any magnitude', () => {
   );
 });
 
-test('int8 loses half a scale at most: a 127th of the largest of its block, rounded up', () => {
+test('int8 has an error of at most half a scale: a 127th of the largest value of its block, rounded up', () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('int8')!;
@@ -132,7 +131,7 @@ test('int8 loses half a scale at most: a 127th of the largest of its block, roun
         const block = values.subarray(start, start + INT8_BLOCK);
         const largest = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
         const scale = (largest / 127) * (1 + 2 ** -16);
-        // Below the least normal scale there is nothing.
+        // Values below the least normal scale become zero.
         const most = largest < 127 * 2 ** -126 ? largest : scale / 2;
         block.forEach((value, i) => expect(Math.abs(value - decoded[start + i]!)).toBeLessThanOrEqual(most));
       }
@@ -140,7 +139,7 @@ test('int8 loses half a scale at most: a 127th of the largest of its block, roun
   );
 });
 
-test('int8 makes NaN of a block with a value that is none, and of no other', () => {
+test('int8 makes a block with a NaN or infinity NaN, and no other block', () => {
   const codec = codecOf('int8')!;
   for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
     const values = new Float32Array(3 * INT8_BLOCK).fill(1);
@@ -151,6 +150,6 @@ test('int8 makes NaN of a block with a value that is none, and of no other', () 
   }
 });
 
-test('there is no other codec', () => {
+test('rejects unknown codecs', () => {
   expect(() => codecOf('int4' as 'int8')).toThrow(UsageError);
 });

@@ -37,26 +37,26 @@ function simulated(plan: typeof plans.ringAllReduce, n: number, bytes: number, c
   ).ms;
 }
 
-/** Largest share by which the model may be off, for what it leaves out. */
+/** Largest relative error of the model, which omits some effects. */
 function largestError(algorithm: Algorithm, n: number, costs: Costs): number {
-  // Ranks beyond a power of two send while others already exchange. The model adds both up, which
-  // of 3 ranks' few rounds is half.
+  // Ranks beyond a power of two send while others already exchange. The model adds both, which is
+  // half of the few rounds of 3 ranks.
   if (algorithm === Algorithm.DOUBLING && !Number.isInteger(Math.log2(n))) return n === 3 ? 0.5 : 0.2;
-  // The later frames of the last round, which are the more the fewer rounds there are.
+  // The later frames of the last round, whose share grows with fewer rounds.
   if (n <= 3) return 0.2;
-  // Where cores are shared, frames of several ranks queue for them.
+  // Frames of several ranks queue for shared cores.
   if (algorithm === Algorithm.RING) return costs === ONE_MACHINE ? 0.1 : 0.01;
   return 0.13;
 }
 
 describe.each([
   ['a local network', USUAL_COSTS],
-  ['uplinks at home', HOME],
+  ['home uplinks', HOME],
   ['tabs of one machine', ONE_MACHINE],
 ])('on %s', (_, costs) => {
-  test.each([2, 3, 8, 16, 24])('the model estimates what the simulation of the plans takes %i ranks', (n) => {
+  test.each([2, 3, 8, 16, 24])('the model estimates the simulated time of the plans for %i ranks', (n) => {
     for (const bytes of SIZES) {
-      // Where a machine is shared, what only some ranks do costs less than the model says.
+      // On a shared machine, work of only some ranks costs less than in the model.
       for (const [algorithm, plan] of costs === ONE_MACHINE ? PLANS.slice(0, 2) : PLANS) {
         const ms = simulated(plan, n, bytes, costs);
         const error = estimate(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
@@ -67,7 +67,7 @@ describe.each([
   });
 });
 
-test('on a local network the algorithm chosen is at most a fifth, and its links, slower than the quickest', () => {
+test('on a local network the chosen algorithm is at most 20 % slower than the fastest, apart from opening links', () => {
   for (const n of [9, 12, 16, 24, 31, 48, 64]) {
     for (const bytes of SIZES) {
       const times = new Map(

@@ -14,7 +14,7 @@ const PLANNERS: [string, (rank: number, n: number) => Plan][] = [
   ['direct', (rank, n) => [...plans.directReduce(rank, n, 1, 3), ...plans.directBroadcast(rank, n, 1, 3)]],
 ];
 
-/** Whether two moves touch the same elements of one array, which one of them writes. */
+/** Whether two moves touch the same elements of one array, and one of them writes. */
 function conflict(a: Move, b: Move, inPlace: boolean): boolean {
   if (a.kind === 'send' && b.kind === 'send') return false;
   if (a.kind !== b.kind && !inPlace) return false;
@@ -33,7 +33,7 @@ describe.each(PLANNERS)('by %s, in place and not', (_, planOf) => {
       check(plan, false);
     });
 
-  test('a move waits, directly or not, for all before it that touch the same elements, and for no other directly', () => {
+  test('a move waits, directly or not, for all earlier moves on the same elements, and directly for no other', () => {
     both((plan, inPlace) => {
       const waits: Set<number>[] = [];
       for (const { before } of dependencies(plan, inPlace)) {
@@ -47,7 +47,7 @@ describe.each(PLANNERS)('by %s, in place and not', (_, planOf) => {
     });
   });
 
-  test('a receive follows, directly or not, on all receives before it of the same elements, and on nothing else', () => {
+  test('the writers of a receive are, directly or not, all earlier receives of the same elements, and no others', () => {
     both((plan, inPlace) => {
       const needs = dependencies(plan, inPlace);
       const follows: Set<number>[] = [];

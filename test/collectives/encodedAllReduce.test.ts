@@ -1,6 +1,6 @@
 /**
- * All-reduces whose values travel encoded: the same bits everywhere, near the sum, with nothing
- * hidden and nothing unaccounted for.
+ * Encoded all-reduces: the same bits on all ranks, close to the sum, with visible NaNs and exact
+ * residuals.
  */
 import { describe, expect, test } from 'vitest';
 import type { CodecName } from '../../src/collectives/codecs.ts';
@@ -14,7 +14,7 @@ import { createRng, mixSeed } from '../../src/util/rng.ts';
 
 const ENCODED: CodecName[] = ['fp16', 'int8'];
 
-/** Like a gradient's: many small values, few large ones. */
+/** Many small values and few large ones, like a gradient. */
 function gradientOf(rank: number, length: number, step = 0): Float32Array {
   const rng = createRng(mixSeed(rank, length, step));
   return Float32Array.from({ length }, () => (2 * rng.next() - 1) ** 5);
@@ -33,11 +33,11 @@ function bitsOf(values: Float32Array): Uint32Array {
 const reduceIn = (n: number, length: number, options: AllReduceOptions, world = {}): Promise<Float32Array[]> =>
   runWorld(n, (group) => Promise.resolve(group.allReduce(gradientOf(group.rank, length), options)), world);
 
-/** What each hop may lose of the sum so far, whose values are n at most. */
+/** Largest error of each hop, relative to the sum so far, whose values are at most n. */
 const LOSS_PER_HOP: Record<CodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
 
 describe.each(ENCODED)('%s', (codec) => {
-  test.each([2, 3, 4, 5, 6, 7, 8, 9])('gives all of %i ranks the same bits, near the sum', async (n) => {
+  test.each([2, 3, 4, 5, 6, 7, 8, 9])('gives all of %i ranks the same bits, close to the sum', async (n) => {
     for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
       for (const world of [{}, { segmentElements: 50 }]) {
         const results = await reduceIn(n, length, { codec }, world);
@@ -50,7 +50,7 @@ describe.each(ENCODED)('%s', (codec) => {
     }
   });
 
-  test('is right for more bytes than are sent ahead, over links that hold back', async () => {
+  test('is correct for more bytes than are sent ahead, over slow links', async () => {
     const n = 3;
     const length = 700_000;
     const results = await reduceIn(n, length, { codec });
@@ -60,11 +60,12 @@ describe.each(ENCODED)('%s', (codec) => {
     expect(worst).toBeLessThan(n * n * LOSS_PER_HOP[codec]);
   });
 
-  test('gives the same bits where chunks are forwarded as they came and where they are encoded again', async () => {
+  test('gives the same bits whether chunks are forwarded as received or encoded again', async () => {
     const n = 5;
     const length = 3000;
     const [quick] = await reduceIn(n, length, { codec });
-    // Links that take one frame at a time: what comes meanwhile goes on from the tensor.
+    // Links that accept one frame at a time: segments that arrive while one is busy are sent from
+    // the tensor.
     const slow = createMeshes(n, () => createMemoryLinkPair());
     for (const links of slow.links) {
       for (const link of links.values()) {
@@ -90,7 +91,7 @@ describe.each(ENCODED)('%s', (codec) => {
     }
   });
 
-  test('sums values far beyond those of a half', async () => {
+  test('sums values far beyond the range of a half', async () => {
     const n = 3;
     const results = await runWorld(n, (group) =>
       Promise.resolve(
@@ -106,7 +107,7 @@ describe.each(ENCODED)('%s', (codec) => {
     });
   });
 
-  test('hides no NaN and no infinity of any rank', async () => {
+  test('keeps NaN and infinity of any rank visible', async () => {
     for (const odd of [Number.NaN, Infinity]) {
       const results = await runWorld(4, (group) => {
         const values = gradientOf(group.rank, 600);
@@ -121,7 +122,7 @@ describe.each(ENCODED)('%s', (codec) => {
     }
   });
 
-  test('sends no more than its bytes', async () => {
+  test('sends only the encoded bytes', async () => {
     const n = 4;
     const length = 262_144;
     const bytesOf = (which: CodecName): Promise<number[]> =>
@@ -153,7 +154,7 @@ describe.each(ENCODED)('%s', (codec) => {
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
 
-  test('loses nothing in the long run if the residual is added to the next tensor', async () => {
+  test('is exact in the long run if the residual is added to the next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
       const decoded = new Float64Array(length);
@@ -174,23 +175,24 @@ describe.each(ENCODED)('%s', (codec) => {
     const expected = sumOf(n, length);
     const off = (mean: Float64Array): number =>
       Math.sqrt(mean.reduce((sum, value, i) => sum + (value - expected[i]!) ** 2, 0) / length);
-    // Without, each step loses the same; with it, all steps together lose what one does.
+    // Without error feedback each step has the same error; with it all steps together have the
+    // error of one.
     expect(off(results[0]!.decoded)).toBeLessThan(off(results[0]!.apart) / 20);
   });
 
-  test('goes as it is by other algorithms than the ring', async () => {
-    // So many ranks sum a tensor of this size in few steps.
+  test('does not encode with other algorithms than the ring', async () => {
+    // 17 ranks sum a tensor of this size by a log-step algorithm.
     const results = await reduceIn(17, 100, { codec });
     const plain = await reduceIn(17, 100, {});
     for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(plain[0]!));
   });
 
-  test('of one rank changes nothing', async () => {
+  test('does nothing with one rank', async () => {
     const [result] = await reduceIn(1, 100, { codec });
     expect(result).toEqual(gradientOf(0, 100));
   });
 
-  test.each([4, 17])('is an error on all of %i ranks where they name different codecs', async (n) => {
+  test.each([4, 17])('is an error on all of %i ranks if they name different codecs', async (n) => {
     const main = async (group: ProcessGroup): Promise<Error> => {
       try {
         await group.allReduce(new Float32Array(100), { codec: group.rank === 1 ? 'fp32' : codec });
@@ -208,7 +210,7 @@ describe.each(ENCODED)('%s', (codec) => {
     }
   });
 
-  test('is for sums of float32 alone', async () => {
+  test('supports only sums of float32', async () => {
     await runWorld(1, async (group) => {
       expect(() => group.allReduce(new Float64Array(3), { codec })).toThrow(UsageError);
       expect(() => group.allReduce(new Float32Array(3), { codec, op: ReduceOp.MAX })).toThrow(UsageError);

@@ -6,10 +6,10 @@ import { createMeshes, type World } from '../../src/testing/index.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
 
-/** Time for frames over memory links to arrive and be passed on. */
+/** Resolves when frames over memory links have arrived and are forwarded. */
 const arrivals = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
 
-/** Ends a wait that should not be one. */
+/** Deadline of waits that should end at once. */
 const TIMEOUT_MS = 2000;
 
 interface Forged {
@@ -32,7 +32,7 @@ function newGroup(worlds: readonly ProcessGroup[], ranks: readonly number[]): Pr
   return Promise.all(worlds.map((world) => world.newGroup(ranks)));
 }
 
-/** Keeps what goes over one rank's link to another until `release`. */
+/** Keeps frames from one rank to another until `release`. */
 function stall({ links }: World, from: number, to: number) {
   const link = links[from]!.get(to)!;
   const held: ArrayBuffer[] = [];
@@ -54,7 +54,7 @@ const report = (id: number): Forged => ({
 });
 
 describe('flood messages', () => {
-  test('pass ranks that have left their groups', async () => {
+  test('are forwarded by ranks that have left their groups', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
@@ -67,7 +67,7 @@ describe('flood messages', () => {
   });
 
   test.each([3, 4, 5])(
-    'of a ring neighbour arrive by way of others where its link to this rank is silent, of %i',
+    'of a ring neighbour arrive over other ranks if its own link is silent, with %i ranks',
     async (n) => {
       const world = createMeshes(n);
       const worlds = groupsOf(world);
@@ -79,7 +79,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('of an abort never count as a finding of the receiving rank', async () => {
+  test('of an abort never count as an error of the receiving rank', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
@@ -88,7 +88,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('are no longer passed on, and links have no handlers, once the generation has ended', async () => {
+  test('are no longer forwarded, and links have no handlers, once the generation has ended', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     for (const rank of [1, 3]) world.meshes[rank]!.end(new PeerGoneError('the room closed'));
@@ -99,7 +99,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('are passed on as often as there are ranks at most', async () => {
+  test('are forwarded at most as often as there are ranks', async () => {
     const world = createMeshes(4);
     groupsOf(world);
     const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
@@ -119,7 +119,7 @@ describe('flood messages', () => {
 });
 
 describe('a hostile rank', () => {
-  test('cannot speak for a ring neighbour of the rank it speaks to', async () => {
+  test('cannot forge messages of a ring neighbour of the receiver', async () => {
     const world = createMeshes(3);
     const pairs = await newGroup(groupsOf(world), [0, 1]);
     await inject(world, 2, 0, { origin: 1, id: 12_345, group: 1, body: ABORT });
@@ -128,7 +128,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('may forward messages of a ring neighbour whose link is closed', async () => {
+  test('can forward messages of a ring neighbour whose link is closed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
@@ -173,7 +173,7 @@ describe('a hostile rank', () => {
     const held = slow.bytes();
     expect(held).toBeGreaterThan(200 * 1024);
     expect(held).toBeLessThanOrEqual(256 * 1024);
-    // News of others do not wait behind them, and neither do later ones once the link has taken
+    // Messages of other ranks do not wait behind them, nor do later messages once the link has sent
     // all.
     groups[1]!.abort(new Error('over'));
     const withAbort = slow.bytes();
@@ -190,7 +190,7 @@ describe('a hostile rank', () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
-    // Rank 1 is no member: it cannot know.
+    // Rank 1 is not a member, so it cannot check the message.
     await inject(world, 2, 1, { origin: 2, id: 1, group: 1, body: 'not a message' });
     await arrivals();
     expect([worlds[0]!.failure, groups[0]!.failure]).toEqual([null, null]);

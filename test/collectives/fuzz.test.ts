@@ -1,10 +1,10 @@
 /**
- * Random programs of collectives, each known by its seed. PEERGRAD_FUZZ_SEEDS=1-5000 plays more of
- * them, =17 that one alone.
+ * Random programs of collectives, each defined by a seed. PEERGRAD_FUZZ_SEEDS=1-5000 runs more of
+ * them, =17 only that one.
  */
 import { expect, test } from 'vitest';
 import { PeergradError } from '../../src/util/errors.ts';
-import { play, programOf, TOLD, troubleOf, TROUBLES, type Outcome } from './programs.ts';
+import { play, programOf, NOTIFIED, troubleOf, TROUBLES, type Outcome } from './programs.ts';
 
 const [FIRST = 1, LAST = FIRST] = (process.env['PEERGRAD_FUZZ_SEEDS'] ?? '1-27').split('-').map(Number);
 const SEEDS = Array.from({ length: LAST - FIRST + 1 }, (_, i) => FIRST + i);
@@ -12,7 +12,7 @@ const TIMEOUT = { timeout: 20_000 + SEEDS.length * 2000 };
 /** Outcomes that a failure lists. */
 const MAX_LISTED = 8;
 
-/** @throws where calls ended wrong. */
+/** @throws if calls ended wrong. */
 function expectNone(wrong: readonly Outcome[], what: string): void {
   if (wrong.length === 0) return;
   const list = wrong
@@ -24,7 +24,7 @@ function expectNone(wrong: readonly Outcome[], what: string): void {
   expect.fail(`${what}: ${wrong.length} calls ended wrong\n  ${list.join('\n  ')}`);
 }
 
-test('random programs of collectives give what a direct computation gives', TIMEOUT, async () => {
+test('random programs of collectives equal a direct computation', TIMEOUT, async () => {
   for (const seed of SEEDS) {
     const outcomes = await play(programOf(seed), null);
     expectNone(
@@ -35,7 +35,7 @@ test('random programs of collectives give what a direct computation gives', TIME
 });
 
 test(
-  'where a rank is in trouble every call ends, right or with an error, and groups without it go on',
+  'every call ends, with its result or an error, if a rank has trouble, and groups without it continue',
   TIMEOUT,
   async () => {
     const failed = new Set<string>();
@@ -43,7 +43,7 @@ test(
       const program = programOf(seed);
       const trouble = troubleOf(program);
       const failures = (await play(program, trouble)).filter(({ end }) => end !== 'right');
-      const mayWait = !TOLD.includes(trouble.kind);
+      const mayWait = !NOTIFIED.includes(trouble.kind);
       const isRight = ({ end, ranks, waitedMs }: Outcome): boolean =>
         ranks.includes(trouble.rank) && end instanceof PeergradError && (mayWait || waitedMs === 0);
       expectNone(
@@ -52,7 +52,7 @@ test(
       );
       if (failures.length > 0) failed.add(trouble.kind);
     }
-    // Trouble that fails no call tests nothing.
+    // Trouble without a failed call would test nothing.
     if (SEEDS.length >= 3 * TROUBLES.length) expect([...failed].toSorted()).toEqual(TROUBLES.toSorted());
   },
 );

@@ -46,7 +46,7 @@ test('a rank that asks sends its own report too, and concludes with the last ans
   diagnostics.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   diagnostics.receive(7, reportOf('zero'), 0);
-  // In rank order, whatever the group's is.
+  // In rank order, not in that of the group.
   expect([...concluded[0]!]).toEqual([
     [0, reportOf('zero')],
     [2, mine],
@@ -66,14 +66,14 @@ test('ranks that do not answer in time are null', () => {
   expect(concluded[0]!.get(0)).toEqual(reportOf('zero'));
 });
 
-test('a rank sends its report once, however many ask', () => {
+test('a rank sends its report once, however many ranks ask', () => {
   diagnostics.answer(7);
   diagnostics.answer(7);
   ask(7);
   expect(sent).toEqual([{ type: 'report', seq: 7, report: mine }]);
 });
 
-test('answers to the question of another rank count for this one, which need not ask again', () => {
+test('reuses the answers to the question of another rank', () => {
   diagnostics.answer(7);
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -88,7 +88,7 @@ test('a rank asks one question at a time', () => {
   expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', seq: 7 }]);
 });
 
-test('a question whose turn has not come is asked once the one before it is dropped', () => {
+test('a waiting question is asked once the one before it is dropped', () => {
   ask(7, true);
   ask(8, true);
   diagnostics.ended(7);
@@ -97,7 +97,7 @@ test('a question whose turn has not come is asked once the one before it is drop
   expect(concluded).toHaveLength(1);
 });
 
-test('a mismatch found during another question is not lost, and comes before deadlines', () => {
+test('a mismatch found during another question is asked next, before deadlines', () => {
   ask(7, true);
   ask(9, true);
   ask(8);
@@ -109,7 +109,7 @@ test('a mismatch found during another question is not lost, and comes before dea
   expect(concluded).toHaveLength(1);
 });
 
-test('of several deadlines that wait, the latest collective is asked about: ranks call them in order', () => {
+test('of several waiting deadlines, asks about the latest collective, because ranks call them in order', () => {
   for (const seq of [7, 8, 10, 9]) ask(seq, true);
   diagnostics.ended(7);
   expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 10 });
@@ -117,7 +117,7 @@ test('of several deadlines that wait, the latest collective is asked about: rank
   expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 9 });
 });
 
-test('a question that waits is forgotten once its collective has ended', () => {
+test('a waiting question is dropped once its collective has ended', () => {
   ask(7, true);
   ask(8, true);
   diagnostics.ended(8);
@@ -149,7 +149,7 @@ test('answers about one collective are kept while another is asked about', () =>
   expect(concluded).toHaveLength(1);
 });
 
-test('answers about collectives that were asked about long ago are forgotten', () => {
+test('answers about old questions are dropped', () => {
   for (const seq of [7, 8, 9]) diagnostics.answer(seq);
   for (let seq = 100; seq < 200; seq++) diagnostics.receive(seq, reportOf('five'), 5);
   sent = [];
@@ -169,7 +169,7 @@ test('answers about another collective do not answer the question', () => {
 test.each([
   ['for a deadline needs no answer once its collective has ended', true, 7, 0],
   ['for a deadline still needs one when another has ended', true, 6, 1],
-  ['for a mismatch needs one though its collective has ended here', false, 7, 1],
+  ['for a mismatch needs one even if its collective has ended here', false, 7, 1],
 ])('a question %s', (_what, isForDeadline, ended, conclusions) => {
   ask(7, isForDeadline);
   diagnostics.ended(ended);
@@ -177,7 +177,7 @@ test.each([
   expect(concluded).toHaveLength(conclusions);
 });
 
-test('a dropped question concludes nothing, and leaves room for the next', () => {
+test('a dropped question has no conclusion, and the next one can be asked', () => {
   ask(7);
   diagnostics.drop();
   clock.advance(WAIT_MS);

@@ -1,4 +1,4 @@
-/** Monitored barriers: which messages of other ranks count. */
+/** Monitored barriers: accepted and ignored messages of other ranks. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
 import { UsageError } from '../../src/util/errors.ts';
@@ -31,13 +31,13 @@ function barrierOf(rank: number) {
   return { barrier, clock, pass, arrive };
 }
 
-test('rank 0 counts ranks that come to one of the next 64 barriers before it', async () => {
+test('rank 0 counts ranks that arrive at one of the next 64 barriers before it', async () => {
   const { pass, arrive } = barrierOf(0);
   for (let number = 0; number < 64; number++) arrive(number);
   for (let number = 0; number < 64; number++) expect(await pass()).toBe('passed');
 });
 
-test('rank 0 keeps nothing of barriers that no rank can have come to', async () => {
+test('rank 0 ignores barriers at which no rank can have arrived', async () => {
   const { clock, pass, arrive } = barrierOf(0);
   arrive(64);
   for (let number = 0; number < 64; number++) {
@@ -50,7 +50,7 @@ test('rank 0 keeps nothing of barriers that no rank can have come to', async () 
   expect(await late).toMatch(/Rank 5 failed to pass/);
 });
 
-test('a rank may have 64 barriers under way, and a further one is refused', async () => {
+test('a rank can wait in 64 barriers; a further one is rejected', async () => {
   const { barrier, pass } = barrierOf(1);
   const passes = Array.from({ length: 64 }, pass);
   await expect(barrier.pass({ timeoutMs: 1000 })).rejects.toThrow(UsageError);
@@ -58,7 +58,7 @@ test('a rank may have 64 barriers under way, and a further one is refused', asyn
   expect(new Set(await Promise.all(passes))).toEqual(new Set(['passed']));
 });
 
-test('only rank 0 lets others pass', async () => {
+test('only rank 0 releases other ranks', async () => {
   const { barrier, clock, pass } = barrierOf(1);
   const passed = pass();
   barrier.receive('passed', 0, 6);
@@ -66,7 +66,7 @@ test('only rank 0 lets others pass', async () => {
   expect(await passed).toMatch(/rank 4 did not let it pass/);
 });
 
-test('rank 0 prolongs the wait of others once', async () => {
+test('rank 0 extends the wait of other ranks only once', async () => {
   const { barrier, clock, pass } = barrierOf(1);
   const passed = pass();
   for (let i = 0; i < 3; i++) {

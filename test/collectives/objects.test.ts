@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { decodeObject, encodeObject } from '../../src/collectives/objects/encoding.ts';
 
-const SECRET = 'what lies beside it';
+const SECRET = 'other data of the buffer';
 const roundTrip = (value: unknown): unknown => decodeObject(encodeObject(value));
 
-/** Bytes among others. */
+/** Bytes in a buffer with other data. */
 function surrounded(buffer: ArrayBuffer | SharedArrayBuffer): Uint8Array {
   const all = new Uint8Array(buffer);
   all.set(new TextEncoder().encode(SECRET), 24);
@@ -20,7 +20,7 @@ describe('a view of a part of its buffer', () => {
     ['DataView', (buffer: ArrayBuffer) => new DataView(buffer, 3, 5)],
     ['Buffer of a pool', (buffer: ArrayBuffer) => Buffer.from(buffer, 16, 8)],
     ['empty Int32Array', (buffer: ArrayBuffer) => new Int32Array(buffer, 4, 0)],
-  ])('arrives as %s without what lies beside it', (_name, viewOf) => {
+  ])('arrives as %s without other data of the buffer', (_name, viewOf) => {
     const view = viewOf(surrounded(new ArrayBuffer(1000)).buffer as ArrayBuffer);
     new Uint8Array(view.buffer, view.byteOffset, view.byteLength).fill(7);
     expect(encodeObject(view).length).toBeLessThan(100);
@@ -32,13 +32,13 @@ describe('a view of a part of its buffer', () => {
     expect(received[1]).toBe(received[0]);
   });
 
-  test('may be one of memory that threads share', () => {
+  test('can be a view of memory that threads share', () => {
     const view = surrounded(new SharedArrayBuffer(1000)).subarray(24, 28);
     expect(roundTrip(view)).toEqual(new TextEncoder().encode(SECRET.slice(0, 4)));
   });
 });
 
-test('views of a whole buffer share it where they arrive', () => {
+test('views of a whole buffer share it on the receiver', () => {
   const words = Uint32Array.of(1, 2);
   const [received, bytes] = roundTrip([words, new Uint8Array(words.buffer)]) as [Uint32Array, Uint8Array];
   expect(received).toEqual(words);

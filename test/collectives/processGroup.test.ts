@@ -21,7 +21,7 @@ import { MismatchError, PeerGoneError, ProtocolError, TimeoutError, UsageError }
 const WORLD_SIZES = [1, 2, 3, 4, 5, 7, 8, 16];
 const SEGMENT_32 = { segmentElements: 32 };
 
-/** Settles with the error of a promise that must fail. */
+/** Resolves with the error of a promise that must fail. */
 async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
   try {
     await promise;
@@ -31,12 +31,12 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
   throw new Error('expected a rejection');
 }
 
-/** Runs every rank to its end and gives each one's outcome. */
+/** Runs every rank to its end and returns all outcomes. */
 function outcomes(n: number, main: (group: ProcessGroup) => PromiseLike<unknown>, options = {}): Promise<Error[]> {
   return runWorld(n, (group) => errorOf(main(group)), options);
 }
 
-/** One of two ranks, whose other end the test holds. */
+/** One of two ranks; the test controls the other end of its link. */
 function oneOfTwo(rank: number, link: Link, options: ProcessGroupOptions = {}, generation = 1): ProcessGroup {
   return new ProcessGroup(new Mesh({ rank, worldSize: 2, generation, links: new Map([[1 - rank, link]]) }), options);
 }
@@ -48,7 +48,7 @@ function alone(): ProcessGroup {
 
 describe('allReduce', () => {
   test.each(WORLD_SIZES)(
-    'gives all ranks the same bits, near the true sum, for any values with %i ranks',
+    'gives all ranks the same bits, close to the true sum, for any values with %i ranks',
     async (n) => {
       await fc.assert(
         fc.asyncProperty(
@@ -77,15 +77,15 @@ describe('allReduce', () => {
   test.each([
     ['a codec that is not for the op', { codec: 'fp16' }],
     ['a residual of another length', { residual: new Float32Array(3) }],
-    ['a bucket that is none', { bucket: -1 }],
-  ] as const)('leaves the tensor alone where it refuses %s', (_what, wrong) => {
+    ['an invalid bucket', { bucket: -1 }],
+  ] as const)('does not change the tensor if it rejects %s', (_what, wrong) => {
     const tensor = Float32Array.of(8, 8);
     const options = { op: ReduceOp.PREMUL_SUM, factor: 0.5, ...wrong };
     expect(() => alone().allReduce(tensor, options)).toThrow(UsageError);
     expect(tensor).toEqual(Float32Array.of(8, 8));
   });
 
-  test('leaves the tensor alone where the group has failed', async () => {
+  test('does not change the tensor if the group has failed', async () => {
     const group = alone();
     group.destroy();
     const tensor = Float32Array.of(8);
@@ -98,7 +98,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('multiplies first, with PREMUL_SUM, once', async () => {
+  test('multiplies once before it sums, with PREMUL_SUM', async () => {
     const premultiplied = { op: ReduceOp.PREMUL_SUM, factor: 0.5 };
     const results = await runWorld(2, async (group) => [
       await group.allReduce(Float32Array.of(8), premultiplied),
@@ -112,13 +112,13 @@ describe('allReduce', () => {
   test.each([
     ['the codec', { codec: 'fp16' }],
     ['the length of the residual', { residual: new Float32Array(1).fill(7) }],
-  ] as const)('of several tensors sends none where %s does not fit all of them', async (_what, options) => {
+  ] as const)('of several tensors sends none if %s does not fit all of them', async (_what, options) => {
     await runWorld(2, async (group) => {
       const tensors = [Float32Array.of(1), Int32Array.of(1, 2)];
       if (group.rank === 0) expect(() => group.allReduceCoalesced(tensors, options)).toThrow(UsageError);
       if ('residual' in options) expect(options.residual[0]).toBe(7);
       expect(group.flightRecording.records).toEqual([]);
-      // Nothing has taken a number: ranks are still in step.
+      // No sequence number was taken, so ranks are still in step.
       await group.barrier();
     });
   });
@@ -141,7 +141,7 @@ describe('allReduce', () => {
     },
   );
 
-  test('tells when each chunk went and came, by the ring plan', async () => {
+  test('reports when each chunk was sent and received, by the ring plan', async () => {
     const traces = await runWorld(3, async (group) => {
       const work = group.allReduce(new Float32Array(9));
       expect(work.trace).toBeNull();
@@ -153,13 +153,13 @@ describe('allReduce', () => {
       for (const [i, { sentAt, receivedAt, receivedChunk }] of hops.entries()) {
         expect(sentAt).toBeGreaterThanOrEqual(startedAt);
         expect(receivedAt).toBeGreaterThanOrEqual(startedAt);
-        // What came in one step is what goes on in the next.
+        // The chunk received in one step is sent in the next.
         if (i < 3) expect(hops[i + 1]!.sentChunk).toBe(receivedChunk);
       }
     }
   });
 
-  test('neither sends more than the eager bytes to a rank that is late, nor deadlocks behind it', async () => {
+  test('sends only the eager bytes to a late rank, and does not deadlock behind it', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);
@@ -168,7 +168,7 @@ describe('allReduce', () => {
     await new Promise((resolve) => setTimeout(resolve, 5));
     expect(theirs.counters.bytesReceived).toBeLessThan(4 * EAGER_BYTES);
     expect(theirs.counters.bytesReceived).toBeGreaterThan(2 * EAGER_BYTES);
-    // One after the other here, all at once there: the same order, so it must work.
+    // One after the other here, all at once there: the order is the same.
     for (const value of [10, 20, 30]) {
       expect((await late.allReduce(new Float32Array(count).fill(value)))[count - 1]).toBe(value * 1.1);
     }
@@ -198,7 +198,7 @@ describe('broadcast', () => {
     }
   });
 
-  test('refuses a root that does not exist', async () => {
+  test('rejects a root that does not exist', async () => {
     await runWorld(2, async (group) => {
       for (const src of [-1, 2]) expect(() => group.broadcast(new Float32Array(1), src)).toThrow(/Invalid root rank/);
       expect(() => group.broadcast(new Float32Array(1), 0.5)).toThrow(UsageError);
@@ -222,7 +222,7 @@ describe('allGather', () => {
 });
 
 describe('failures', () => {
-  test('names the rank, the op and what is missing when a rank does not come', async () => {
+  test('names the rank, the op and the missing ranks if a rank does not call', async () => {
     const errors = await outcomes(3, (group) =>
       group.rank === 1
         ? new Promise((_resolve, reject) => setTimeout(() => reject(new Error('absent')), 60))
@@ -232,7 +232,7 @@ describe('failures', () => {
     expect(errors[2]!.message).toMatch(
       /^Timed out: rank \d waited 20 ms in collective #0 allReduce\(12 float32, SUM\)\. Rank 1 has called no collective at all\. Ranks 0, 2 called allReduce\(12 float32, SUM\)\.$/,
     );
-    // One of the two timed out itself, and knows best; the other may have been told.
+    // One of the two timed out itself; the other may have received its error.
     expect(errors.map((error) => (error as TimeoutError).context)).toContainEqual(
       expect.objectContaining({
         seq: 0,
@@ -248,7 +248,7 @@ describe('failures', () => {
     ['broadcast', (group: ProcessGroup) => group.broadcast(new Float32Array(10), 1, { timeoutMs: 10 })],
     ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(10), { timeoutMs: 10 })],
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 10 })],
-  ])('%s times out on rank 0 when rank 1 never calls it, after a good op', async (_name, call) => {
+  ])('%s times out on rank 0 if rank 1 never calls it, after a successful op', async (_name, call) => {
     const [first] = await runWorld(2, async (group) => {
       await group.allReduce(new Float32Array(3));
       return group.rank === 0 ? errorOf(call(group)) : null;
@@ -269,7 +269,7 @@ describe('failures', () => {
       (group: ProcessGroup) =>
         group.allReduce(new Float32Array(4), { op: group.rank === 1 ? ReduceOp.AVG : ReduceOp.SUM }),
     ],
-  ])('is an error on every rank, never a hang, when one calls %s', async (_name, call) => {
+  ])('is an error on every rank, never a hang, if one calls %s', async (_name, call) => {
     const errors = await outcomes(4, call);
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -279,7 +279,7 @@ describe('failures', () => {
     }
   });
 
-  test.each([2, 3, 4])('fails every other rank at once when a rank vanishes from a world of %i', async (n) => {
+  test.each([2, 3, 4])('fails every other rank at once if a rank disappears from a world of %i', async (n) => {
     const errors: Error[] = [];
     const world = runWorld(n, async (group) => {
       for (let i = 0; i < 3; i++) await group.allReduce(new Float32Array(100));
@@ -288,14 +288,14 @@ describe('failures', () => {
     });
     await expect(world).rejects.toThrow('crashed');
     await vi.waitFor(() => expect(errors).toHaveLength(n - 1));
-    // Told by the ring, not found out by a deadline.
+    // Received from other ranks, not detected by a deadline.
     for (const error of errors) expect(error.message).toBe('crashed');
   });
 
   test.each([
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 20 })],
     ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(3), { timeoutMs: 20 })],
-  ])('%s names the absent rank first on whichever rank finds out, and tells the others', async (_name, call) => {
+  ])('%s names the absent rank first on the rank that detects it, and notifies the others', async (_name, call) => {
     const errors: Error[] = [];
     await runWorld(5, async (group) => {
       if (group.rank === 0) return new Promise((resolve) => setTimeout(resolve, 80));
@@ -310,7 +310,7 @@ describe('failures', () => {
     }
   });
 
-  test('refuses what is no typed array, and 16-bit words that are not said to be halves', () => {
+  test('rejects values that are not typed arrays, and 16-bit words without dtype float16', () => {
     const group = alone();
     for (const [tensor, message] of [
       [[1, 2], /not Array: convert it first/],
@@ -326,9 +326,9 @@ describe('failures', () => {
     expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/must be a Uint16Array/);
   });
 
-  test('refuses more elements than a frame can count, and makes no room for them', async () => {
+  test('rejects more elements than a frame can count, before it allocates memory', async () => {
     const group = oneOfTwo(0, createMemoryLinkPair()[0]);
-    // Takes no memory.
+    // Needs no memory.
     const huge = Object.defineProperty(new Uint8Array(1), 'length', { value: 2 ** 32 });
     const none = new Float32Array(0);
     for (const call of [
@@ -349,7 +349,7 @@ describe('failures', () => {
     expect(group.flightRecording.records).toEqual([]);
   });
 
-  test('passes on a reason however long it is', async () => {
+  test('sends an error message of any length', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const other = oneOfTwo(1, theirs);
@@ -358,7 +358,7 @@ describe('failures', () => {
     expect((await errorOf(work)).message).toBe('x'.repeat(4000));
   });
 
-  test('believes the reason that came before the close', async () => {
+  test('uses the error that arrived before the close', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     oneOfTwo(1, theirs).abort(new MismatchError('differs'));
     theirs.close();
@@ -367,7 +367,7 @@ describe('failures', () => {
     expect(await errorOf(late.barrier())).toBeInstanceOf(MismatchError);
   });
 
-  test('reports a closed link with the op it hit, and refuses further ops with the same reason', async () => {
+  test('reports a closed link with the affected op, and rejects later ops with the same error', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const work = group.allReduce(new Float32Array(8));
@@ -405,8 +405,8 @@ describe('failures', () => {
         ),
       /do not belong/,
     ],
-    ['a greeting', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent a second HELLO/],
-  ])('gives up on %s', async (_name, frame, message) => {
+    ['a second HELLO', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent a second HELLO/],
+  ])('fails the group on %s', async (_name, frame, message) => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const work = group.broadcast(new Float32Array(4), 1);
@@ -416,7 +416,7 @@ describe('failures', () => {
     expect(error.message).toMatch(message);
   });
 
-  test('counts the bytes of frames that come before their op with that op', async () => {
+  test('counts the bytes of unexpected frames with their op', async () => {
     const received = await runWorld(2, async (group) => {
       const work = group.rank === 1 ? group.broadcast(new Float32Array(100), 1) : null;
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -428,7 +428,7 @@ describe('failures', () => {
     expect(received[0]![1]).toBeGreaterThan(400);
   });
 
-  test('wait(timeoutMs) gives up waiting, not the op', async () => {
+  test('wait(timeoutMs) ends the wait, not the op', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) await new Promise((resolve) => setTimeout(resolve, 30));
       const work = group.allReduce(new Float32Array([1]));
@@ -437,7 +437,7 @@ describe('failures', () => {
     });
   });
 
-  test('refuses ranks that do not exist, rings with gaps, and ops after destroy', async () => {
+  test('rejects ranks that do not exist, rings with gaps, and ops after destroy', async () => {
     const unlinked = { worldSize: 2, generation: 1, links: new Map<number, Link>() };
     expect(() => new Mesh({ rank: 2, ...unlinked })).toThrow(UsageError);
     expect(() => new Mesh({ rank: 0, ...unlinked })).toThrow(/both neighbours/);

@@ -1,8 +1,8 @@
 /**
  * Random programs of collectives and messages. All ranks make the same calls without waiting for
- * one before the next, and every result is compared with a direct computation. One rank may get
- * into trouble on the way. The clock moves only when no frame does, so a seed plays the same way
- * every time.
+ * one before the next, and every result is compared with a direct computation. One rank may have
+ * trouble during the program. The clock advances only when no frame moves, so a seed always gives
+ * the same program run.
  */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -16,40 +16,40 @@ import { ManualClock } from '../manualClock.ts';
 /** Deadline of every op, on a clock that the test moves. */
 const TIMEOUT_MS = 1000;
 /**
- * How long a late rank is blocked: it is back while the others inquire, for half of the deadline,
- * what it has called.
+ * How long a late rank is blocked: it returns during the others' inquiry, which takes half of the
+ * deadline.
  */
 const LATE_MS = 1.25 * TIMEOUT_MS;
 /**
- * By then every op must have ended: those of a late rank after their own deadline and two
+ * Every op must have ended by then; those of a late rank end after their own deadline and two
  * inquiries.
  */
 const MAX_WAIT_MS = LATE_MS + 2 * TIMEOUT_MS;
 /**
- * Turns of the event loop without a frame after which none is under way: a delayed link takes a
+ * Turns of the event loop without a frame after which none is in flight: a delayed link needs a
  * dozen for one.
  */
 const QUIET_TURNS = 30;
 
-/** What a call's op has to work with, on one rank. */
+/** Input of an op on one rank. */
 interface Scene {
   readonly call: Call;
   readonly group: ProcessGroup;
   /** Global rank. */
   readonly self: number;
-  /** Global rank of the root, of an op that has one. */
+  /** Global rank of the root, for ops with a root. */
   readonly root: number;
-  /** What a rank (global) contributes. */
+  /** The tensor that a rank (global) contributes. */
   readonly of: (rank: number, length?: number) => Float32Array;
-  /** The sum of what all contribute. */
+  /** The sum of all ranks' tensors. */
   readonly sum: (length?: number) => Float32Array;
-  /** @throws where a member of the group has got something else. */
+  /** @throws if a member of the group has another result. */
   readonly check: (got: unknown, expected: unknown) => void;
 }
 
 type Op = (scene: Scene) => Promise<unknown>;
 
-/** Each issues its op at once, and resolves once the result is known to be right. */
+/** Each function issues its op at once, and resolves once the result is checked. */
 const OPS: Readonly<Record<string, Op>> = {
   async allReduce({ group, self, of, sum, check }) {
     check(await group.allReduce(of(self)), sum());
@@ -121,8 +121,8 @@ const OPS: Readonly<Record<string, Op>> = {
     await group.monitoredBarrier();
   },
   /**
-   * Every member sends to the one so many places further on, and receives from the one so many
-   * places back, or from anybody.
+   * * Every member sends to the member `distance` places further, and receives from the one
+   * `distance` places before, or from any rank.
    */
   async message({ call, group, self, of, check }) {
     const { rank, ranks, worldSize: n } = group;
@@ -144,7 +144,7 @@ const OP_NAMES = Object.keys(OPS);
 
 /**
  * Lengths of tensors: fewer than ranks, about a segment, more than is sent ahead. The last three
- * are drawn less often.
+ * are chosen less often.
  */
 const LENGTHS = [0, 1, 2, 3, 7, 100, 1000, 16_376, 16_377, 70_000];
 const SEGMENTS = [Infinity, 16_376, 1000, 333];
@@ -158,9 +158,9 @@ export interface Call {
   readonly length: number;
   /** Chooses roots, sizes and peers. */
   readonly draw: number;
-  /** Whether it takes the other of two ways that the op has. */
+  /** Whether it uses the second variant of the op. */
   readonly isVariant: boolean;
-  /** Ranks may pause before it. */
+  /** Whether ranks may pause before it. */
   readonly isPause: boolean;
 }
 
@@ -177,7 +177,7 @@ interface Program {
 export function programOf(seed: number): Program {
   const rng = createRng(mixSeed(seed));
   const worldSize = 2 + rng.below(9);
-  // Some of the ops: one that ends its group in time hides that another does not.
+  // Only some of the ops: an op that ends its group would hide another one that does not.
   const drawn = OP_NAMES.filter(() => rng.below(2) > 0);
   const ops = drawn.length > 0 ? drawn : OP_NAMES;
   const subgroups = Array.from({ length: rng.below(3) }, () => subgroupOf(worldSize, rng));
@@ -205,7 +205,7 @@ function subgroupOf(worldSize: number, rng: Rng): number[] {
   return rng.below(2) > 0 ? ranks.toReversed() : ranks;
 }
 
-/** What happens to a rank, or what it does, while its calls are under way. */
+/** Trouble of a rank during its calls. */
 const STRIKES = {
   closesLink: ({ links }, _group, rank, draw) => linkOf(links[rank]!, draw).close(),
   losesFrame({ links }, _group, rank, draw) {
@@ -222,7 +222,7 @@ const STRIKES = {
       link.send = () => new Promise(() => {});
     }
   },
-  aborts: (_world, group) => group.abort(new PeergradError('it gave up')),
+  aborts: (_world, group) => group.abort(new PeergradError('the rank failed')),
   destroysGroup: (_world, group) => group.destroy(),
 } satisfies Record<string, (world: World, group: ProcessGroup, rank: number, draw: number) => void>;
 
@@ -235,12 +235,12 @@ export const TROUBLES = [
 ] as const;
 
 /** Errors that the other ranks receive at once, before any deadline. */
-export const TOLD: readonly Trouble['kind'][] = ['closesLink', 'aborts'];
+export const NOTIFIED: readonly Trouble['kind'][] = ['closesLink', 'aborts'];
 
 interface Trouble {
   readonly kind: (typeof TROUBLES)[number];
   readonly rank: number;
-  /** Number of the call with which it begins, and how many turns of the event loop later. */
+  /** Number of the call after which it begins, and the delay in turns of the event loop. */
   readonly at: number;
   readonly turns: number;
   readonly draw: number;
@@ -263,7 +263,7 @@ export interface Outcome {
   readonly call: Call;
   /** Global ranks of its group. */
   readonly ranks: readonly number[];
-  /** `right`, or what it was rejected with; `pending` after its deadline and all inquiries. */
+  /** `right`, or the error; `pending` after its deadline and all inquiries. */
   readonly end: 'pending' | 'right' | Error;
   /** Milliseconds that the clock had moved by then. */
   readonly waitedMs: number;
@@ -271,7 +271,7 @@ export interface Outcome {
 
 /**
  * Runs a program on all ranks, over links that delay frames, until every call has ended or should
- * have.
+ * have ended.
  */
 export async function play(program: Program, trouble: Trouble | null): Promise<Outcome[]> {
   const { seed, worldSize, segmentElements, isDelayed, subgroups } = program;
@@ -324,8 +324,8 @@ export async function play(program: Program, trouble: Trouble | null): Promise<O
 async function issue(call: Call, group: ProcessGroup, self: number): Promise<void> {
   const of = (rank: number, length = call.length): Float32Array => {
     const tensor = new Float32Array(length);
-    // Small whole numbers, of which any sum is exact. A loop: a callback for each element takes
-    // most of a program's time.
+    // Small whole numbers, whose sums are exact. A loop, because a callback for each element would
+    // take most of a program's time.
     for (let i = 0; i < length; i++) tensor[i] = ((call.number * 7 + rank * 31 + i * 13) % 17) - 8;
     return tensor;
   };
@@ -352,12 +352,12 @@ function isStrike(kind: Trouble['kind']): kind is keyof typeof STRIKES {
   return kind in STRIKES;
 }
 
-/** A rank that was late makes one more call, or a few. */
+/** A rank that was late makes at least one more call. */
 function hasStopped({ kind, at, draw }: Trouble, { number }: Call): boolean {
   return (kind === 'stopsCalling' && number >= at) || (kind === 'isLateAndStops' && number > at + (draw % 4));
 }
 
-/** A tab that is blocked: frames for it wait, too. */
+/** Blocks a rank like a blocked tab: its frames wait, too. */
 async function block({ links }: World, rank: number, clock: ManualClock): Promise<void> {
   const handlers = [...links[rank]!.values()].map((link) => [link, link.onframe] as const);
   for (const [link] of handlers) link.onframe = null;
@@ -365,14 +365,14 @@ async function block({ links }: World, rank: number, clock: ManualClock): Promis
   for (const [link, handler] of handlers) link.onframe = handler;
 }
 
-/** Resolves once no frame moves and no call ends any more. */
+/** Resolves once no frame moves and no call ends. */
 async function settle({ links }: World, pending: () => number): Promise<void> {
   let before = '';
-  for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
+  for (let idle = 0; idle < QUIET_TURNS; idle++) {
     await turns(1);
     const frames = links.flatMap((own) => [...own.values()]).map(({ counters }) => counters.framesReceived);
     const now = `${total(frames)} ${pending()}`;
-    if (now !== before) quiet = 0;
+    if (now !== before) idle = 0;
     before = now;
   }
 }

@@ -1,13 +1,13 @@
 /**
- * NaN has many bit patterns: which of them a sum has depends on the order of its operands and on
- * the machine.
+ * NaN has many bit patterns. The pattern of a sum depends on the order of its operands and on the
+ * machine.
  */
 import { expect, test } from 'vitest';
 import type { TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
-/** A NaN as x86 makes it of Infinity - Infinity, or as JavaScript writes it. */
+/** A NaN as x86 computes it for Infinity - Infinity, or as JavaScript writes it. */
 const NAN: Record<string, (isNegative: boolean) => TypedArray> = {
   float32: (isNegative) => new Float32Array(Uint32Array.of(isNegative ? 0xffc00000 : 0x7fc00000).buffer),
   float64: (isNegative) =>

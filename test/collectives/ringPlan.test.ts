@@ -5,7 +5,7 @@ import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/
 const worldSize = fc.integer({ min: 1, max: 64 });
 
 describe('ring plan', () => {
-  test('has 2(n-1) steps in which every rank sends to its right neighbour and hears from its left', () => {
+  test('has 2(n-1) steps in which every rank sends to its right neighbour and receives from its left', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
         expect(ringStepCount(n)).toBe(2 * (n - 1));
@@ -36,7 +36,7 @@ describe('ring plan', () => {
         for (let chunk = 0; chunk < n; chunk++) {
           const order = held[0]![chunk]!;
           expect([...order].sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
-          // One order of summation everywhere: this is what makes replicas equal bit for bit.
+          // One order of summation on all ranks keeps replicas equal bit for bit.
           for (let rank = 0; rank < n; rank++) expect(held[rank]![chunk]).toEqual(order);
         }
       }),
@@ -53,7 +53,7 @@ describe('ring plan', () => {
     }
   });
 
-  test('displacements a tensor into chunks that cover it and differ by at most one element', () => {
+  test('divides a tensor into chunks that cover it and differ by at most one element', () => {
     fc.assert(
       fc.property(worldSize, fc.integer({ min: 0, max: 100_000 }), (n, count) => {
         const ranges = Array.from({ length: n }, (_, chunk) => chunkRange(count, n, chunk));

@@ -1,4 +1,4 @@
-/** All-reduce, and what holds for every reduction: values, dtypes, ops, algorithms, bits. */
+/** All-reduce, and cases for every reduction: values, dtypes, ops, algorithms, bits. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -21,7 +21,7 @@ import { filled, range, sumOfRanks } from './values.ts';
 /** World sizes of gloo's halving-doubling tests. */
 export const GLOO_WORLDS = [...range(1, 9), 13, 16, 24, 32];
 /**
- * Bytes for which worlds of more than 8 take recursive doubling, halving-doubling, and (up to 24
+ * Bytes for which worlds of more than 8 use recursive doubling, halving-doubling, and (up to 24
  * ranks) the ring.
  */
 const BYTES_OF_ALGORITHMS = [40, 45_000, 280_000];
@@ -33,7 +33,7 @@ async function sumsRanks(group: ProcessGroup, n: number, counts: readonly number
   }
 }
 
-/** Reduces one dtype with one op by all three reductions, to every root in turn. */
+/** Reduces one dtype with one op by all three reductions, to several roots. */
 async function reducesEverywhere(
   group: ProcessGroup,
   dtype: DtypeSample,
@@ -46,7 +46,7 @@ async function reducesEverywhere(
   const options = { ...dtype.options, op, ...(op === ReduceOp.PREMUL_SUM && { factor: factorOf(rank) }) };
   const expected = expectedOf(dtype, op, n, count);
   expectEqual(await group.allReduce(input(), options), expected, `allReduce ${where}`);
-  // Trees and chains are turned by their root: one in the middle tells as much as all.
+  // The root only rotates trees and chains, so one in the middle is enough.
   for (const [dst, algorithm] of [[n >> 1], [n - 1, 'direct']] as const) {
     const reduced = await group.reduce(input(), dst, { ...options, ...(algorithm && { algorithm }) });
     if (rank === dst) expectEqual(reduced, expected, `reduce to ${dst} ${algorithm ?? ''} ${where}`);
@@ -60,7 +60,7 @@ async function reducesEverywhere(
 const or = (values: readonly number[]): number => values.reduce((a, b) => a | b, 0);
 const xor = (values: readonly number[]): number => values.reduce((a, b) => a ^ b, 0);
 
-/** c10d's simple_reduce_tests: one value a rank, what comes out of it, and the dtype. */
+/** c10d's simple_reduce_tests: one value per rank, the result, and the dtype. */
 function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: DtypeSample; mine: number; all: number }[] {
   const int32 = DTYPES.find(({ name }) => name === 'int32')!;
   const factorial = range(1, n).reduce((a, b) => a * b, 1);
@@ -72,7 +72,7 @@ function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: Dtype
     { op: ReduceOp.AVG, dtype: FLOAT32, mine: rank + 1, all: (n + 1) / 2 },
     // Another bit in every round, so that the result changes.
     ...range(4).map((i) => ({ op: ReduceOp.BAND, dtype: int32, mine: rank | (1 << i), all: 1 << i })),
-    // Every rank brings several values, combined before, as a larger world would.
+    // Every rank combines several values first, as a larger world would.
     ...range(1, 4).flatMap((i) => {
       const own = range(i).map((j) => rank * i + j);
       return [
@@ -83,10 +83,7 @@ function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: Dtype
   ];
 }
 
-/**
- * torch's distributed_test: who is special in turn, what it holds, what the others hold, what must
- * come of it.
- */
+/** torch's distributed_test: the value of one special rank, that of the others, and the result. */
 const MASTER_AND_WORKERS = [
   { op: ReduceOp.SUM, master: 2, worker: 10, expected: (n: number) => 2 + 10 * (n - 1) },
   // Exact in float32 up to 10^10, which is 2^10 times a number of 24 bits.
@@ -95,7 +92,7 @@ const MASTER_AND_WORKERS = [
   { op: ReduceOp.MAX, master: -1, worker: 10, expected: () => 10 },
 ];
 
-/** Values with rules of their own; an ordinary one otherwise. */
+/** Values with special rules; `undefined` stands for an ordinary value. */
 const ODD_VALUES = [NaN, Infinity, -Infinity, -0, 0, undefined, 1e-45, 3.4e38];
 
 /** Integers -100 .. 100, the same for the same seed and rank. */
@@ -135,7 +132,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 3,
-    title: 'allReduce sums the ranks by log-step algorithms too',
+    title: 'allReduce sums the ranks by log-step algorithms',
     worlds: GLOO_WORLDS,
     // The last two are for halving-doubling and the ring in worlds of more than 8.
     run: (group, n) => sumsRanks(group, n, [0, 1, 64, 1000, ...(n > 8 ? [11_250, 70_000] : [])]),
@@ -166,7 +163,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 7,
-    title: 'allReduce of a count that does not divide',
+    title: 'allReduce of a count that is not divisible by the ranks',
     worlds: [3],
     inTabs: true,
     run: async (group, n) => {
@@ -206,11 +203,11 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
     inTabs: true,
     run: async (group) => {
       for (const [a, b, tolerance] of [
-        // A 127th of these is a scale without rounding, as it is of their sum.
+        // A 127th of these and of their sum is a scale without rounding.
         [127, 254, 0],
         [0, 0, 0],
-        // A block's scale is a 127th of its largest value, rounded up to 17 bits: so much is lost
-        // twice, on the way there and back.
+        // A block's scale is a 127th of its largest value, rounded up to 17 bits. That error occurs
+        // twice: when values are sent and when the sum is.
         [42, 43, 2 ** -15],
       ] as const) {
         const result = await group.allReduce(filled(1024, group.rank === 0 ? a : b), { codec: 'int8' });
@@ -273,13 +270,13 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 17,
-    title: 'one rank in turn holds another value than all others',
+    title: 'one rank in turn has another value than all others',
     worlds: range(2, 8),
     inTabs: true,
     run: async (group, n) => {
       for (const { op, master, worker, expected } of MASTER_AND_WORKERS) {
         for (let src = 0; src < n; src++) {
-          // The size tells one turn from the next.
+          // The size identifies the turn.
           const count = src + 1;
           const mine = () => filled(count, group.rank === src ? master : worker);
           const result = filled(count, expected(n));
@@ -292,7 +289,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 21,
-    title: 'allReduce of random integers is near the sum',
+    title: 'allReduce of random integers is close to the sum',
     worlds: range(1, 14),
     inTabs: true,
     run: async (group, n) => {
@@ -315,11 +312,11 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 22,
-    title: 'many allReduces in flight, not done at once, all right',
+    title: 'many allReduces in flight are polled and correct',
     worlds: [2, 3, 4, 8],
     inTabs: true,
     run: async (group, n) => {
-      // More than may be in flight: the last ones wait on this rank.
+      // More than the limit in flight: the last ones wait on this rank.
       const works = range(200).map((i) => group.allReduce(filled((i * 977) % 800, i + group.rank)));
       expectEqual(
         works.some((work) => !work.isCompleted()),
@@ -342,7 +339,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
         for (const op of opsOf(dtype)) {
           for (const count of n > 5 ? [n - 1] : [0, 1, n + 1, 301]) await reducesEverywhere(group, dtype, op, count);
         }
-        // Halving-doubling, which tensors of a few elements do not take.
+        // Halving-doubling, which small tensors do not use.
         const large = Math.floor(BYTES_OF_ALGORITHMS[1]! / dtype.bytes);
         if (n > 8) await reducesEverywhere(group, dtype, opsOf(dtype).at(-1)!, large);
       }
@@ -350,7 +347,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 102,
-    title: 'every rank ends with the same bits, whatever the values',
+    title: 'every rank ends with the same bits, for any values',
     inTabs: true,
     worlds: [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32],
     run: async (group, n) => {
@@ -363,7 +360,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
           for (const input of bytes === small ? [random, odd] : [random]) {
             const result = await group.allReduce(input.slice(), { op });
             const bits = new Uint32Array(result.buffer);
-            // NaNs are equal whatever their bits: the platform chooses those.
+            // NaNs count as equal, because the platform chooses their bits.
             result.forEach((value, i) => Number.isNaN(value) && (bits[i] = 0x7fc00000));
             const first = await group.broadcast(bits.slice(), 0);
             expectEqual(
@@ -378,7 +375,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 103,
-    title: 'integers wrap around as their width says',
+    title: 'integers wrap around at their width',
     worlds: [2, 3, 8],
     inTabs: true,
     run: async (group, n) => {
@@ -398,7 +395,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 104,
-    title: 'MIN and MAX pass NaN on, and order -0 below 0',
+    title: 'MIN and MAX propagate NaN, and order -0 below 0',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

@@ -1,42 +1,42 @@
 /**
- * What a conformance case is: data, and a function of a process group, so that it runs over memory
- * links and in tabs alike.
+ * A conformance case: data and a function of a process group, so it can run over memory links and
+ * in tabs.
  */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RunWorldOptions } from '../../src/testing/index.ts';
 
 interface Numbered {
   /**
-   * Below 100 the number of the list we took cases from; from 100 on our own. docs/CONFORMANCE.md
-   * has both.
+   * Below 100: the number in the original list; from 100 on: cases of peergrad. docs/CONFORMANCE.md
+   * lists both.
    */
   readonly number: number;
-  /** A number may have several entries, each with a title of its own. */
+  /** A number may have several entries with different titles. */
   readonly title: string;
 }
 
 /** Runs on every rank of a group of its own, once per world size. */
 export interface GroupCase extends Numbered {
   readonly worlds: readonly number[];
-  /** Whether it is one of those that run in real tabs too, at the world sizes that fit there. */
+  /** Whether the case also runs in real tabs, at the world sizes that fit there. */
   readonly inTabs?: true;
-  /** Takes too long for `npm test`: only the command runs it. */
+  /** The case takes too long for `npm test`: only the command runs it. */
   readonly isLong?: true;
   /**
-   * Needs the world group, because it makes subgroups: in tabs, others run in subgroups of one
-   * world.
+   * The case needs the world group, because it creates subgroups. In tabs, other cases run in
+   * subgroups of one world.
    */
   readonly needsWorld?: true;
   /** Options of groups over memory links; groups in tabs have the defaults. */
   readonly options?: RunWorldOptions;
   /**
-   * @throws (rejects) an error that says where and what it expected. The group may have failed by
+   * @throws (rejects) an error with the place and the expected value. The group may have failed at
    *   the end.
    */
   readonly run: (group: ProcessGroup, n: number) => Promise<void>;
 }
 
-/** Needs no group, or makes worlds of its own; never in tabs. */
+/** A case that needs no group, or creates its own worlds; never in tabs. */
 export interface LocalCase extends Numbered {
   readonly check: () => void | Promise<void>;
 }

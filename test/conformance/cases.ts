@@ -1,4 +1,4 @@
-/** All cases, and why others do not apply. */
+/** All conformance cases. */
 import { ALL_REDUCE_CASES } from './allReduce.ts';
 import type { ConformanceCase } from './case.ts';
 import { COALESCED_CASES } from './coalesced.ts';

@@ -77,7 +77,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 121,
-    title: 'coalesced collectives are in flight together with others',
+    title: 'coalesced collectives can be in flight with others',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {

@@ -1,7 +1,7 @@
 /**
  * The conformance cases over memory links, on a sample of their world sizes: `npm run -s
- * conformance` runs all of them. Then once more on links that delay frames, where ranks meet in
- * other orders.
+ * conformance` runs all of them. Cases for tabs run once more on links that delay frames, where
+ * ranks meet in other orders.
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -19,8 +19,8 @@ import { TAB_CASES } from './tabs.ts';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 /**
- * Small worlds, and of those where other algorithms are taken the smallest; a case without any of
- * these runs its smallest.
+ * Small worlds, and the smallest world with other algorithms. A case without any of these runs its
+ * smallest world.
  */
 const isSampled = ({ worlds }: GroupCase, n: number): boolean => n <= 4 || n === 9 || n === Math.min(...worlds);
 
@@ -32,11 +32,11 @@ describe('conformance case', () => {
 });
 
 describe('on links that delay frames, case', () => {
-  // Cases for real links: in the other cases links make no difference, or they take too long.
+  // Cases for real links: the other cases do not depend on links, or take too long.
   const cases = CASES.filter((entry): entry is GroupCase => 'worlds' in entry && entry.inTabs === true);
   test.each(cases)('$number: $title', async (entry) => {
     const createPair = delayedLinks(createRng(entry.number));
-    // The smallest in which ranks are not all neighbours, or the next smaller one.
+    // The smallest world in which not all ranks are neighbours, or the next smaller one.
     const largest = Math.max(...entry.worlds.filter((n) => n <= 4));
     expect(await runCase(entry, { accepts: (n) => n === largest, createPair })).toEqual([]);
   });
@@ -48,19 +48,19 @@ function command(...args: string[]) {
 }
 
 describe('the command', () => {
-  test('prints its report as JSON, and progress beside it', async () => {
+  test('prints its report as JSON on stdout, and progress on stderr', async () => {
     const { stdout, stderr } = await command('--json', '--case', '37');
     expect(JSON.parse(stdout)).toEqual({ cases: 1, passed: 1, failed: 0, skipped: [] });
     expect(stderr).toMatch(/^ok +37 .* bucket assignment by size\n$/);
   });
 
-  test('says why a case does not apply', async () => {
+  test('reports why a case does not apply', async () => {
     const { stdout } = await command('--json', '--case', '48');
     const skipped = SKIPPED.filter((candidate) => candidate.case === 48);
     expect(JSON.parse(stdout)).toEqual({ cases: 0, passed: 0, failed: 0, skipped });
   });
 
-  test('refuses a case that there is not', async () => {
+  test('rejects a case that does not exist', async () => {
     await expect(command('--case', '4')).rejects.toMatchObject({
       code: 2,
       stderr: expect.stringContaining('no such case'),
@@ -68,7 +68,7 @@ describe('the command', () => {
   });
 });
 
-test('docs/CONFORMANCE.md lists every number once: those that run, and those that do not apply', async () => {
+test('docs/CONFORMANCE.md lists every number once: cases that run, and cases that do not apply', async () => {
   const text = await readFile(path.resolve(ROOT, 'docs/CONFORMANCE.md'), 'utf8');
   const listed = [...text.matchAll(/^\| ([\d, ]+) \|/gm)].flatMap(([, cell]) => cell!.split(', ').map(Number));
   const run = new Set([...CASES, ...TAB_CASES].map(({ number }) => number));

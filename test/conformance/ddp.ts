@@ -1,4 +1,4 @@
-/** DistributedDataParallel: what PyTorch's tests and semantics ask of it. */
+/** DistributedDataParallel: cases of PyTorch's tests and semantics. */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
@@ -37,9 +37,11 @@ interface Setting {
   readonly shape: readonly number[];
   readonly options?: DistributedDataParallelOptions;
   readonly hook?: () => CommHook;
-  /** Every so many iterations are reduced, the others are kept (noSync). */
+  /** Every `every`-th iteration is reduced; gradients of the others are kept (noSync). */
   readonly every?: number;
-  /** How many ranks end early, after how many iterations, and how many more the others have. */
+  /**
+   * Number of ranks that end early, their iterations, and the additional iterations of the others.
+   */
   readonly earlies: readonly number[];
   readonly baselines: readonly number[];
   readonly extras: readonly number[];
@@ -55,7 +57,7 @@ function twoHeads(seed: number): tf.LayersModel {
   return tf.model({ inputs: input, outputs: heads });
 }
 
-/** Kernels of 1 MiB each, which make a bucket each. */
+/** Kernels of 1 MiB each, each of which fills a bucket. */
 function convolutional(seed: number): tf.LayersModel {
   const layer = (k: number) => ({
     filters: 512,
@@ -85,7 +87,7 @@ const linear =
       ],
     });
 
-/** The whole grid of torch's tests, and one of its combinations for models that take long. */
+/** The whole grid of torch's tests, and one of its combinations for slow models. */
 const GRID = { earlies: [1, 2], baselines: [0, 5], extras: [2, 3, 10] };
 const LARGE = { earlies: [2], baselines: [0], extras: [2] };
 const SMALL_BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 64 };
@@ -107,7 +109,7 @@ const SETTINGS: readonly Setting[] = [
 ];
 
 /**
- * Trains `iterations` on this rank inside join; what the model was in the loop's end, and after
+ * Trains `iterations` on this rank inside join; returns the model at the end of the loop, and after
  * join.
  */
 async function trainInJoin(
@@ -154,8 +156,7 @@ async function trainInJoin(
 }
 
 /**
- * Iterations of three ranks of which `early` end before the others: the second of them a little
- * later.
+ * Iterations of three ranks; `early` of them end before the others, the second one slightly later.
  */
 function iterationsOf(early: number, baseline: number, extra: number): number[] {
   return [baseline, early === 2 ? baseline + Math.floor(extra / 2) : baseline + extra, baseline + extra];
@@ -169,7 +170,7 @@ async function joins(group: ProcessGroup, setting: Setting): Promise<void> {
         const where = `iterations ${iterations.join(', ')}`;
         const { done, inLoop, after, error } = await trainInJoin(group, iterations[group.rank]!, setting);
         expectEqual([error, done], [null, iterations[group.rank]], `${where}: error, and iterations done`);
-        // The highest rank of those that ended last has the model for all.
+        // All ranks receive the model of the highest rank that ended last.
         const last = iterations.lastIndexOf(Math.max(...iterations));
         const authoritative = group.rank === last ? inLoop : new Float32Array(after.length);
         expectEqual(after, await group.broadcast(authoritative, last), `${where}: model after join`);
@@ -178,7 +179,9 @@ async function joins(group: ProcessGroup, setting: Setting): Promise<void> {
   }
 }
 
-/** Rank 0 has 3 iterations, the others 5; the gradient of each is 50. What this rank saw. */
+/**
+ * Rank 0 has 3 iterations, the others 5, each with a gradient of 50. Returns this rank's averages.
+ */
 async function averagesInJoin(group: ProcessGroup, joinOptions: JoinOptions, hook: CommHook | null): Promise<number[]> {
   const [weight] = line(1);
   const ddp = await DistributedDataParallel.create([weight], group, { average: 'ranks' });
@@ -198,7 +201,7 @@ function gradientsOf({ layout, gradient }: DistributedDataParallel): number[] {
   return layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ offset }) => gradient[offset]!);
 }
 
-/** A model whose last layer is given. */
+/** A model that ends with `layer`. */
 function ending(layer: tf.layers.Layer): tf.LayersModel {
   return tf.sequential({
     layers: [tf.layers.dense({ units: 3, inputShape: [3], kernelInitializer: 'identity' }), layer],
@@ -293,7 +296,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     worlds: [3],
     run: (group) => joins(group, setting),
   })),
-  // The whole grid of those that have one combination above. Each part ends before the runner's
+  // The whole grid for the models with one combination above. Each part ends before the runner's
   // deadline.
   ...SETTINGS.filter(({ extras }) => extras === LARGE.extras).flatMap((setting) =>
     GRID.earlies.flatMap((early) =>
@@ -306,7 +309,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   ),
   {
     number: 43,
-    title: 'join of more ranks, of which some have nothing at all',
+    title: 'join of more ranks, some of them without inputs',
     worlds: [2, 4, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -324,7 +327,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 43,
-    title: 'join that throws: everyone stops after the fewest iterations',
+    title: 'join with throwOnEarlyTermination: all ranks stop after the fewest iterations',
     worlds: [3],
     inTabs: true,
     run: async (group) => {
@@ -382,7 +385,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 180,
-    title: 'DDP gives all ranks the parameters and buffers of rank 0, and keeps them equal',
+    title: 'DDP broadcasts the parameters and buffers of rank 0, and keeps them equal',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group) => {
@@ -402,7 +405,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 181,
-    title: 'parameters that some ranks or none of them use',
+    title: 'parameters that only some ranks or no ranks use',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -420,16 +423,16 @@ export const DDP_CASES: readonly ConformanceCase[] = [
           .asScalar();
       const optimizer = createOptimizer('adamw', { learningRate: 0.1, weightDecay: 0.5 }, ddp.layout.size);
       await ddp.backward(loss, { samples: 1 });
-      expectEqual(gradientsOf(ddp).slice(0, 2), [6, 6 / n], 'average of what is used');
+      expectEqual(gradientsOf(ddp).slice(0, 2), [6, 6 / n], 'average of used parameters');
       ddp.step(optimizer);
       const [a, b, c] = await Promise.all(variables.map(async (variable) => (await variable.data())[0]!));
       expectThat(a !== 1 && b !== 2, `a step changes what any rank uses: ${a}, ${b}`);
-      expectEqual(c, 3, 'what no rank uses');
+      expectEqual(c, 3, 'a parameter that no rank uses');
     },
   },
   {
     number: 182,
-    title: 'noSync adds gradients up, and the next reduction sends their sum',
+    title: 'noSync accumulates gradients, and the next reduction sends their sum',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -457,21 +460,21 @@ export const DDP_CASES: readonly ConformanceCase[] = [
       const ddp = await DistributedDataParallel.create([weight, bias], group, { ...SMALL_BUCKETS, average: 'ranks' });
       const buckets: number[] = [];
       ddp.registerCommHook((bucket, given) => {
-        expectThat(given === group, 'the hook is given the group of DDP');
+        expectThat(given === group, 'the hook receives the group of DDP');
         buckets.push(bucket.index);
         bucket.buffer.fill(42 + group.rank);
         return Promise.resolve();
       });
       await ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 1 });
-      expectEqual(gradientsOf(ddp), [42 + group.rank, 42 + group.rank], 'what the hook left');
+      expectEqual(gradientsOf(ddp), [42 + group.rank, 42 + group.rank], 'result of the hook');
       expectEqual(buckets, range(ddp.layout.buckets.length), 'buckets, in order');
       expectThrow(() => ddp.registerCommHook(noopHook), UsageError, 'registered already', 'a second hook');
-      expectEqual(await group.allReduce(Float32Array.of(1)), Float32Array.of(n), 'the group goes on');
+      expectEqual(await group.allReduce(Float32Array.of(1)), Float32Array.of(n), 'the group is usable');
     },
   },
   {
     number: 184,
-    title: 'SyncBatchNormalization takes the statistics of all ranks’ samples, also of none',
+    title: 'SyncBatchNormalization uses the statistics of all ranks’ samples, also without own samples',
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -488,7 +491,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
         sumOfCubes(reference.apply(tf.concat(inputs), { training: true }) as tf.Tensor).div(total),
       );
       expectClose([value], await alone.data(), 1e-4, 'loss, as of one rank with all samples');
-      // Moving averages too.
+      // Includes moving averages.
       const [mine, theirs] = await Promise.all([weightsOf(distributed), weightsOf(reference)]);
       expectClose(mine, theirs, 1e-4, 'weights and averages, as of one rank with all samples');
     },

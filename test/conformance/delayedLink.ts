@@ -1,14 +1,14 @@
 /**
- * Memory links on which every frame takes another while: ranks meet in orders in which links inside
- * a process never let them. The order on a link stays, as on any.
+ * Memory links that delay every frame by a random time, so ranks meet in orders that plain memory
+ * links never cause. A link keeps the order of its frames.
  */
 import { BaseLink } from '../../src/transport/baseLink.ts';
 import type { LinkDescription } from '../../src/transport/link.ts';
 import type { Rng } from '../../src/util/rng.ts';
 
-/** Turns of the event loop that a frame takes at most, where it is slow. */
+/** Longest delay of a slow frame, in turns of the event loop. */
 const MAX_TURNS = 12;
-/** One frame in so many is. */
+/** One of this many frames is slow. */
 const SLOW_EVERY = 4;
 
 class DelayedLink extends BaseLink {
@@ -49,7 +49,7 @@ class DelayedLink extends BaseLink {
   }
 }
 
-/** Makes connected pairs. */
+/** Creates connected pairs. */
 export function delayedLinks(rng: Rng): () => [DelayedLink, DelayedLink] {
   return () => {
     const a = new DelayedLink(rng);

@@ -1,6 +1,6 @@
 /**
- * Every dtype that collectives take, and what a reduction must give: computed here by other means
- * than theirs.
+ * Every dtype that collectives accept, and the expected results of reductions, computed
+ * independently of the collectives.
  */
 import { copyInto, emptyLike, view, type TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -60,7 +60,7 @@ export const DTYPES: readonly DtypeSample[] = [
   integer(64, false, (values) => BigUint64Array.from(bigints(values))),
 ];
 
-/** `count` elements that repeat `values`: quicker to make than as many values. */
+/** `count` elements that repeat `values`, which is faster than as many separate values. */
 export function repeated(dtype: DtypeSample, values: ArrayLike<number>, count: number): TypedArray {
   const once = dtype.of(values);
   const tensor = emptyLike(once, count);
@@ -74,7 +74,7 @@ export function valuesOf({ name }: DtypeSample, tensor: TypedArray): (number | b
   return Array.from<number | bigint>(name === 'float16' ? fromHalf(tensor as Uint16Array) : tensor);
 }
 
-/** Ops that make sense for a dtype, by name. */
+/** Ops that a dtype supports, by name. */
 export function opsOf({ bits }: DtypeSample): [name: string, op: ReduceOp][] {
   const common: (keyof typeof ReduceOp)[] = ['SUM', 'PRODUCT', 'MIN', 'MAX'];
   const names = [...common, ...(bits > 0 ? (['BAND', 'BOR', 'BXOR'] as const) : (['AVG', 'PREMUL_SUM'] as const))];
@@ -82,8 +82,8 @@ export function opsOf({ bits }: DtypeSample): [name: string, op: ReduceOp][] {
 }
 
 /**
- * An input of `rank` whose reductions are exact in every dtype with up to 32 ranks, and that tells
- * places and ranks apart.
+ * An input of `rank` whose reductions are exact in every dtype with up to 32 ranks, and that
+ * differs by place and rank.
  */
 export function inputOf(op: ReduceOp, rank: number, n: number, count: number): number[] {
   if (op === ReduceOp.PRODUCT) {
@@ -98,12 +98,12 @@ export function factorOf(rank: number): number {
 }
 
 /**
- * What was expected last: all ranks of a world that is in one process ask for the same, one after
- * the other.
+ * The last expected result: all ranks of a world in one process need the same one, one after the
+ * other.
  */
 let lastExpected: { key: string; values: TypedArray } | null = null;
 
-/** What ranks must hold afterwards. */
+/** The expected result on each rank. */
 export function expectedOf(dtype: DtypeSample, op: ReduceOp, n: number, count: number): TypedArray {
   const key = [dtype.name, op, n, count].join();
   if (lastExpected?.key !== key) lastExpected = { key, values: computeExpected(dtype, op, n, count) };
@@ -131,7 +131,7 @@ const COMBINERS: Partial<Record<ReduceOp, (a: number, b: number) => number>> = {
   [ReduceOp.BXOR]: (a, b) => a ^ b,
 };
 
-/** An integer as a dtype of its width keeps it. */
+/** Wraps an integer to the width of a dtype. */
 export function wrap({ bits, isSigned }: DtypeSample, value: bigint): bigint {
   return isSigned ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value);
 }

@@ -1,4 +1,4 @@
-/** Wrong calls, and ranks that call different things. */
+/** Invalid calls, and ranks whose calls differ. */
 import type { ReduceOptions } from '../../src/collectives/options.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -7,7 +7,7 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
 import { one, range } from './values.ts';
 
-/** Call that no group can make, and what its error says. */
+/** An invalid call, and a part of its error. */
 type WrongCall = readonly [name: string, call: (group: ProcessGroup) => unknown, message: string];
 
 function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
@@ -73,7 +73,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
     ['broadcastCoalesced of nothing', (group) => group.broadcastCoalesced([], 0), 'non-empty list of tensors'],
     ['allGatherCoalesced of nothing', (group) => group.allGatherCoalesced([]), 'non-empty list of tensors'],
     ['allGatherCoalesced of two dtypes', (group) => group.allGatherCoalesced(mixed), 'of one dtype'],
-    // The sound tensors before must not be sent.
+    // The valid tensors before must not be sent.
     [
       'allReduceCoalesced with 16-bit words',
       (group) => group.allReduceCoalesced([one(1), new Uint16Array(1)]),
@@ -111,7 +111,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       'add up to',
     ],
     [
-      'allToAll that gives itself other than it takes',
+      'allToAll with different splits for itself',
       (group) => group.allToAll(tensor, { outputSplits: range(n).map(() => 2) }),
       'part for itself',
     ],
@@ -122,14 +122,14 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       (group) => group.allGather(new Uint8ClampedArray(1) as unknown as Uint8Array),
       'not Uint8Clamped',
     ],
-    ['halves that are none', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be a Uint16Array'],
-    ['a bucket that has no number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
+    ['float16 as Int32Array', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be a Uint16Array'],
+    ['a bucket beyond the largest number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
   ];
   return calls;
 }
 
-/** Thrown at once, or rejected at once where the call is asynchronous by nature. */
-async function expectRefusal(name: string, call: () => unknown, message: string): Promise<void> {
+/** Expects an error that is thrown at once, or rejected at once if the call is asynchronous. */
+async function expectUsageError(name: string, call: () => unknown, message: string): Promise<void> {
   let result: unknown;
   try {
     result = call();
@@ -147,7 +147,7 @@ async function expectRefusal(name: string, call: () => unknown, message: string)
   await expectRejection(Promise.resolve(result), UsageError, message, name);
 }
 
-/** A call of which one rank makes a variant. */
+/** A call, and a variant that one rank calls. */
 type Variant = readonly [what: string, call: (group: ProcessGroup, isOdd: boolean) => PromiseLike<unknown>];
 
 const tensorOf = (count: number, isInt: boolean): Float32Array | Int32Array =>
@@ -158,7 +158,7 @@ function scatterFrom(group: ProcessGroup, src: number, count: number, isInt = fa
   return group.scatter(tensorOf(count, isInt) as Float32Array, src, group.rank === src ? parts : null);
 }
 
-/** 1, 2, .. n, or the reverse: of the same sum. */
+/** 1, 2, .. n, or the reverse with the same sum. */
 function sizesOf(n: number, isOdd: boolean): number[] {
   return isOdd ? range(1, n).reverse() : range(1, n);
 }
@@ -168,7 +168,7 @@ function unevenPart(group: ProcessGroup, isOdd: boolean): { tensor: Float32Array
   return { tensor: new Float32Array(sizes[group.rank]!), sizes };
 }
 
-/** Splits of two elements a part, or one more for the first and one less for the last rank. */
+/** Splits with two elements per part, or one more for the first and one less for the last rank. */
 function splitsOf({ rank, worldSize: n }: ProcessGroup, isOdd: boolean) {
   const inputSplits = range(n).map((to) => 2 + (isOdd ? Number(to === 0) - Number(to === n - 1) : 0));
   return { inputSplits, outputSplits: range(n).map((from) => (from === rank ? inputSplits[rank]! : 2)) };
@@ -282,7 +282,7 @@ const VARIANTS: Record<string, readonly Variant[]> = {
       },
     ],
     [
-      'one less',
+      'one fewer',
       (group, isOdd) =>
         Promise.all([...(isOdd ? [] : [group.allReduce(one(1))]), group.allReduce(one(1)), group.barrier()]),
     ],
@@ -298,24 +298,24 @@ const VARIANTS: Record<string, readonly Variant[]> = {
   ],
 };
 
-/** Enough for any of them on a busy machine, and short where one would hang. */
+/** Long enough for any case on a busy machine, and short if one hangs. */
 const HANG_MS = 5000;
 
 export const ERROR_CASES: readonly ConformanceCase[] = [
   {
     number: 18,
-    title: 'a call that no group can make is an error at once',
+    title: 'an invalid call is an error at once',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
-      for (const [name, call, message] of wrongCalls(group)) await expectRefusal(name, () => call(group), message);
-      expectEqual(await group.allReduce(one(1)), one(n), 'the group goes on');
-      // On one rank only: it must not have got out of step with the others.
+      for (const [name, call, message] of wrongCalls(group)) await expectUsageError(name, () => call(group), message);
+      expectEqual(await group.allReduce(one(1)), one(n), 'the group is usable');
+      // Only on one rank, which must stay in step with the others.
       if (group.rank === 0) {
-        for (const [name, call, message] of wrongCalls(group)) await expectRefusal(name, () => call(group), message);
+        for (const [name, call, message] of wrongCalls(group)) await expectUsageError(name, () => call(group), message);
       }
-      expectEqual(await group.allReduce(one(2)), one(2 * n), 'the group goes on after wrong calls of rank 0');
-      expectEqual(await group.allGatherObject(group.rank), range(n), 'and so it does with objects');
+      expectEqual(await group.allReduce(one(2)), one(2 * n), 'the group is usable after wrong calls of rank 0');
+      expectEqual(await group.allGatherObject(group.rank), range(n), 'also for objects');
     },
   },
   ...Object.entries(VARIANTS).map(([collective, variants]): ConformanceCase => ({
@@ -333,7 +333,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
           const { message } = error;
           expectThat(new RegExp(`Rank ${odd} called `).test(message), `${where}: the message names it: ${message}`);
           const calls = new Set(Array.from(message.matchAll(/called (\w+\([^)]*\))/g), ([, said]) => said));
-          expectThat(calls.size >= 2, `${where}: the message says what they called: ${message}`);
+          expectThat(calls.size >= 2, `${where}: the message names the calls: ${message}`);
         }
       }
     },
@@ -361,7 +361,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 20,
-    title: 'ranks that differ in larger worlds, where they choose other algorithms too',
+    title: 'ranks that differ in larger worlds, which also use other algorithms',
     worlds: [9, 16, 17],
     needsWorld: true,
     run: async (world, n) => {
@@ -391,11 +391,11 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 160,
-    title: 'after a failure every call is refused with its reason, at once',
+    title: 'after a failure every call is rejected at once with its error',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {
-      const reason = 'the program has given up';
+      const reason = 'the program has stopped';
       if (group.rank === 0) group.abort(new MismatchError(reason));
       else await expectRejection(group.barrier(), MismatchError, reason, 'an op in flight');
       const calls: Record<string, () => PromiseLike<unknown>> = {
@@ -410,7 +410,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
         }),
       };
       for (const [name, call] of Object.entries(calls)) await expectRejection(call(), MismatchError, reason, name);
-      expectThat(group.failure?.message === reason, 'the group says why it is over');
+      expectThat(group.failure?.message === reason, 'the group reports its failure');
     },
   },
   {

@@ -1,6 +1,6 @@
 /**
- * Assertions that work in a tab as in Node; their messages say where, what was expected, and what
- * came.
+ * Assertions that work in a tab and in Node. Their messages contain the place, the expected and the
+ * actual value.
  */
 import { messageOf } from '../../src/util/errors.ts';
 
@@ -8,7 +8,7 @@ export class ConformanceError extends Error {
   override readonly name = 'ConformanceError';
 }
 
-/** Values shown of an array at most, and characters of anything. */
+/** Most values of an array, and most characters of any value, that a message shows. */
 const MAX_SHOWN = 12;
 const MAX_SHOWN_CHARACTERS = 300;
 
@@ -38,7 +38,7 @@ export function expectClose(
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** What a promise that must fail was rejected with. */
+/** The error of a promise that must fail. */
 export async function expectRejection(
   promise: PromiseLike<unknown>,
   kind: ErrorClass,
@@ -53,7 +53,7 @@ export async function expectRejection(
   throw new ConformanceError(`${where}: expected ${kind.name}, but it succeeded`);
 }
 
-/** What a call that must throw threw. */
+/** The error of a call that must throw. */
 export function expectThrow(call: () => unknown, kind: ErrorClass, message: RegExp | string, where: string): Error {
   try {
     call();
@@ -75,7 +75,7 @@ function isArray(value: unknown): value is ArrayLike<unknown> {
   return Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
 }
 
-/** Whether two typed arrays are equal byte by byte: a shortcut, as most are. */
+/** Whether two typed arrays are equal byte by byte: a fast path for most comparisons. */
 function haveSameBytes(a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean {
   if (!ArrayBuffer.isView(a) || !ArrayBuffer.isView(b)) return false;
   const mine = new Uint8Array(a.buffer, a.byteOffset, a.byteLength);

@@ -1,7 +1,4 @@
-/**
- * Collectives that move parts about: broadcast, gather, scatter, allGather, reduceScatter,
- * allToAll.
- */
+/** Collectives that move parts: broadcast, gather, scatter, allGather, reduceScatter, allToAll. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { GLOO_WORLDS } from './allReduce.ts';
@@ -11,7 +8,7 @@ import { expectEqual, expectThat } from './expect.ts';
 import { empty, floats, range, sum } from './values.ts';
 
 const NEW_WORLDS = [1, 2, 3, 4, 7];
-/** Beyond 8 ranks another algorithm is taken, which counts tell nothing about. */
+/** Beyond 8 ranks another algorithm is used, which does not depend on the count. */
 const countsOf = (n: number): number[] => (n > 8 ? [0, 1, 100] : [0, 1, 10, 100, 1000, 10_000]);
 
 /** Sizes of parts that differ, with empty ones. */
@@ -36,7 +33,7 @@ async function sentBy(group: ProcessGroup, op: () => PromiseLike<unknown>): Prom
 export const GATHERING_CASES: readonly ConformanceCase[] = [
   {
     number: 19,
-    title: 'empty tensors go through every collective',
+    title: 'every collective accepts empty tensors',
     worlds: [1, 2, 3, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -57,7 +54,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 23,
-    title: 'reduceScatter with parts as large as they come until nothing is left',
+    title: 'reduceScatter with full parts until no elements are left',
     inTabs: true,
     worlds: GLOO_WORLDS,
     run: async (group, n) => {
@@ -193,7 +190,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 111,
-    title: 'reduceScatter of uneven parts leaves its input as it was',
+    title: 'reduceScatter of uneven parts does not change its input',
     worlds: [1, 2, 3, 4, 7, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -232,7 +229,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 113,
-    title: 'allToAll with splits, also of nothing',
+    title: 'allToAll with splits, also empty ones',
     worlds: [1, 2, 3, 4, 5, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -242,8 +239,8 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         'all to rank 0': (from, to) => (to === 0 ? from + 1 : 0),
         'all from the last rank': (from, to) => (from === n - 1 ? to + 1 : 0),
         'nothing at all': () => 0,
-        'large ones': (from, to) => 20_000 * ((from + to) % 3),
-        'equal ones': () => 2,
+        'large parts': (from, to) => 20_000 * ((from + to) % 3),
+        'equal parts': () => 2,
       };
       for (const [name, sizeOf] of Object.entries(tables)) {
         const { rank } = group;
@@ -254,7 +251,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         const result = await group.allToAll(Float32Array.from(parts), { inputSplits, outputSplits });
         expectEqual(result, Float32Array.from(expected), name);
       }
-      // Splits may be left out by the ranks for which they are equal.
+      // Ranks with equal splits may omit them.
       const even =
         group.rank % 2 === 0 ? { inputSplits: range(n).map(() => 1), outputSplits: range(n).map(() => 1) } : {};
       const mixed = await group.allToAll(
@@ -270,7 +267,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 114,
-    title: 'a tensor that is a view of a larger one: nothing is written beside it',
+    title: 'a tensor that is a view of a larger one: the rest does not change',
     worlds: [1, 2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -291,14 +288,14 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         for (const [name, op] of Object.entries(ops)) {
           await op();
           const beside = [...valuesOf(dtype, large).slice(0, n), ...valuesOf(dtype, large).slice(2 * n)].map(Number);
-          expectEqual(new Set(beside), new Set([1]), `${name} of ${dtype.name}: what lies beside the tensor`);
+          expectEqual(new Set(beside), new Set([1]), `${name} of ${dtype.name}: elements beside the tensor`);
         }
       }
     },
   },
   {
     number: 115,
-    title: 'every rank sends the bytes of the theory, and one hundredth of framing at most',
+    title: 'every rank sends the theoretical bytes, with at most 1 % of framing',
     worlds: [2, 3, 4, 7, 8],
     inTabs: true,
     run: async (group, n) => {
@@ -315,7 +312,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         ['reduce', group.rank === last ? 0 : 1, () => group.reduce(tensor(), last)],
       ] as const) {
         const sent = (await sentBy(group, op)) / bytes;
-        // A rank that has no data to send still says that it has called the op.
+        // A rank without data still announces its call.
         const isRight = sent >= expected && sent <= 1.01 * expected + 0.001;
         expectThat(isRight, `${name} sends ${sent} of the tensor's bytes, expected ${expected}`);
       }

@@ -6,12 +6,12 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
 import { filled, one, range, sum } from './values.ts';
 
-/** Ranks of the world in another order than theirs, without its first; at least two of them. */
+/** At least two ranks of the world, without its first, in another order. */
 function oddGroup(n: number): number[] {
   return range(1, n - 1).reverse();
 }
 
-/** All that `group` does, on its members, with roots and peers named by global rank. */
+/** Calls every collective of `group` on its members, with roots and peers by global rank. */
 async function usesGlobalRanks(group: ProcessGroup, members: readonly number[], me: number): Promise<void> {
   const k = members.length;
   const mine = members.indexOf(me);
@@ -47,7 +47,7 @@ async function usesGlobalRanks(group: ProcessGroup, members: readonly number[], 
   await group.barrier();
 }
 
-/** Calls everything as a rank that is no member: nothing may happen, here or to the members. */
+/** Calls everything on a rank that is not a member: neither it nor the members may be affected. */
 async function isNoOp(group: ProcessGroup, members: readonly number[]): Promise<void> {
   const root = members[0]!;
   const tensor = Float32Array.from(range(12));
@@ -77,11 +77,11 @@ async function isNoOp(group: ProcessGroup, members: readonly number[]): Promise<
   const before = group.bytesSent;
   for (const [name, call] of Object.entries(calls)) {
     await call();
-    expectEqual(tensor, Float32Array.from(range(12)), `${name} of a rank that is no member: tensor`);
+    expectEqual(tensor, Float32Array.from(range(12)), `${name} of a rank that is not a member: tensor`);
   }
-  group.abort(new Error('a rank that is no member'));
+  group.abort(new Error('a rank that is not a member'));
   group.destroy();
-  expectEqual(group.bytesSent, before, 'bytes sent by a rank that is no member');
+  expectEqual(group.bytesSent, before, 'bytes sent by a rank that is not a member');
 }
 
 export const GROUP_CASES: readonly ConformanceCase[] = [
@@ -100,7 +100,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 123,
-    title: 'calls of ranks that are no members are no-ops',
+    title: 'calls of ranks that are not members are no-ops',
     worlds: [3, 4, 5],
     inTabs: true,
     needsWorld: true,
@@ -111,7 +111,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
       if (!members.includes(world.rank)) await isNoOp(group, members);
       await world.barrier();
       if (members.includes(world.rank)) {
-        expectEqual(await group.allReduce(one(1)), one(n - 1), 'the members are not disturbed');
+        expectEqual(await group.allReduce(one(1)), one(n - 1), 'the members are not affected');
       }
     },
   },
@@ -130,7 +130,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
       const count = 5000;
       const half = range(n / 2).map((i) => Math.floor(rank / (n / 2)) * (n / 2) + i);
       for (let round = 0; round < 10; round++) {
-        // Not in the same order everywhere: only within a group it must be.
+        // The order must be the same only within a group.
         const calls = [
           async () => expectEqual(await world.allReduce(filled(count, rank)), filled(count, sum(range(n))), 'world'),
           async () => expectEqual(await halves.allReduce(filled(count, rank)), filled(count, sum(half)), 'half'),
@@ -138,7 +138,11 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
             expectEqual(await pair.allReduce(filled(count, rank)), filled(count, 2 * (rank - (rank % 2)) + 1), 'pair'),
           async () => expectEqual(await alone.allReduce(filled(count, rank)), filled(count, rank), 'alone'),
           async () =>
-            expectEqual((await all.allGather(filled(count, rank)))[0], filled(count, n - 1), 'all, turned round'),
+            expectEqual(
+              (await all.allGather(filled(count, rank)))[0],
+              filled(count, n - 1),
+              'all ranks in reverse order',
+            ),
         ];
         const turn = (rank + round) % calls.length;
         await Promise.all([...calls.slice(turn), ...calls.slice(0, turn)].map((call) => call()));
@@ -147,7 +151,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 125,
-    title: 'a subgroup that fails leaves the world and other subgroups alone',
+    title: 'a failed subgroup does not affect the world and other subgroups',
     worlds: [4],
     inTabs: true,
     needsWorld: true,
@@ -157,7 +161,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
       if (world.rank < 2) {
         const work = first.allReduce(new Float32Array(world.rank + 1));
         const error = await expectRejection(work, MismatchError, 'Rank 1 called', 'first subgroup');
-        expectThat(first.failure === error, 'the subgroup says why it is over');
+        expectThat(first.failure === error, 'the subgroup reports its failure');
       } else {
         expectEqual(await second.allReduce(one(world.rank)), one(5), 'second subgroup');
       }
@@ -168,7 +172,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 126,
-    title: 'newGroup and newSubgroups refuse what makes no group',
+    title: 'newGroup and newSubgroups reject invalid ranks and sizes',
     worlds: [3, 4],
     inTabs: true,
     needsWorld: true,
@@ -188,7 +192,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
       }
       const group = await world.newGroup([0, 1]);
       await expectRejection(group.newGroup([0]), UsageError, 'from the world group', 'newGroup of a subgroup');
-      expectEqual(await world.allReduce(one(1)), one(n), 'the world goes on');
+      expectEqual(await world.allReduce(one(1)), one(n), 'the world is usable');
     },
   },
   {
@@ -203,7 +207,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 128,
-    title: "a subgroup's timeout is its own",
+    title: 'a subgroup has its own timeout',
     worlds: [3, 4],
     inTabs: true,
     needsWorld: true,

@@ -1,4 +1,4 @@
-/** `npm run -s conformance`: runs the cases of docs/CONFORMANCE.md, and says how they went. */
+/** `npm run -s conformance`: runs the cases of docs/CONFORMANCE.md and reports the results. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf } from '../../src/util/errors.ts';
 import type { ConformanceCase } from './case.ts';
@@ -13,7 +13,7 @@ interface Options {
   case?: number;
 }
 
-/** Something to run, and what failed in it. */
+/** A case to run; it resolves with its failures. */
 interface Entry {
   number: number;
   title: string;
@@ -28,7 +28,7 @@ export interface Report {
   skipped: readonly Skipped[];
 }
 
-const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const log = (line: string): void => void process.stderr.write(`${line}\n`);
 
 function numberOf(text: string): number {
   const number = Number(text);
@@ -65,17 +65,17 @@ async function runAll(entries: readonly Entry[]): Promise<Pick<Report, 'cases' |
     const startedAt = performance.now();
     const failures = await run();
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-    say(
+    log(
       `${failures.length === 0 ? 'ok    ' : 'FAILED'} ${String(number).padStart(3)} ${seconds.padStart(5)} s  ${title}`,
     );
-    for (const failure of failures) say(`       case ${number}: ${failure}`);
+    for (const failure of failures) log(`       case ${number}: ${failure}`);
     if (failures.length > 0) failed.add(number);
   }
   const cases = new Set(entries.map(({ number }) => number)).size;
   return { cases, passed: cases - failed.size, failed: failed.size };
 }
 
-/** What does not run, of the cases asked for. */
+/** Requested cases that do not run here. */
 function skippedOf({ tabs, case: only }: Options): Skipped[] {
   const here = new Set((tabs ? [...CASES_IN_TABS, ...TAB_CASES] : CASES).map(({ number }) => number));
   const elsewhere = [...new Set((tabs ? CASES : TAB_CASES).map(({ number }) => number))]
@@ -111,14 +111,14 @@ const program = new Command('conformance')
   .exitOverride()
   .description('Run the conformance cases of docs/CONFORMANCE.md over links in this process, or in real tabs.')
   .option('--json', 'print {cases, passed, failed, skipped} as one JSON object on stdout')
-  .option('--case <n>', 'one case only', numberOf)
-  .option('--tabs', 'those of the cases that run in real Chromium tabs over WebRTC')
+  .option('--case <n>', 'run only this case', numberOf)
+  .option('--tabs', 'run the cases for real Chromium tabs over WebRTC')
   .action(conformance);
 
 try {
   await program.parseAsync();
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
-  // As everywhere here: 2 for bad arguments. Help was asked for.
+  // As in the other commands, 2 means bad arguments; help exits with 0.
   process.exitCode = error.exitCode === 0 ? 0 : 2;
 }

@@ -1,6 +1,6 @@
 /**
- * Ranks that come and go: the room's state machine and the election of a state, as torchft's and
- * Horovod's users expect them.
+ * Ranks that join and leave: the room's state machine and the election of a state, as users of
+ * torchft and Horovod expect them.
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../signaling/room/index.ts';
 import { electState, type PeerState } from '../../src/parallel/recovery/stateElection.ts';
@@ -9,7 +9,7 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual } from './expect.ts';
 import { range } from './values.ts';
 
-/** A rank after `steps` steps, all taken in the first member list. */
+/** A rank after `steps` steps, all in the first generation. */
 function after(steps: number): PeerState {
   return {
     isFresh: false,
@@ -39,7 +39,7 @@ class Rendezvous {
     return this.#state.ring.map(({ member }) => member);
   }
 
-  /** Plays events; ranks of a world that begins then link, compare, and train. */
+  /** Plays events; ranks of each new world then link, compare states, and train. */
   play(...events: RoomEvent[]): this {
     for (const event of events) this.#state = step(this.#state, event).state;
     if (this.#state.phase !== 'LINKING') return this;
@@ -63,14 +63,14 @@ class Rendezvous {
 }
 
 const start: RoomEvent = { type: 'start', member: 'a' };
-/** The moment after which those who wait come in. */
+/** The event at which waiting members are included. */
 const grow: RoomEvent = { type: 'grow' };
 const leave = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 
 export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   {
     number: 55,
-    title: 'the ranks with the most steps have the state for all; equal ranks need none',
+    title: 'the state with the most steps is elected; ranks that have it need no transfer',
     check: () => {
       const { step: steps, sources, late, gradientSource } = electState([0, 1, 0, 1, 0].map(after));
       // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind
@@ -86,7 +86,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 56,
-    title: 'a spare beyond the most ranks waits, and takes the place of a rank that leaves',
+    title: 'a spare beyond the largest world waits, and replaces a rank that leaves',
     check: () => {
       const room = new Rendezvous(2, 2).enter('a', 'b', 'c').play(start);
       expectEqual([room.phase, room.ring], ['RUNNING', ['a', 'b']], 'three members, two places');
@@ -96,7 +96,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 58,
-    title: 'worlds grow and shrink while they train; too few ranks pause',
+    title: 'worlds grow and shrink while they train; too few ranks pause the run',
     check: () => {
       const grown = new Rendezvous(1, 4).enter('a', 'b').play(start).enter('c', 'd').play(grow);
       expectEqual(grown.sizes, [2, 4], '2 ranks, then 2 more');
@@ -111,7 +111,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
       const few = new Rendezvous(4, 4).enter('a', 'b', 'c', 'd').play(start).play(leave('d'));
       expectEqual([few.phase, few.sizes], ['PAUSED', [4]], '1 of at least 4 is lost');
       few.play(leave('a'), leave('b'), leave('c'), { type: 'abandoned' });
-      expectEqual(few.phase, 'FORMING', 'nobody has its state any more: the run has failed');
+      expectEqual(few.phase, 'FORMING', 'no rank has its state: the run has failed');
     },
   },
 ];

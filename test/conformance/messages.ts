@@ -6,7 +6,7 @@ import { DTYPES, repeated } from './dtypes.ts';
 import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
 import { floats, range } from './values.ts';
 
-/** More than one frame, and than travels ahead of a receive. */
+/** More than one frame, and more than is sent before the receive. */
 const LARGE = 1_200_000;
 
 export const MESSAGE_CASES: readonly ConformanceCase[] = [
@@ -39,7 +39,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 141,
-    title: 'a receive takes messages of its own tag, in the order they were sent',
+    title: 'a receive matches messages with its tag, in the order of the sends',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -71,7 +71,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 142,
-    title: 'a receive from any rank says whose message it took',
+    title: 'a receive from any rank resolves with the sender',
     worlds: [2, 3, 4, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -83,7 +83,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
       for (let i = 0; i < 3 * (n - 1); i++) {
         const into = new Float32Array(2);
         const from = await group.recv(into, null, { tag: 5 });
-        expectEqual(into[0], from, 'the sender it says');
+        expectEqual(into[0], from, 'the reported sender');
         rounds.set(from, [...(rounds.get(from) ?? []), into[1]!]);
       }
       expectEqual(new Set(rounds.keys()).size, n - 1, 'senders');
@@ -92,14 +92,14 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 143,
-    title: 'messages above 1 MiB, of every dtype, both directions at once',
+    title: 'messages above 1 MiB, of every dtype, in both directions at once',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
       const peer = (group.rank + 1) % n;
       const left = (group.rank + n - 1) % n;
       for (const dtype of DTYPES) {
-        // 101 divides no frame: a segment in the wrong place shows.
+        // No frame is a multiple of 101 elements, so a misplaced segment is detected.
         const tensor = repeated(dtype, range(101), Math.ceil(LARGE / dtype.bytes));
         const into = emptyLike(tensor, tensor.length);
         await Promise.all([group.isend(tensor, peer, dtype.options), group.irecv(into, left, dtype.options)]);
@@ -127,7 +127,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 145,
-    title: 'a send ends only once its receiver wants it',
+    title: 'a send ends only once its receive is posted',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
@@ -135,7 +135,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
         if (group.rank === 0) {
           const work = group.isend(new Float32Array(count), 1);
           await sleep(5);
-          expectEqual(work.isCompleted(), false, `${count} elements that nobody receives yet`);
+          expectEqual(work.isCompleted(), false, `${count} elements that are not received yet`);
           await group.barrier();
           await work;
         } else {
@@ -167,7 +167,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 147,
-    title: 'messages and collectives do not get in each other’s way',
+    title: 'messages and collectives do not disturb each other',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -204,7 +204,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 149,
-    title: 'a message without a receive, or the reverse, times out and says so',
+    title: 'a message without a receive, or the reverse, times out',
     worlds: [2, 3],
     inTabs: true,
     run: async (group) => {
@@ -219,7 +219,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 150,
-    title: 'messages refuse peers and tags that do not exist',
+    title: 'messages reject peers and tags that do not exist',
     worlds: [1, 2],
     inTabs: true,
     run: async (group, n) => {
@@ -234,7 +234,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
         }
       }
       expectThrow(() => group.batchIsendIrecv([]), UsageError, 'non-empty', 'batchIsendIrecv');
-      expectThat(group.failure === null, 'the group goes on');
+      expectThat(group.failure === null, 'the group is usable');
     },
   },
 ];

@@ -8,8 +8,7 @@ const cyclic: Record<string, unknown> = { name: 'cyclic' };
 cyclic['self'] = cyclic;
 
 /**
- * Every kind of value that may be sent; `seed` makes ranks' values, and their encoded sizes,
- * differ.
+ * Every kind of value that can be sent; with `seed`, values and encoded sizes differ between ranks.
  */
 function valuesOf(seed: number): unknown[] {
   return [
@@ -75,7 +74,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 131,
-    title: 'values that refer to themselves and each other',
+    title: 'values with cyclic and shared references',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group) => {
@@ -88,7 +87,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 132,
-    title: 'what is no data is refused before anything is sent',
+    title: 'values that are not data are rejected before anything is sent',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -101,7 +100,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
           await expectRejection(group.scatterObjects(values, 0), UsageError, 'cannot be sent', 'scatterObjects');
         }
       }
-      expectEqual(await group.allGatherObject(group.rank), range(n), 'the group goes on');
+      expectEqual(await group.allGatherObject(group.rank), range(n), 'the group is usable');
     },
   },
   {

@@ -1,4 +1,4 @@
-/** In a tab: one rank of a world over WebRTC, which runs its part of the cases. */
+/** Runs in a tab: one rank of a world over WebRTC, with its part of the cases. */
 import * as tf from '@tensorflow/tfjs';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../../src/index.ts';
 import { asError, messageOf } from '../../src/util/errors.ts';
@@ -10,14 +10,14 @@ import { range } from './values.ts';
 declare global {
   interface Window {
     /**
-     * Opens a room for `worldSize` tabs, or joins one; resolves with this tab's rank once all are
-     * there.
+     * Opens a room for `worldSize` tabs, or joins one; resolves with this tab's rank once all have
+     * joined.
      */
     joinWorld: (room: string | null, worldSize: number, timeoutMs?: number) => Promise<number>;
     onroom: (room: string) => void;
     /**
-     * Runs this rank's part of `CASES[index]` on the first `n` ranks; resolves with what failed,
-     * `null` for nothing.
+     * Runs this rank's part of `CASES[index]` on the first `n` ranks; resolves with the failure, or
+     * `null`.
      */
     runConformanceCase: (index: number, n: number) => Promise<string | null>;
     /** All-reduces `rounds` times, or until that fails; resolves with the error. */
@@ -33,7 +33,7 @@ window.joinWorld = async (room, worldSize, timeoutMs) => {
   await tf.setBackend('cpu');
   world = await initProcessGroup({
     server: location.origin,
-    // As ranks on several machines are linked.
+    // The transport between machines.
     transport: 'webrtc',
     ...(room === null ? { worldSize, onroom: window.onroom } : { room }),
     ...(timeoutMs !== undefined && { timeoutMs }),
@@ -43,7 +43,7 @@ window.joinWorld = async (room, worldSize, timeoutMs) => {
 
 window.runConformanceCase = async (index, n) => {
   const entry = CASES[index]!;
-  if ('check' in entry) return 'This case is not of a group.';
+  if ('check' in entry) return 'This case does not run in a group.';
   const group = entry.needsWorld ? world : await world.newGroup(range(n));
   try {
     if (group.rank >= 0) await runRank(entry, group, n);

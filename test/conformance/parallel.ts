@@ -1,4 +1,4 @@
-/** What is built on collectives: buckets, samplers, weighted averages, halves. */
+/** Functions built on collectives: buckets, samplers, weighted averages, halves. */
 import { codecOf } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/ddp/buckets.ts';
@@ -30,7 +30,7 @@ function sharesOf(size: number, numReplicas: number, dropLast = false): number[]
   ]);
 }
 
-/** Standard normal numbers, by the sum of twelve uniform ones. */
+/** Standard normal numbers, as sums of twelve uniform ones. */
 function normal(count: number): Float32Array {
   const rng = createRng(53);
   return Float32Array.from({ length: count }, () => range(12).reduce((sum) => sum + rng.next(), -6));
@@ -48,7 +48,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 44,
-    title: 'DistributedSampler deals as torch does',
+    title: 'DistributedSampler assigns the same indices as torch',
     check: () => {
       expectEqual(
         sharesOf(10, 4),
@@ -86,14 +86,14 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
         '(105, 4), tails',
       );
       for (const rank of [-1, 4]) {
-        const refused = () => new DistributedSampler(10, { numReplicas: 4, rank });
-        expectThrow(refused, UsageError, `Rank ${rank}`, `rank ${rank} of 4`);
+        const create = () => new DistributedSampler(10, { numReplicas: 4, rank });
+        expectThrow(create, UsageError, `Rank ${rank}`, `rank ${rank} of 4`);
       }
     },
   },
   {
     number: 60,
-    title: 'a pass goes on from its last commit, with more or fewer ranks: each sample once',
+    title: 'an epoch continues from its last commit with more or fewer ranks: each sample once',
     check: () => {
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;
@@ -110,8 +110,8 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       const third = shares(committed, 2);
       shares(third.next, 2);
       expectEqual(shares(committed, 2), third, 'the window after the commit, once more');
-      // Worlds that divide what is left, that do not, and that have more ranks than samples are
-      // left.
+      // Worlds that divide the remaining samples, that do not, and that have more ranks than
+      // samples remain.
       for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
         const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
         for (let position = committed; position.epoch === 0;) {
@@ -120,13 +120,13 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
           position = next;
         }
         const inOrder = seen.toSorted((a, b) => a - b);
-        expectEqual(inOrder, range(20), `samples of the pass, ${ranks} ranks after the commit`);
+        expectEqual(inOrder, range(20), `samples of the epoch, ${ranks} ranks after the commit`);
       }
     },
   },
   {
     number: 50,
-    title: 'averages weighted by PREMUL_SUM, with ranks that do not count',
+    title: 'averages weighted by PREMUL_SUM, with ranks of weight 0',
     worlds: [4],
     inTabs: true,
     run: async (group, n) => {
@@ -191,7 +191,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     worlds: [2],
     options: { segmentElements: chunk },
     run: async (group) => {
-      // What every browser's data channel takes, whatever was asked for.
+      // The limit of every browser's data channel, whatever the option.
       const largest = Math.min(chunk, (65_536 - 32) / 4);
       for (const count of [0, 1, 1023, 1024, 1025, 16_375, 16_376, 16_377, 100_000]) {
         if (group.rank === 1) {

@@ -1,7 +1,4 @@
-/**
- * The laws of plans, without a network: all ranks' plans of a collective are run against each other
- * here.
- */
+/** The laws of plans, without a network: runs all ranks' plans of a collective together. */
 import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import type { Displacements, Move, Plan } from '../../src/collectives/plans/plans.ts';
@@ -11,16 +8,19 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectThat } from './expect.ts';
 import { range } from './values.ts';
 
-/** What an element holds: whose values are in it, each once, and how they were put together. */
+/**
+ * An element: the ranks whose values it contains, each once, and the order in which they were
+ * combined.
+ */
 interface Element {
   /** Bit r: rank r's value. */
   readonly ranks: bigint;
   /**
-   * Equal where values were combined in the same way: so are their bits. Combining two is
-   * commutative, not associative.
+   * Equal if values were combined in the same way; then their bits are equal, too. Combining two
+   * values is commutative, but not associative.
    */
   readonly order: number;
-  /** Where it was at first, so that it can be told when it lands elsewhere. */
+  /** Its original place, to detect elements in a wrong place. */
   readonly place: number;
 }
 
@@ -32,7 +32,7 @@ const own = (rank: number, place: number): Element => ({
 
 function combine(a: Element, b: Element, where: string): Element {
   expectThat((a.ranks & b.ranks) === 0n, `${where}: a rank's value is combined twice`);
-  expectEqual(a.place, b.place, `${where}: places of what is combined`);
+  expectEqual(a.place, b.place, `${where}: places of combined elements`);
   const [first, second] = [a.order, b.order].sort((x, y) => x - y);
   return { ranks: a.ranks | b.ranks, order: mixSeed(first!, second!), place: a.place };
 }
@@ -50,7 +50,7 @@ interface Simulation {
  * Runs plans move by move, each rank's in its own order, and checks that every send meets one
  * receive of the same step and length.
  *
- * @param inputs what sends take from; receives write to `outputs`, which are the same where a
+ * @param inputs arrays that sends read. Receives write to `outputs`, which are the same arrays if a
  *   collective works in place.
  */
 function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][], where: string): Simulation {
@@ -72,7 +72,8 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
       if (how === 'copy') tensor[start + i] = element;
       else tensor[start + i] = combine(element, tensor[start + i]!, here);
       if (how === 'combine-last') expectThat(tensor[start + i]!.ranks === full, `${here}: not the last to combine`);
-      if (how === 'combine') expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, unsaid`);
+      if (how === 'combine')
+        expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, but not marked`);
     });
     round[rank] = Math.max(round[rank]!, at + 1);
   };
@@ -81,7 +82,7 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
     for (let rank = 0; rank < n; rank++) {
       for (let move = all[rank]![next[rank]!]; move; move = all[rank]![next[rank]!]) {
         const { kind, peer, step, start, end } = move;
-        expectThat(peer !== rank && peer >= 0 && peer < n, `${where}: rank ${rank} speaks to rank ${peer}`);
+        expectThat(peer !== rank && peer >= 0 && peer < n, `${where}: rank ${rank} addresses rank ${peer}`);
         expectThat(start <= end, `${where}: rank ${rank} moves ${start} .. ${end}`);
         const key = kind === 'send' ? `${rank}>${peer}/${step}` : `${peer}>${rank}/${step}`;
         if (kind === 'send') {
@@ -99,10 +100,8 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
       }
     }
   }
-  range(n).forEach((rank) =>
-    expectEqual(next[rank], all[rank]!.length, `${where}: moves of rank ${rank} that came about`),
-  );
-  expectEqual([...wire.keys()], [], `${where}: what was sent and not received`);
+  range(n).forEach((rank) => expectEqual(next[rank], all[rank]!.length, `${where}: executed moves of rank ${rank}`));
+  expectEqual([...wire.keys()], [], `${where}: frames that were sent and not received`);
   return { tensors: outputs, sent, rounds: Math.max(...round) };
 }
 
@@ -111,8 +110,8 @@ const tensorsOf = (n: number, count: number): Element[][] =>
 const isFull = (n: number, { ranks }: Element): boolean => ranks === (1n << BigInt(n)) - 1n;
 
 /**
- * Checks that elements `start` .. `end`-1 of these tensors hold all ranks' values, put together
- * alike.
+ * Checks that elements `start` .. `end`-1 of these tensors contain all ranks' values, combined in
+ * the same order.
  */
 function expectReduced(n: number, tensors: readonly Element[][], start: number, end: number, where: string): void {
   for (let place = start; place < end; place++) {
@@ -120,22 +119,25 @@ function expectReduced(n: number, tensors: readonly Element[][], start: number, 
     for (const tensor of tensors) {
       const element = tensor[place]!;
       expectThat(isFull(n, element) && element.place === place, `${where}: element ${place} lacks ranks`);
-      expectThat(element.order === first.order, `${where}: element ${place} was not summed in one order everywhere`);
+      expectThat(
+        element.order === first.order,
+        `${where}: element ${place} was not summed in the same order on all ranks`,
+      );
     }
   }
 }
 
-/** Counts that divide, do not, and are fewer than ranks. */
+/** Counts that are multiples of n, that are not, and that are below n. */
 const countsOf = (n: number): number[] => [...new Set([0, 1, n - 1, n, 2 * n + 3])];
 /** Parts of different sizes, also empty ones. */
 const unevenCuts = (n: number): Displacements => plans.displacementsOf(range(n).map((rank) => (rank * rank) % 4));
-/** Largest chunk that n ranks make of a count. */
+/** Largest chunk of a count that is divided among n ranks. */
 const chunk = (count: number, n: number): number => Math.ceil(count / n);
 const WORLDS = range(1, 33);
 const log2 = (n: number): number => Math.floor(Math.log2(n));
 const isPowerOfTwo = (n: number): boolean => 2 ** log2(n) === n;
 
-/** Round a ring of each group, and one of the groups. */
+/** Steps on a ring in each group, and on one between the groups. */
 const twoLevelSteps = (n: number): number => {
   const size = plans.groupSizeOf(n);
   return 2 * (size - 1) + 2 * (n / size - 1);
@@ -171,7 +173,7 @@ function checkAllReduces(): void {
         expectReduced(n, result.tensors, 0, count, where);
         expectThat(result.rounds <= rounds, `${where}: ${result.rounds} rounds, expected ${rounds}`);
         expectThat(Math.max(...result.sent) <= most, `${where}: sends ${Math.max(...result.sent)}, expected ${most}`);
-        // 2(n-1)/n of the tensor, exactly, where it divides.
+        // Exactly 2(n-1)/n of the tensor if the count is a multiple of n.
         if (count % n !== 0 || (name === 'halving-doubling' && !isPowerOfTwo(n)) || name === 'doubling') continue;
         expectEqual(new Set(result.sent), new Set([(2 * (n - 1) * count) / n]), `${where}: elements sent`);
       }
@@ -200,7 +202,7 @@ function checkReduceScatterAndAllGather(): void {
           displacements[rank + 1]!,
           `${where}, rank ${rank}`,
         );
-        // All but what it keeps.
+        // All elements except its own part.
         expectEqual(scattered.sent[rank], count - size(rank), `${where}: elements rank ${rank} sends`);
       }
       for (const [name, plan, rounds] of [
@@ -224,7 +226,7 @@ function checkReduceScatterAndAllGather(): void {
         for (const tensor of gathered.tensors) expectEqual(tensor, whole, here);
         expectThat(gathered.rounds <= rounds, `${here}: ${gathered.rounds} rounds, expected ${rounds}`);
         const sent = gathered.sent.reduce((a, b) => a + b, 0);
-        expectEqual(sent, (n - 1) * count, `${here}: elements sent by all together`);
+        expectEqual(sent, (n - 1) * count, `${here}: elements sent by all ranks`);
       }
     }
   }
@@ -261,7 +263,7 @@ function checkRooted(): void {
         for (const { rounds: took, sent } of [copied, reduced]) {
           expectThat(took <= rounds[name], `${where}: ${took} rounds, expected ${rounds[name]}`);
           const total = sent.reduce((a, b) => a + b, 0);
-          expectEqual(total, (n - 1) * count, `${where}: elements sent by all together`);
+          expectEqual(total, (n - 1) * count, `${where}: elements sent by all ranks`);
           if (name === 'chain') expectThat(Math.max(...sent) <= count, `${where}: a rank sends more than once`);
         }
         if (name !== 'direct') expectEqual(reduced.sent[root], 0, `${where}: the root of a reduce sends nothing`);
@@ -324,7 +326,7 @@ function checkDirect(): void {
 }
 
 /**
- * The model must be the same function on all ranks, and every algorithm has to be the best
+ * The model must be the same function on all ranks, and every algorithm must be the best choice
  * somewhere, or it is dead code.
  */
 function checkCostModel(): void {
@@ -334,12 +336,12 @@ function checkCostModel(): void {
   const large = range(9, 33);
   const log = [Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING, Algorithm.TWO_LEVEL];
   expectEqual(chosen(chooseAllReduce, range(1, 8)), [Algorithm.RING], 'allReduce up to 8 ranks');
-  expectEqual(chosen(chooseAllReduce, large), log, 'allReduce beyond');
-  expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather beyond');
-  expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce beyond');
+  expectEqual(chosen(chooseAllReduce, large), log, 'allReduce in larger worlds');
+  expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather in larger worlds');
+  expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce in larger worlds');
   for (const n of large) {
-    // For small tensors only steps count, for large ones only bytes; between them
-    // test/collectives/costModel.test.ts asks the simulation.
+    // For small tensors only steps count, for large ones only bytes. For sizes in between
+    // test/collectives/costModel.test.ts compares with the simulation.
     expectEqual(chooseAllReduce(n, sizes[0]!), Algorithm.DOUBLING, `allReduce of one byte over ${n}`);
     expectEqual(chooseAllReduce(n, 2 ** 28), Algorithm.RING, `allReduce of 256 MiB over ${n}`);
   }
@@ -356,7 +358,7 @@ export const PLAN_CASES: readonly ConformanceCase[] = [
   { number: 173, title: 'plans of gather, scatter and allToAll: laws for 1 .. 33 ranks', check: checkDirect },
   {
     number: 174,
-    title: 'the cost model takes every algorithm somewhere, in the order of sizes',
+    title: 'the cost model chooses every algorithm somewhere, in the order of sizes',
     check: checkCostModel,
   },
 ];

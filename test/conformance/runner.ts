@@ -8,17 +8,17 @@ import { messageOf } from '../../src/util/errors.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
 import { ConformanceError } from './expect.ts';
 
-/** Longer than a group's own deadline, which says more. */
+/** Longer than a group's own deadline, whose error has more details. */
 export const HANG_MS = 90_000;
 
 interface RunOptions {
-  /** Which world sizes to run. Default: all that the case names. */
+  /** Whether to run a world size. Default: all sizes of the case. */
   accepts?: (n: number) => boolean;
-  /** What ranks are linked by. Default: memory links. */
+  /** Creates links between ranks. Default: memory links. */
   createPair?: () => [Link, Link];
 }
 
-/** Runs a case; resolves with what failed, a line for each world size. */
+/** Runs a case; resolves with the failures, one line per world size. */
 export async function runCase(
   entry: ConformanceCase,
   { accepts = () => true, createPair }: RunOptions = {},

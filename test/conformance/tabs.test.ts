@@ -1,6 +1,6 @@
 /**
- * A few of the conformance cases in real tabs, of each kind one: `npm run -s conformance -- --tabs`
- * runs all that can.
+ * Conformance cases in real tabs, one of each kind: `npm run -s conformance -- --tabs` runs all
+ * that can run there.
  */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { CASES_IN_TABS, TAB_CASES, Tabs } from './tabs.ts';
@@ -8,16 +8,16 @@ import { CASES_IN_TABS, TAB_CASES, Tabs } from './tabs.ts';
 vi.setConfig({ testTimeout: 60_000 });
 
 /**
- * Reductions, roots and ranks of subgroups, mismatches, objects, messages to ranks that are no
- * neighbours, uneven inputs.
+ * Reductions, roots and ranks of subgroups, mismatches, objects, messages between ranks that are
+ * not neighbours, uneven inputs.
  */
 const TITLES = [
-  'one rank in turn holds another value than all others',
+  'one rank in turn has another value than all others',
   'src, dst and peers are global ranks in a subgroup',
   'ranks that differ: allToAll',
   'objects of every kind by every object collective',
   'send and recv between all pairs, neighbours or not',
-  'join of more ranks, of which some have nothing at all',
+  'join of more ranks, some of them without inputs',
 ];
 
 let tabs: Tabs;

@@ -1,6 +1,6 @@
 /**
- * Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. Node's side; `page.ts`
- * is the tabs'.
+ * Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. This file runs in
+ * Node, `page.ts` in the tabs.
  */
 import type { BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
@@ -13,16 +13,16 @@ import { CASES } from './cases.ts';
 import { ConformanceError, expectEqual, expectThat } from './expect.ts';
 import { HANG_MS } from './runner.ts';
 
-/** Tabs of the world that cases run in; more would only wait for the processor. */
+/** Tabs of the world in which cases run; more would only wait for the processor. */
 const WORLD_SIZE = 4;
-/** Deadline of ops whose rank 0 is frozen, milliseconds; it stays so for longer. */
+/** Deadline of ops whose rank 0 is frozen, milliseconds; it stays frozen for longer. */
 const FREEZE_TIMEOUT_MS = 2000;
 const FREEZE_MS = 10_000;
 
 const noEnd = (): Error => new ConformanceError(`no end after ${HANG_MS / 1000} s`);
-const noError = (): Error => new ConformanceError('the others have no error after twice the timeout');
+const noError = (): Error => new ConformanceError('the other ranks have no error after twice the timeout');
 
-/** A case that is about tabs themselves. */
+/** A case about tabs themselves. */
 interface TabCase {
   readonly number: number;
   readonly title: string;
@@ -32,7 +32,7 @@ interface TabCase {
 /** World sizes at which a case runs in tabs. */
 function sizesInTabs(entry: ConformanceCase): number[] {
   if ('check' in entry || !entry.inTabs) return [];
-  // Only the world can make groups; smaller worlds are groups of it.
+  // Only the world can create groups; smaller worlds are groups of it.
   return entry.worlds.filter((n) => (entry.needsWorld ? n === WORLD_SIZE : n <= WORLD_SIZE));
 }
 
@@ -42,7 +42,7 @@ export const CASES_IN_TABS = CASES.filter((entry): entry is GroupCase => sizesIn
 export class Tabs {
   readonly #page: OwnPage;
   #context: BrowserContext | null = null;
-  /** Tabs of the world that cases run in; empty before the first, and after it failed. */
+  /** Tabs of the world in which cases run; empty before the first case, and after a failure. */
   #world: Page[] = [];
 
   private constructor(page: OwnPage) {
@@ -57,7 +57,7 @@ export class Tabs {
     return this.#page.stop();
   }
 
-  /** Opens tabs of a new world, and closes those of the last. */
+  /** Opens tabs of a new world, and closes those of the previous one. */
   async open(count: number): Promise<Page[]> {
     await this.#context?.close();
     this.#world = [];
@@ -66,7 +66,7 @@ export class Tabs {
     return Promise.all(Array.from({ length: count }, () => this.#page.openTab(context)));
   }
 
-  /** Has a tab open a room: its code, and the tab's rank once all are there. */
+  /** Opens a room in a tab; returns its code, and a promise of the tab's rank. */
   async host(page: Page, worldSize: number, timeoutMs?: number): Promise<{ room: string; rank: Promise<number> }> {
     const room = deferred<string>();
     await page.exposeFunction('onroom', room.resolve);
@@ -75,7 +75,7 @@ export class Tabs {
     return { room: await room.promise, rank };
   }
 
-  /** Has a tab join a room; resolves with its rank once all are there. */
+  /** Joins a room in a tab; resolves with its rank once all tabs have joined. */
   enter(page: Page, room: string | null, worldSize: number, timeoutMs?: number): Promise<number> {
     return page.evaluate(([code, n, ms]) => window.joinWorld(code, n, ms), [room, worldSize, timeoutMs] as const);
   }
@@ -88,14 +88,14 @@ export class Tabs {
     return pages.toSorted((a, b) => ranks[pages.indexOf(a)]! - ranks[pages.indexOf(b)]!);
   }
 
-  /** Runs a case at every size that fits; resolves with what failed. */
+  /** Runs a case at every size that fits; resolves with its failures. */
   async runCase(entry: GroupCase): Promise<string[]> {
     const failures: string[] = [];
     for (const n of sizesInTabs(entry)) {
       if (this.#world.length === 0) this.#world = await this.join(await this.open(WORLD_SIZE), WORLD_SIZE);
       const failed = await this.#runAt(entry, n);
       failures.push(...failed.map((message) => `world of ${n}, ${message}`));
-      // A case that failed may have ended the world.
+      // A failed case may have ended the world.
       if (failed.length > 0) this.#world = [];
     }
     return failures;
@@ -115,8 +115,8 @@ export class Tabs {
 }
 
 /**
- * Three tabs all-reduce until `trouble` befalls rank 0; how the others ended, and how long that
- * took, milliseconds.
+ * Three tabs all-reduce until `trouble` happens to rank 0. Returns the errors of the others, and
+ * the time until then in milliseconds.
  */
 async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => unknown) {
   const pages = await tabs.join(await tabs.open(3), 3);
@@ -134,19 +134,19 @@ async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => 
 export const TAB_CASES: readonly TabCase[] = [
   {
     number: 12,
-    title: 'who asks to join while a world runs is refused, until it has ended',
+    title: 'a newcomer is rejected while a world runs, until it has ended',
     run: async (tabs) => {
       const [first, second, third] = (await tabs.open(3)) as [Page, Page, Page];
       const { room, rank } = await tabs.host(first, 2);
       await Promise.all([rank, tabs.enter(second, room, 2)]);
       const pages = [first, second];
       const work = pages.map((page) => page.evaluate(() => window.loop(10_000, 200)));
-      const refusal = await tabs.enter(third, room, 2).then(
+      const outcome = await tabs.enter(third, room, 2).then(
         () => 'nothing',
         (error: unknown) => messageOf(error),
       );
-      expectThat(/SignalingError.*(running|training)/.test(refusal), `expected to be refused, got ${refusal}`);
-      expectEqual(await Promise.all(work), [null, null], 'errors of those that run');
+      expectThat(/SignalingError.*(running|training)/.test(outcome), `expected a rejection, got ${outcome}`);
+      expectEqual(await Promise.all(work), [null, null], 'errors of the running ranks');
       await Promise.all(pages.map((page) => page.evaluate(() => window.leaveWorld())));
       const ranks = await Promise.all([third, first].map((page) => tabs.enter(page, room, 2)));
       expectEqual(
@@ -158,7 +158,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 33,
-    title: 'a tab that is closed: every other one hears of it',
+    title: 'a tab that is closed: every other tab receives an error',
     run: async (tabs) => {
       const { errors } = await endLoops(tabs, 10_000, (page) => page.close());
       for (const { name, message } of errors) expectEqual(name, 'PeerGoneError', `error of a closed tab (${message})`);
@@ -166,7 +166,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 34,
-    title: 'a tab that freezes: every other one times out',
+    title: 'a tab that freezes: every other tab times out',
     run: async (tabs) => {
       const { errors, elapsed } = await endLoops(tabs, FREEZE_TIMEOUT_MS, (page) =>
         page
@@ -178,13 +178,13 @@ export const TAB_CASES: readonly TabCase[] = [
       for (const { name, message } of errors) expectEqual(name, 'TimeoutError', `error of a frozen tab (${message})`);
       expectThat(
         elapsed >= FREEZE_TIMEOUT_MS / 2,
-        `the others waited ${elapsed} ms, expected half the timeout at least`,
+        `the others waited ${elapsed} ms, expected at least half the timeout`,
       );
     },
   },
   {
     number: 36,
-    title: 'a world of four that one does not join',
+    title: 'a world of four that one tab does not join',
     run: async (tabs) => {
       const pages = await tabs.open(3);
       const message = await tabs.join(pages, 4, 3000).then(

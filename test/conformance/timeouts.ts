@@ -1,4 +1,4 @@
-/** Waiting: barriers, deadlines, ranks that are late, gone or frozen. */
+/** Barriers, deadlines, and ranks that are late, gone or frozen. */
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, type World } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -36,15 +36,15 @@ const COLLECTIVES: Record<string, Call> = {
 
 /**
  * Deadline of ops whose other ranks are gone or frozen, milliseconds: long enough that a busy
- * machine does not miss twice of it.
+ * machine meets twice the deadline.
  */
 const TROUBLE_TIMEOUT_MS = 2000;
 
-/** What rank 0 does to the others. */
+/** Trouble that rank 0 causes. */
 const TROUBLE = {
-  /** As a tab that is closed: its links close. */
+  /** Like a closed tab: its links close. */
   kill: (world: World): void => world.links[0]!.forEach((link) => link.close()),
-  /** As a tab that is stopped: its links stay open, take nothing in and let nothing out. */
+  /** Like a stopped tab: its links stay open, but neither receive nor send. */
   freeze: (world: World): void =>
     world.links[0]!.forEach((link) => {
       link.onframe = null;
@@ -52,13 +52,13 @@ const TROUBLE = {
     }),
 } as const;
 
-/** A round of a loop that only an error ends. */
+/** One round of a loop that only an error ends. */
 export const ALL_REDUCE_LOOP = async (group: ProcessGroup, round: number): Promise<unknown> =>
   group.allReduce(new Float32Array(1000).fill(round));
 
 /** Rounds of such loops. */
 const LOOPS: Record<string, (group: ProcessGroup, round: number) => Promise<unknown>> = {
-  'send and recv round the ring': (group, round) => {
+  'send and recv around the ring': (group, round) => {
     const n = group.worldSize;
     const into = new Float32Array(100);
     const received = group.irecv(into, (group.rank + n - 1) % n);
@@ -67,7 +67,10 @@ const LOOPS: Record<string, (group: ProcessGroup, round: number) => Promise<unkn
   allReduce: ALL_REDUCE_LOOP,
 };
 
-/** Has rank 0 do `what` after `afterMs` in the middle of a loop, and checks how the others end. */
+/**
+ * Causes `what` on rank 0 after `afterMs` in the middle of a loop, and checks the errors of the
+ * others.
+ */
 async function endsLoop(
   what: keyof typeof TROUBLE,
   loop: string,
@@ -83,7 +86,7 @@ async function endsLoop(
     try {
       for (let round = 0; ; round++) {
         await LOOPS[loop]!(group, round);
-        // Lets timers in between: memory links need none.
+        // Lets timers run, which memory links do not need.
         if (round % 10 === 0) await sleep(0);
       }
     } catch (error) {
@@ -91,7 +94,7 @@ async function endsLoop(
       const elapsed = performance.now() - happenedAt;
       const isRight = kinds.some((kind) => error instanceof kind);
       expectThat(isRight, `${where}: rank ${group.rank} expected ${kinds[0]!.name}, got ${String(error)}`);
-      expectThat(elapsed > 0, `${where}: rank ${group.rank} ended before it: ${String(error)}`);
+      expectThat(elapsed > 0, `${where}: rank ${group.rank} ended before the trouble: ${String(error)}`);
       if (what === 'freeze') {
         expectThat(elapsed >= TROUBLE_TIMEOUT_MS / 2, `${where}: rank ${group.rank} waited ${elapsed} ms only`);
       }
@@ -101,7 +104,7 @@ async function endsLoop(
   await sleep(afterMs);
   happenedAt = performance.now();
   TROUBLE[what](world);
-  const late = () => new ConformanceError(`${where}: not all others had an error within twice the timeout`);
+  const late = () => new ConformanceError(`${where}: not all other ranks had an error within twice the timeout`);
   try {
     await within(systemClock, 2 * TROUBLE_TIMEOUT_MS, Promise.all(others), late);
   } finally {
@@ -120,24 +123,24 @@ async function endsLoops(what: keyof typeof TROUBLE, kinds: Parameters<typeof en
 export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   {
     number: 30,
-    title: 'barrier lets nobody pass before the last has come',
+    title: 'no rank passes a barrier before the last one has arrived',
     worlds: [1, 2, 4, 7],
     inTabs: true,
     run: async (group, n) => {
       for (let last = 0; last < n; last++) {
         if (group.rank === last) await sleep(10);
-        // One clock for all ranks of a machine.
+        // All ranks of a machine have one clock.
         const cameAt = Date.now();
         await group.barrier();
         const passedAt = Date.now();
         const [came] = await group.broadcast(Float64Array.of(cameAt), last);
-        expectThat(passedAt >= came!, `rank ${group.rank} passed at ${passedAt}, rank ${last} came at ${came}`);
+        expectThat(passedAt >= came!, `rank ${group.rank} passed at ${passedAt}, rank ${last} arrived at ${came}`);
       }
     },
   },
   {
     number: 32,
-    title: 'every collective times out where the other rank does not call it',
+    title: 'every collective times out if the other rank does not call it',
     worlds: [2, 4],
     inTabs: true,
     needsWorld: true,
@@ -152,7 +155,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 32,
-    title: 'newGroup times out where the other rank does not call it',
+    title: 'newGroup times out if the other rank does not call it',
     worlds: [2],
     run: async (world) => {
       if (world.rank === 1) return;
@@ -161,17 +164,17 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 33,
-    title: 'a rank that is killed: every other one hears of it',
+    title: 'a rank that is killed: every other rank receives an error',
     check: () => endsLoops('kill', [PeerGoneError]),
   },
   {
     number: 34,
-    title: 'a rank that freezes: every other one times out',
+    title: 'a rank that freezes: every other rank times out',
     check: () => endsLoops('freeze', [TimeoutError]),
   },
   {
     number: 35,
-    title: 'monitoredBarrier names who is missing',
+    title: 'monitoredBarrier names missing ranks',
     worlds: [4],
     inTabs: true,
     needsWorld: true,
@@ -189,7 +192,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         ],
         [range(1, n - 1), { timeoutMs: 0 }, 'Rank 0 timed out in monitoredBarrier'],
         [[0], { timeoutMs: 50 }, 'rank 0 did not'],
-        // Rank 0 comes late, and must be the one to say who is missing all the same.
+        // Rank 0 is late, and must name the missing rank nevertheless.
         [[1], { timeoutMs: 400 }, 'Rank 1 failed to pass monitoredBarrier in 400 ms', 300],
       ];
       await Promise.all(
@@ -209,11 +212,11 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 164,
-    title: 'a rank that comes late to large ops of every kind in flight at once',
+    title: 'a rank that is late for large ops of every kind in flight at once',
     worlds: [2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
-      // More than may be sent ahead.
+      // More than ranks may send ahead.
       const count = n * Math.ceil(66_000 / n);
       const { rank } = group;
       const right = (rank + 1) % n;
@@ -255,12 +258,12 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 165,
-    title: 'more ops than may be in flight, issued at different times',
+    title: 'more ops than the limit in flight, issued at different times',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
-      // Objects take a second op each, once sizes are known: it must not wait behind later ones
-      // that wait for other ranks.
+      // Objects need a second op each, once sizes are known. It must not wait behind later ops that
+      // wait for other ranks.
       const objects = range(80).map((i) => group.allGatherObject(i + group.rank));
       if (group.rank > 0) await sleep(20);
       const tensors = range(80).map((i) => group.allReduce(one(i)));
@@ -296,8 +299,8 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
       if (world.rank > 0) await sleep(100);
       const work = group.allReduce(one(1));
       if (world.rank === 0) await expectRejection(work.wait(1), TimeoutError, 'after 1 ms of waiting', 'wait');
-      expectEqual(await work, one(n), 'an op that was waited for too short a time goes on');
-      // Longer than a timer can be.
+      expectEqual(await work, one(n), 'an op continues after a wait that was too short');
+      // Longer than a timer allows.
       for (const timeoutMs of [Infinity, 2 ** 40]) {
         if (world.rank > 0) await sleep(10);
         expectEqual(await group.allReduce(one(1), { timeoutMs }), one(n), `an op with a timeout of ${timeoutMs} ms`);
@@ -306,7 +309,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 163,
-    title: 'a rank that does not come is named, and who has called what',
+    title: 'a timeout names the missing rank, and the call of each other rank',
     worlds: [2, 3, 4, 5],
     run: async (group, n) => {
       if (group.rank === n - 1) return sleep(300);

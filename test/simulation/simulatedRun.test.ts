@@ -17,9 +17,9 @@ test.each([2, 3, 8, 32])(
       for (const [i, { sentAt, receivedAt, sentChunk }] of hops.entries()) {
         const had = i === 0 ? startedAt : hops[i - 1]!.receivedAt!;
         expect(sentAt).toBeGreaterThan(had);
-        const { sentAt: leftAt, sentChunk: came } = steps[left]!.hops[i]!;
+        const { sentAt: leftAt, sentChunk: arriving } = steps[left]!.hops[i]!;
         expect(receivedAt).toBeGreaterThanOrEqual(leftAt! + cluster.machines[left]!.latencyMs);
-        expect(hops[i]!.receivedChunk).toBe(came);
+        expect(hops[i]!.receivedChunk).toBe(arriving);
         if (i > 0) expect(sentChunk).toBe(hops[i - 1]!.receivedChunk);
       }
       expect(ms.total).toBeGreaterThan(hops.at(-1)!.receivedAt!);

@@ -1,8 +1,8 @@
-"""What PyTorch computes of the inputs that parity.ts sends, and how far this project's results are from it.
+"""Compares this project's results with PyTorch's for the inputs that parity.ts sends.
 
 Usage: reference.py SUITE < input.json
-Prints a JSON list of {"case": str, "difference": float}. A difference is relative to the norm of PyTorch's result, unless a suite says
-otherwise. PyTorch computes in float64, so what remains is this project's float32 rounding.
+Prints a JSON list of {"case": str, "difference": float}. A difference is relative to the norm of PyTorch's result, except where a suite
+documents another unit. PyTorch computes in float64, so differences are this project's float32 rounding.
 """
 
 import base64
@@ -25,7 +25,7 @@ torch.set_default_dtype(torch.float64)
 
 
 def numbers(values):
-    """Floating point, also where JSON has whole numbers."""
+    """A float64 tensor, also for whole numbers in JSON."""
     return torch.tensor(values, dtype=torch.get_default_dtype())
 
 
@@ -56,7 +56,7 @@ def optimizers(data):
 
 
 def clip(data):
-    """The larger of the differences of norm and of gradient; 0 where both are the same infinity or NaN, 1 where only one is."""
+    """The larger of the differences of norm and of gradient; 0 if both are the same infinity or NaN, 1 if only one is."""
 
     def difference(ours, theirs):
         if math.isfinite(ours) and math.isfinite(theirs):
@@ -97,19 +97,19 @@ def syncBatchNorm(data):
     largest = max(w.grad.norm().item() for w in weights)
     for split in data["splits"]:
         yield f"loss of ranks with {split['split']} samples", relative(split["loss"], loss.detach())
-        # A shift before another normalization has no gradient: relative to the largest.
+        # A shift before another normalization has no gradient, so differences are relative to the largest one.
         off = [(numbers(g) - w.grad.reshape(-1)).norm().item() for g, w in zip(split["gradients"], weights)]
         yield f"gradients of ranks with {split['split']} samples", max(off) / largest
 
 
 def start_group(folder, rank, world_size):
-    # A rank that is left alone must end before its parent is given up.
+    # A rank without peers must end before its parent times out.
     timeout = datetime.timedelta(seconds=60)
     dist.init_process_group("gloo", f"file://{folder}/init", timeout, world_size, rank)
 
 
 def exit_at_once():
-    """Ends the process without the destructors of process groups, in which PyTorch 1.13 hangs now and then."""
+    """Ends the process without the destructors of process groups, in which PyTorch 1.13 sometimes hangs."""
     sys.stdout.flush()
     os._exit(0)
 
@@ -135,7 +135,7 @@ def join_rank(rank, data, folder):
                     optimizer.step()
                     optimizer.zero_grad()
         results.append(model.weight.data.T.reshape(-1).tolist())
-    # A rank that ends takes its connections with it, which the others may still use.
+    # A rank that ends closes its connections, which the others may still use.
     dist.barrier()
     dist.destroy_process_group()
     with open(f"{folder}/{rank}.json", "w") as file:
@@ -200,7 +200,7 @@ def gpt(data):
 
 
 def torch_power_sgd(data, use_error_feedback):
-    """The last step's result by PyTorch's hook, and the mean of all. In float32, as the hook is made for it."""
+    """The last result of PyTorch's hook, and the mean of all. In float32, which the hook expects."""
     torch.set_default_dtype(torch.float32)
     rows, cols, rank, steps = (data[name] for name in ("rows", "cols", "rank", "steps"))
     gradient = numbers(data["gradient"]).reshape(rows, cols)
@@ -237,7 +237,7 @@ def powerSgdErrorFeedback(data):
 
 
 def read_safetensors(path):
-    """What safetensors.torch.load_file returns, for machines without that package."""
+    """The result of safetensors.torch.load_file, for machines without that package."""
     with open(path, "rb") as file:
         data = file.read()
     size = int.from_bytes(data[:8], "little")

@@ -1,6 +1,6 @@
 /**
  * The flood relay: JSON messages for all ranks. A rank forwards a message the first time it
- * receives it, over all its other links, so that a frozen rank blocks nobody else.
+ * receives it, over all its other links, so that a frozen rank blocks no other rank.
  *
  * Messages are not signed. A rank drops those that it can recognize as forged: messages of a rank
  * about a group that it does not belong to, and messages of a ring neighbour that do not come over
@@ -69,7 +69,7 @@ export class FloodRelay {
   receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): FloodMessage | null {
     const message = v.parse(FloodMessage, decodeJsonFrame(frame));
     if (!this.#isGenuine(message, from) || this.#isDuplicate(message, from)) return null;
-    // No shortest way has more hops, so the message ends there, whatever ids ranks remember.
+    // No shortest way has more hops, so the message ends there even if ranks have forgotten its id.
     const hops = step + 1;
     if (hops < this.#env.worldSize - 1) this.#forward(message, hops, from);
     return message;

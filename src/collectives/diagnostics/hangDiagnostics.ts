@@ -156,7 +156,7 @@ export class HangDiagnostics {
  * A mismatch ends the group for certain. Among deadlines the latest collective counts: it is called
  * after all the others.
  */
-function moreUrgent(one: Question | null, other: Question): Question {
-  if (one === null || (one.isForDeadline && !other.isForDeadline)) return other;
-  return one.isForDeadline === other.isForDeadline && other.seq > one.seq ? other : one;
+function moreUrgent(first: Question | null, second: Question): Question {
+  if (first === null || (first.isForDeadline && !second.isForDeadline)) return second;
+  return first.isForDeadline === second.isForDeadline && second.seq > first.seq ? second : first;
 }

@@ -86,11 +86,11 @@ export async function distributeFiles(
 }
 
 function bytesIn({ has }: SliceReport, slices: FileSlices): number {
-  return has.reduce((sum, one, slice) => sum + (one === 1 ? slices.bytesOf(slice) : 0), 0);
+  return has.reduce((sum, isHeld, slice) => sum + (isHeld === 1 ? slices.bytesOf(slice) : 0), 0);
 }
 
 function isWhole({ has }: SliceReport): boolean {
-  return has.every((one) => one === 1);
+  return has.every((isHeld) => isHeld === 1);
 }
 
 /** @returns whether all ranks have all slices afterwards. */
@@ -112,8 +112,8 @@ async function execute(
     const reports = await group.allGather(Float64Array.of(slices.heldBytes, Number(isDone), lacking.length));
     const held = reports.map(([bytes]) => bytes!);
     onprogress(held);
-    if (reports.every((one) => one[1] === 1)) return reports.every((one) => one[2] === 0);
-    const bytes = held.reduce((sum, one) => sum + one, 0);
+    if (reports.every(([, done]) => done === 1)) return reports.every(([, , lacks]) => lacks === 0);
+    const bytes = held.reduce((sum, own) => sum + own, 0);
     if (bytes !== moved.bytes) moved = { bytes, at: clock.now() };
     else if (clock.now() - moved.at >= STALLED_MS) throw stalled(group, lacking, reports);
   }
@@ -124,7 +124,7 @@ function stalled(
   lacking: readonly SliceTransfer[],
   reports: Float64Array[],
 ): Error {
-  const waiting = reports.flatMap((one, other) => (one[2]! > 0 ? [other] : []));
+  const waiting = reports.flatMap(([, , lacks], other) => (lacks! > 0 ? [other] : []));
   const missing = [...new Set(lacking.map(({ from }) => from))];
   const what = `no rank has received a slice of the files for ${STALLED_MS / 1000} s`;
   const who = waiting.length === 0 ? '' : `; rank ${waiting.join(', ')} waits for the left neighbour`;
@@ -149,10 +149,10 @@ async function transfer(
 /** Transfers grouped by the rank at one end. */
 function lanesOf(transfers: readonly SliceTransfer[], end: 'from' | 'to'): SliceTransfer[][] {
   const lanes = new Map<number, SliceTransfer[]>();
-  for (const one of transfers) {
-    const lane = lanes.get(one[end]);
-    if (lane) lane.push(one);
-    else lanes.set(one[end], [one]);
+  for (const each of transfers) {
+    const lane = lanes.get(each[end]);
+    if (lane) lane.push(each);
+    else lanes.set(each[end], [each]);
   }
   return [...lanes.values()];
 }
@@ -165,7 +165,7 @@ async function receiveAll(
   arrived: ReadonlyMap<number, Deferred<void>>,
 ): Promise<void> {
   const posted: { bytes: Uint8Array<ArrayBuffer>; work: Work<number> }[] = [];
-  for (const [i, one] of lane.entries()) {
+  for (const [i, expected] of lane.entries()) {
     for (const next of lane.slice(i + posted.length, i + AHEAD)) {
       const bytes = new Uint8Array(slices.bytesOf(next.slice));
       const work = group.irecv(bytes, group.ranks[next.from], { tag: TAG, timeoutMs: WATCHED });
@@ -173,8 +173,8 @@ async function receiveAll(
     }
     const { bytes, work } = posted.shift()!;
     await work;
-    if (!slices.put(one.slice, bytes)) damaged.add(one);
-    arrived.get(one.slice)!.resolve();
+    if (!slices.put(expected.slice, bytes)) damaged.add(expected);
+    arrived.get(expected.slice)!.resolve();
   }
 }
 
@@ -184,16 +184,16 @@ async function sendAll(
   lane: readonly SliceTransfer[],
   arrived: ReadonlyMap<number, Deferred<void>>,
 ): Promise<void> {
-  const under: Work<void>[] = [];
+  const sends: Work<void>[] = [];
   for (const { slice, to } of lane) {
-    if (under.length === AHEAD) await under.shift();
+    if (sends.length === AHEAD) await sends.shift();
     await arrived.get(slice)?.promise;
     // The receiver expects a message. It detects that the data is not the slice, and asks another
     // rank in the next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
-    under.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
+    sends.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }
-  for (const one of under) await one;
+  for (const work of sends) await work;
 }
 
 /** Slices that this rank received damaged in this generation. */
@@ -213,7 +213,7 @@ class Damaged {
 
   /** @throws PeergradError if another attempt is useless. */
   add({ slice, from }: SliceTransfer): void {
-    const before = this.#list.find((one) => one.slice === slice && one.from === from);
+    const before = this.#list.find((entry) => entry.slice === slice && entry.from === from);
     const times = (before?.times ?? 0) + 1;
     if (times === MAX_TRIES) {
       const { rank, worldSize, generation } = this.#group;
@@ -223,7 +223,7 @@ class Damaged {
         { rank, worldSize, generation },
       );
     }
-    this.#list = [...this.#list.filter((one) => one !== before), { slice, from, times }];
+    this.#list = [...this.#list.filter((entry) => entry !== before), { slice, from, times }];
   }
 }
 

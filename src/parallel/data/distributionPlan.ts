@@ -84,8 +84,8 @@ function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
 function mostReliable(holders: readonly number[], bad: Times, to: number, n: number): number {
   const timesOf = (holder: number): number => bad.get(holder) ?? 0;
   const wayFrom = (holder: number): number => modulo(to - holder, n);
-  return holders.reduce((best, one) => {
-    const order = timesOf(one) - timesOf(best) || wayFrom(one) - wayFrom(best);
-    return order < 0 ? one : best;
+  return holders.reduce((best, holder) => {
+    const order = timesOf(holder) - timesOf(best) || wayFrom(holder) - wayFrom(best);
+    return order < 0 ? holder : best;
   });
 }

@@ -4,8 +4,8 @@
  * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html), with
  * these differences:
  *
- * - gradients are averaged over samples by default, not over ranks: N ranks equal one whatever the
- *   batch sizes;
+ * - gradients are averaged over samples by default, not over ranks: N ranks equal one for any batch
+ *   sizes;
  * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any
  *   mix of GPUs;
  * - a change of the model's weights after `create` is overwritten by the next `step` (see

@@ -10,7 +10,7 @@
  * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html#powersgd-communication-hook).
  *
  * Ranks stay equal bit for bit: sums are float64 in a fixed order, rounded once when stored as
- * float32, and everything that decides what is sent is the result of an all-reduce.
+ * float32, and every decision about sending depends on the result of an all-reduce.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';

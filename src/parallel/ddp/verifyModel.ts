@@ -98,7 +98,7 @@ function differenceOf(
       `${theirs.length}.`
     );
   }
-  const at = theirs.findIndex((one, i) => textOf(one) !== textOf(right[i]!));
+  const at = theirs.findIndex((variable, i) => textOf(variable) !== textOf(right[i]!));
   if (at < 0) return null;
   return (
     `The ${kind} ${at} ("${mine[at]?.name ?? ''}") of rank ${other}, ${textOf(theirs[at]!)}, appears not to match ` +

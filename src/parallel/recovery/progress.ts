@@ -79,7 +79,7 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
  */
 export function judge(progress: Progress, loss: number): boolean {
   const { step } = progress;
-  const before = progress.verdicts.filter((one) => one.step < step).slice(-1);
+  const before = progress.verdicts.filter((verdict) => verdict.step < step).slice(-1);
   const [last] = before;
   const isBest = last === undefined || loss < last.best;
   const verdict = isBest ? { best: loss, bestStep: step, since: 0 } : { ...last, since: last.since + 1 };

@@ -39,9 +39,9 @@ export interface StateTransfer<Head, Gradient, State> {
  *
  * @param states of all ranks, by rank.
  * @param progress this rank's; becomes that of the elected state.
- * @returns all ranks as they came, and whether each already had the elected state.
- * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError
- *   on the others, with `context.divergent`; errors of collectives.
+ * @returns the states of all ranks when they entered, and whether each was the elected state.
+ * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError on
+ *   the others, with `context.divergent`; errors of collectives.
  */
 export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,
@@ -85,7 +85,7 @@ async function equalize<Head, Gradient, State>(
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
   }
-  if (digests.every((one) => one === digest)) return;
+  if (digests.every((other) => other === digest)) return;
 
   const state = await replica.gather(theirs.head, sources);
   if (digests[rank] !== digest) {
@@ -93,7 +93,7 @@ async function equalize<Head, Gradient, State>(
     Object.assign(progress, theirs.progress);
   }
   const now = await allGatherHashes(group, await replica.digest());
-  const divergent = [...now.keys()].filter((one) => now[one] !== digest);
+  const divergent = [...now.keys()].filter((other) => now[other] !== digest);
   if (divergent.length === 0) return;
   rejectDivergentRanks(
     group,

@@ -59,7 +59,7 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];
   const known = ranks.filter((rank) => !states[rank]!.isFresh);
-  const latest = known.length > 0 ? latestStates(states.map((one) => (one.isFresh ? null : one))) : [0];
+  const latest = known.length > 0 ? latestStates(states.map((state) => (state.isFresh ? null : state))) : [0];
   const { step } = states[latest[0]!]!;
   const digest = majority(latest.map((rank) => states[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;
@@ -67,10 +67,10 @@ export function electState(states: readonly PeerState[]): ElectedState {
   const gradientSource = sources.find((rank) => states[rank]!.keepsGradient) ?? null;
   const before = gradientSource === null ? 0 : states[gradientSource]!.previousAppliedIn;
   const late = known.filter((rank) => {
-    const one = states[rank]!;
+    const state = states[rank]!;
     // The number of steps is not enough: if a rank applied its last step in a generation that
     // repeated it, its state differs.
-    return before !== 0 && one.step === step - 1 && one.appliedIn === before;
+    return before !== 0 && state.step === step - 1 && state.appliedIn === before;
   });
   return { step, digest, sources, late, gradientSource };
 }

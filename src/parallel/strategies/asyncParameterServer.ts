@@ -155,7 +155,7 @@ class Server {
   }
 
   async #advanceOwn(clock: number): Promise<void> {
-    // An error while rank 0 computes finds nobody waiting, so it is thrown here.
+    // While rank 0 computes, no call of it awaits the group, so an error is thrown here.
     const { failure } = this.#options.group;
     if (failure) throw failure;
     const own = deferred();

@@ -42,7 +42,7 @@ export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, 
     return Math.max(0, ms - hiddenMs);
   });
   const shareOf = (ms: number): number => ms / (ownMs + ms);
-  const codec = CODEC_NAMES.find((one) => shareOf(expectedMs[one]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
+  const codec = CODEC_NAMES.find((name) => shareOf(expectedMs[name]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
   const isTooMuch = shareOf(expectedMs[codec]) > TOO_MUCH;
   const isSeldomEnough = shareOf(exposedMs / LOCAL_SGD_STEPS) <= ENOUGH;
   return {

@@ -38,14 +38,14 @@ export interface DdpState {
 /** The small part of a state, which one rank sends for all sources. */
 type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
-/** A rank as it came to a group. */
+/** A rank's state when it entered a group. */
 export interface AttachedRank<Note> extends PeerState {
   /** Whether it already had the state that all ranks have now. */
   isCurrent: boolean;
   note: Note;
 }
 
-/** The ability to continue in another group, with ranks that have come or gone. */
+/** The ability to continue in another group after ranks have joined or left. */
 export type ElasticStrategy = Pick<
   Ddp,
   'codec' | 'isFresh' | 'heldSamples' | 'drop' | 'rollBack' | 'accumulate' | 'attach' | 'snapshot' | 'load' | 'restore'
@@ -214,10 +214,10 @@ export class Ddp implements Strategy {
    *
    * @param progress this rank's; becomes that of the elected state.
    * @param note data for the other ranks.
-   * @returns all ranks as they came.
+   * @returns the states of all ranks when they entered.
    * @throws (rejects) if models differ, MismatchError on the ranks that differ from most, and
-   *   PeergradError on the others, with `context.divergent`; MismatchError if states differ
-   *   after the recovery; errors of collectives.
+   *   PeergradError on the others, with `context.divergent`; MismatchError if states differ after
+   *   the recovery; errors of collectives.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;

@@ -10,8 +10,8 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-function refuse(): never {
-  throw new Error('the GPU refused');
+function reject(): never {
+  throw new Error('the GPU failed');
 }
 
 const zeros = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf.variable(tf.zeros(shape)));
@@ -146,9 +146,9 @@ describe('DistributedDataParallel', () => {
   test('sends no gradient that fails checkGradients', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
-      const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: refuse });
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: reject });
       await expect(ddp.backward(() => weight.mul(3).add(bias).asScalar(), { samples: 1 })).rejects.toThrow(
-        'the GPU refused',
+        'the GPU failed',
       );
     });
   });

@@ -1,224 +1,38 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { gradientsOf, type Gradients, type Variable } from '../../../src/parallel/ddp/flatten.ts';
+import { gradientsOf } from '../../../src/parallel/ddp/flatten.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
-import { attendPass } from '../../../src/parallel/ddp/pass.ts';
-import { gradientsOfPass } from '../../../src/parallel/ddp/pass.ts';
+import { attendPass, gradientsOfPass } from '../../../src/parallel/ddp/pass.ts';
 import { convertSyncBatchNorm, SyncBatchNormalization } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
+import {
+  through,
+  MODELS,
+  seeded,
+  build,
+  SHARES,
+  trainables,
+  valuesOf,
+  averagesOf,
+  lossOf,
+  samples,
+  passOfOne,
+  outcomeOf,
+  shareOf,
+  passOfMany,
+  expectClose,
+  sum,
+  expectSame,
+} from './passes.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-const { batchNormalization, concatenate, conv2d, dense, flatten, permute } = tf.layers;
-const add = (...inputs: tf.SymbolicTensor[]): tf.SymbolicTensor => tf.layers.add().apply(inputs) as tf.SymbolicTensor;
-const through = (layer: tf.layers.Layer, input: tf.SymbolicTensor | tf.SymbolicTensor[]): tf.SymbolicTensor =>
-  layer.apply(input) as tf.SymbolicTensor;
-
-/** Models with BatchNormalization, as a single rank trains them. */
-const MODELS: Record<string, () => tf.LayersModel> = {
-  'two dimensions': () =>
-    tf.sequential({
-      layers: [dense({ units: 5, inputShape: [3] }), batchNormalization(), dense({ units: 2, activation: 'tanh' })],
-    }),
-  'four dimensions': () =>
-    tf.sequential({
-      layers: [
-        conv2d({ filters: 3, kernelSize: 2, inputShape: [4, 4, 2] }),
-        batchNormalization(),
-        conv2d({ filters: 2, kernelSize: 2, activation: 'tanh' }),
-        batchNormalization({ momentum: 0.5, epsilon: 0.01 }),
-        flatten(),
-        dense({ units: 2 }),
-      ],
-    }),
-  'layers next to each other, first and last': () =>
-    tf.sequential({
-      layers: [
-        batchNormalization({ inputShape: [3] }),
-        batchNormalization(),
-        dense({ units: 2 }),
-        batchNormalization(),
-      ],
-    }),
-  'a residual branch and two layers in parallel': () => {
-    const input = tf.input({ shape: [3] });
-    const trunk = through(dense({ units: 4, activation: 'tanh' }), input);
-    const left = through(batchNormalization(), through(dense({ units: 4 }), trunk));
-    const right = through(batchNormalization(), through(dense({ units: 4 }), trunk));
-    // The trunk goes past both cuts, one branch past the second.
-    const joined = through(batchNormalization(), add(left, right, trunk));
-    return tf.model({ inputs: input, outputs: through(dense({ units: 2 }), add(joined, left)) });
-  },
-  'layers shared by two branches and by two depths': () => {
-    const input = tf.input({ shape: [3] });
-    const [hidden, norm] = [dense({ units: 3, activation: 'tanh' }), batchNormalization({ momentum: 0.6 })];
-    const left = through(norm, through(hidden, input));
-    const right = through(norm, input);
-    return tf.model({ inputs: input, outputs: through(norm, through(hidden, add(left, right))) });
-  },
-  'several inputs, and outputs from before and behind the cuts': () => {
-    const inputs = [tf.input({ shape: [3] }), tf.input({ shape: [3] })];
-    const early = through(dense({ units: 2 }), inputs[1]!);
-    const normalized = through(batchNormalization(), through(concatenate(), [inputs[0]!, early]));
-    const late = through(dense({ units: 2 }), through(concatenate(), [normalized, inputs[1]!]));
-    return tf.model({ inputs, outputs: [late, early] });
-  },
-  'a layer that the outputs do not depend on beyond its cut': () => {
-    const input = tf.input({ shape: [3] });
-    const hidden = through(dense({ units: 3 }), input);
-    return tf.model({
-      inputs: input,
-      outputs: [through(dense({ units: 2 }), hidden), through(batchNormalization(), hidden)],
-    });
-  },
-  'a nested model, used twice': () => {
-    const inner = tf.sequential({ layers: [dense({ units: 3, inputShape: [3] }), batchNormalization()] });
-    const input = tf.input({ shape: [3] });
-    return tf.model({ inputs: input, outputs: through(inner, through(inner, input)) });
-  },
-};
-
-/**
- * The model with the same weights in every run, none of them at a value that would hide a mistake.
- */
-function seeded(model: tf.LayersModel): tf.LayersModel {
-  for (const [i, weight] of model.trainableWeights.entries()) {
-    weight.write(tf.randomNormal(weight.shape as number[], 0.3, 0.6, 'float32', i + 1));
-  }
-  return model;
-}
-
-const build = (name: string): tf.LayersModel => seeded(MODELS[name]!());
-
-const SHARES = [
-  [4, 4],
-  [5, 0, 3],
-  [2, 1, 2, 3],
-  [0, 7],
-];
-
-/** What one pass gives, as numbers. */
-interface Outcome {
-  samples: number;
-  /** Summed over samples, as are gradients. */
-  loss: number;
-  outputs: number[];
-  gradients: number[][];
-  averages: number[][];
-}
-
-const trainables = (model: tf.LayersModel): Variable[] =>
-  model.trainableWeights.map((weight) => weight.read() as Variable);
-const valuesOf = (tensors: readonly tf.Tensor[]): number[][] => tensors.map((tensor) => Array.from(tensor.dataSync()));
-const averagesOf = (model: tf.LayersModel): number[][] =>
-  valuesOf(model.nonTrainableWeights.map((weight) => weight.read()));
-
-/**
- * The mean over samples of how far all outputs are from a target that differs by sample and output.
- */
-function lossOf(targets: tf.Tensor, outputs: readonly tf.Tensor[]): tf.Scalar {
-  return tf
-    .addN(
-      outputs.map((output, i) =>
-        output
-          .sub(targets.mul(i + 1))
-          .square()
-          .sum(-1)
-          .mean(),
-      ),
-    )
-    .asScalar();
-}
-
-/** Inputs off centre, so that statistics matter, and targets of `count` samples. */
-function samples(model: tf.LayersModel, count: number, seed = 1): { inputs: tf.Tensor[]; targets: tf.Tensor } {
-  const inputs = model.inputs.map(({ shape }, i) =>
-    tf.randomNormal([count, ...shape.slice(1).map((size) => size!)], 3, 2, 'float32', seed + i),
-  );
-  return { inputs, targets: tf.randomNormal([count, 1], 0, 1, 'float32', seed + 10) };
-}
-
-/** A pass of one rank with the whole batch, as TensorFlow.js does it. */
-function passOfOne(model: tf.LayersModel, { inputs, targets }: ReturnType<typeof samples>): Outcome {
-  let outputs: number[] = [];
-  const computed = gradientsOf(
-    () => {
-      const results = [model.apply(inputs, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
-      outputs = valuesOf(results).flat();
-      return lossOf(targets, results);
-    },
-    trainables(model),
-    targets.shape[0],
-  );
-  return outcomeOf(model, computed, targets.shape[0], outputs);
-}
-
-function outcomeOf(
-  model: tf.LayersModel,
-  { value, gradients }: Gradients,
-  count: number,
-  outputs: number[] = [],
-): Outcome {
-  const [loss] = value.dataSync();
-  return { samples: count, loss: loss!, outputs, gradients: valuesOf(gradients), averages: averagesOf(model) };
-}
-
-/** A rank's samples of the whole batch. */
-function shareOf(tensor: tf.Tensor, shares: readonly number[], rank: number): tf.Tensor {
-  const start = shares.slice(0, rank).reduce((sum, share) => sum + share, 0);
-  const [, ...rest] = tensor.shape;
-  return tensor.slice([start, ...rest.map(() => 0)], [shares[rank]!, ...rest]);
-}
-
-/** A pass of as many ranks as there are shares; what each of them has. */
-function passOfMany(
-  models: readonly tf.LayersModel[],
-  { inputs, targets }: ReturnType<typeof samples>,
-  shares: readonly number[],
-): Promise<Outcome[]> {
-  return runWorld(shares.length, async (group) => {
-    const model = models[group.rank]!;
-    const own = (tensor: tf.Tensor): tf.Tensor => shareOf(tensor, shares, group.rank);
-    let outputs: number[] = [];
-    const loss = (results: tf.Tensor | tf.Tensor[]): tf.Scalar => {
-      outputs = valuesOf([results].flat()).flat();
-      return lossOf(own(targets), [results].flat());
-    };
-    const pass = { inputs: inputs.map(own), loss };
-    const computed = await gradientsOfPass(model, pass, trainables(model), shares[group.rank]!, group);
-    return outcomeOf(model, computed, shares[group.rank]!, outputs);
-  });
-}
-
-function expectClose(actual: readonly number[], expected: readonly number[], what: string): void {
-  expect(actual.length, what).toBe(expected.length);
-  const worst = Math.max(
-    0,
-    ...actual.map((value, i) => Math.abs(value - expected[i]!) / Math.max(1, Math.abs(expected[i]!))),
-  );
-  expect(worst, what).toBeLessThan(1e-5);
-}
-
-const sum = (vectors: readonly number[][]): number[] =>
-  vectors[0]!.map((_, i) => vectors.reduce((s, v) => s + v[i]!, 0));
-
-/** Ranks together did what one did; all hold the same averages. */
-function expectSame(ranks: readonly Outcome[], one: Outcome): void {
-  const mean = (vector: readonly number[]): number[] => vector.map((value) => value / one.samples);
-  expectClose(mean(sum(ranks.map(({ loss }) => [loss]))), mean([one.loss]), 'loss');
-  for (const [i, gradient] of one.gradients.entries()) {
-    expectClose(mean(sum(ranks.map(({ gradients }) => gradients[i]!))), mean(gradient), `gradient ${i}`);
-  }
-  for (const { averages } of ranks) {
-    expect(averages).toEqual(ranks[0]!.averages);
-    expectClose(averages.flat(), one.averages.flat(), 'moving averages');
-  }
-}
+const { batchNormalization, conv2d, dense, flatten, permute } = tf.layers;
 
 const aroundImages = (...middle: tf.layers.Layer[]): tf.layers.Layer[] => [
   conv2d({ filters: 3, kernelSize: 2, inputShape: [4, 4, 2] }),
@@ -234,7 +48,7 @@ const aroundVectors = (middle: tf.layers.Layer): tf.layers.Layer[] => [
 
 const sumOf = (output: tf.Tensor): tf.Scalar => output.sum().asScalar();
 
-/** Runs passes, the second rank's without samples, and resolves with what they rejected with. */
+/** Runs passes, on the second rank without samples, and resolves with their errors. */
 async function errorsOfPasses(
   count: number,
   group: ProcessGroup,
@@ -254,7 +68,7 @@ async function errorsOfPasses(
   return errors;
 }
 
-/** Runs ranks with a model each, and expects as many tensors after as before. */
+/** Runs ranks with a model each, and expects that no tensors are left behind. */
 async function withoutLeaks(
   n: number,
   run: (group: ProcessGroup, model: tf.LayersModel) => Promise<unknown[]>,
@@ -267,10 +81,7 @@ async function withoutLeaks(
   return errors.flat().map(String);
 }
 
-const syncLayersIn = (model: tf.LayersModel): number =>
-  model.layers.filter((layer) => layer instanceof SyncBatchNormalization).length;
-
-/** A model around a layer that normalizes. */
+/** A model around a normalization layer. */
 const layers = (norm: tf.layers.Layer): tf.LayersModel =>
   tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [2] }), norm, tf.layers.dense({ units: 1 })] });
 
@@ -280,8 +91,8 @@ const squares = (outputs: tf.Tensor, labels: tf.Tensor): tf.Scalar => outputs.su
 const whole = (all: tf.Tensor[][], step: number): tf.Tensor => tf.concat(all.map((batches) => batches[step]!));
 
 describe('SyncBatchNormalization', () => {
-  test('trains under DDP as BatchNormalization does on one rank, whatever the ranks have, also in join', async () => {
-    // Batches of each rank: one runs dry after a step, one has none at all.
+  test('trains with DDP as BatchNormalization does on one rank, for any samples per rank, also in join', async () => {
+    // Batches of each rank; one of them ends after a step.
     const shares = [
       [4, 3],
       [2, 0],
@@ -333,25 +144,28 @@ describe('SyncBatchNormalization', () => {
   });
 
   describe.each(Object.keys(MODELS))('in a model with %s', (name) => {
-    test.each(SHARES)('gives ranks with %i, %i, ... samples what one with all of them has', async (...shares) => {
-      const reference = build(name);
-      const batch = samples(
-        reference,
-        shares.reduce((a, b) => a + b),
-      );
-      const models = shares.map(() => convertSyncBatchNorm(reference));
-      const ranks = await passOfMany(models, batch, shares);
-      const one = passOfOne(reference, batch);
-      expectSame(ranks, one);
-      if (reference.outputs.length === 1) {
-        const outputs = ranks.flatMap((rank) => rank.outputs);
-        expectClose(outputs, one.outputs, 'outputs');
-      }
-    });
+    test.each(SHARES)(
+      'has the same result on ranks with %i, %i, ... samples as on one rank with all',
+      async (...shares) => {
+        const reference = build(name);
+        const batch = samples(
+          reference,
+          shares.reduce((a, b) => a + b),
+        );
+        const models = shares.map(() => convertSyncBatchNorm(reference));
+        const ranks = await passOfMany(models, batch, shares);
+        const one = passOfOne(reference, batch);
+        expectSame(ranks, one);
+        if (reference.outputs.length === 1) {
+          const outputs = ranks.flatMap((rank) => rank.outputs);
+          expectClose(outputs, one.outputs, 'outputs');
+        }
+      },
+    );
   });
 
   test('normalizes another axis than the last', async () => {
-    // TensorFlow.js's own does not train with it, so the reference moves the axis.
+    // TensorFlow.js's layer does not train with another axis, so the reference moves the axis.
     const reference = seeded(
       tf.sequential({
         layers: aroundImages(permute({ dims: [3, 2, 1] }), batchNormalization(), permute({ dims: [3, 2, 1] })),
@@ -371,8 +185,8 @@ describe('SyncBatchNormalization', () => {
     ['beta', { center: false }],
     ['gamma and beta', { scale: false, center: false }],
   ])('trains without %s', async (_what, args) => {
-    // TensorFlow.js's own does not train so: the reference has what is missing, at its neutral
-    // value.
+    // TensorFlow.js's layer does not train without them: the reference has the missing weights at
+    // their neutral value.
     const reference = seeded(tf.sequential({ layers: aroundVectors(batchNormalization()) }));
     reference.layers[1]!.setWeights([tf.ones([4]), tf.zeros([4]), tf.zeros([4]), tf.ones([4])]);
     const models = [0, 1].map(() => {
@@ -387,7 +201,7 @@ describe('SyncBatchNormalization', () => {
     expectSame(await passOfMany(models, batch, [2, 3]), one);
   });
 
-  test('keeps equal to one rank over many steps of SGD', async () => {
+  test('equals one rank over many steps of SGD', async () => {
     const reference = build('four dimensions');
     const shares = [3, 0, 4];
     const total = 7;
@@ -412,9 +226,9 @@ describe('SyncBatchNormalization', () => {
     }
   });
 
-  test('differentiates with the dropout mask that the forward pass drew', async () => {
-    // The same masks in every run of the test, and another one at every call, which a seed of the
-    // layer would not give.
+  test('differentiates with the dropout mask of the forward pass', async () => {
+    // The same masks in every run of the test, and a different one in every call. A seed of the
+    // layer would give the same one in every call.
     const rng = createRng(7);
     const random = vi.spyOn(Math, 'random').mockImplementation(() => rng.next());
     onTestFinished(() => random.mockRestore());
@@ -465,7 +279,7 @@ describe('SyncBatchNormalization', () => {
     expectClose(sum(ranks.map(({ gradients }) => gradients[0]!)), valuesOf(one.gradients)[0]!, 'gradient');
   });
 
-  test('takes one collective each way for layers that become ready together', async () => {
+  test('needs one collective each way for layers that become ready together', async () => {
     const reference = build('a residual branch and two layers in parallel');
     const model = [0, 1].map(() => convertSyncBatchNorm(reference));
     const { inputs, targets } = samples(reference, 4);
@@ -496,7 +310,7 @@ describe('SyncBatchNormalization', () => {
     });
   });
 
-  test('leaves averages alone where no rank has samples', async () => {
+  test('does not change averages if no rank has samples', async () => {
     const reference = build('two dimensions');
     const models = [0, 1].map(() => convertSyncBatchNorm(reference));
     const ranks = await passOfMany(models, samples(reference, 0), [0, 0]);
@@ -511,11 +325,11 @@ describe('SyncBatchNormalization', () => {
       expect(await withoutLeaks(2, (group, model) => errorsOfPasses(100, group, model, sumOf))).toEqual([]);
     });
 
-    test('where the loss throws', async () => {
+    test('if the loss throws', async () => {
       const errors = await withoutLeaks(3, (group, model) =>
         errorsOfPasses(1, group, model, (output) => {
           output.square();
-          // The rank without samples waits for the others, which give up.
+          // The rank without samples waits for the others, which fail.
           group.abort(new Error('the loss is wrong'));
           throw new Error('the loss is wrong');
         }),
@@ -523,7 +337,7 @@ describe('SyncBatchNormalization', () => {
       expect(errors).toEqual([1, 2, 3].map(() => expect.stringContaining('the loss is wrong') as string));
     });
 
-    test('where a collective fails', async () => {
+    test('if a collective fails', async () => {
       const errors = await withoutLeaks(2, (group, model) => {
         if (group.rank === 0) return errorsOfPasses(1, group, model, sumOf);
         group.abort(new Error('the other rank left'));
@@ -533,7 +347,7 @@ describe('SyncBatchNormalization', () => {
     });
   });
 
-  test('is BatchNormalization where it is applied without a group', () => {
+  test('equals BatchNormalization without a group', () => {
     const plain = build('four dimensions');
     const model = convertSyncBatchNorm(plain);
     const batch = samples(plain, 6);
@@ -542,7 +356,7 @@ describe('SyncBatchNormalization', () => {
     expectClose(ours!, theirs!, 'inference');
   });
 
-  test('survives being written as JSON', async () => {
+  test('is restored from JSON', async () => {
     const model = tf.sequential({
       layers: [
         dense({ units: 4, inputShape: [4] }),
@@ -569,7 +383,7 @@ describe('SyncBatchNormalization', () => {
     );
   });
 
-  test('refuses to be inside a wrapper, and to go together with masks', async () => {
+  test('rejects wrappers and masks', async () => {
     const wrapped = tf.sequential({
       layers: [tf.layers.timeDistributed({ layer: new SyncBatchNormalization(), inputShape: [2, 3] })],
     });
@@ -592,7 +406,7 @@ describe('SyncBatchNormalization', () => {
 });
 
 describe('a pass that is a function', () => {
-  test.each(Object.keys(MODELS))('is refused on every rank where the model needs all statistics: %s', async (name) => {
+  test.each(Object.keys(MODELS))('is rejected on every rank if the model exchanges statistics: %s', async (name) => {
     const errors: unknown[] = [];
     await runWorld(2, async (group) => {
       const model = convertSyncBatchNorm(build(name));
@@ -610,7 +424,7 @@ describe('a pass that is a function', () => {
     }
   });
 
-  test('trains such a model where there is one rank', async () => {
+  test('trains such a model on a single rank', async () => {
     await runWorld(1, async (group) => {
       const model = convertSyncBatchNorm(build('two dimensions'));
       const ddp = await DistributedDataParallel.create(model, group);
@@ -621,49 +435,10 @@ describe('a pass that is a function', () => {
   });
 });
 
-test('a rank without samples makes no tensor where no statistics are exchanged', async () => {
+test('a rank without samples creates no tensor if no statistics are exchanged', async () => {
   const model = build('two dimensions');
   const made = vi.spyOn(tf.engine(), 'makeTensor');
   await runWorld(2, (group) => attendPass({ model, parameters: trainables(model) }, group));
   expect(made).not.toHaveBeenCalled();
   made.mockRestore();
-});
-
-describe('convertSyncBatchNorm', () => {
-  test('replaces every BatchNormalization, keeps names and weights, and leaves the model as it was', () => {
-    const model = build('four dimensions');
-    for (const weight of model.weights) weight.write(tf.randomUniform(weight.shape as number[], 0.5, 1.5));
-    const { inputs } = samples(model, 3);
-    const before = valuesOf([model.predict(inputs) as tf.Tensor])[0]!;
-    const converted = convertSyncBatchNorm(model);
-    expect([syncLayersIn(converted), syncLayersIn(model)]).toEqual([2, 0]);
-    expect(converted).toBeInstanceOf(tf.Sequential);
-    expect(converted.layers.map(({ name }) => name)).toEqual(model.layers.map(({ name }) => name));
-    expect(valuesOf(converted.getWeights())).toEqual(valuesOf(model.getWeights()));
-    expectClose(valuesOf([converted.predict(inputs) as tf.Tensor])[0]!, before, 'outputs');
-    expect(valuesOf([model.predict(inputs) as tf.Tensor])[0]!).toEqual(before);
-  });
-
-  test('goes into nested models, and keeps what is frozen frozen', () => {
-    const inner = tf.sequential({ layers: [dense({ units: 3, inputShape: [3] }), batchNormalization()] });
-    inner.trainable = false;
-    const model = tf.sequential({
-      layers: [dense({ units: 3, inputShape: [3], trainable: false }), inner, batchNormalization()],
-    });
-    const converted = convertSyncBatchNorm(model);
-    expect(syncLayersIn(converted.layers[1] as tf.LayersModel)).toBe(1);
-    expect(converted.trainableWeights.map(({ originalName }) => originalName)).toEqual(
-      model.trainableWeights.map(({ originalName }) => originalName),
-    );
-    expect(valuesOf(converted.getWeights())).toEqual(valuesOf(model.getWeights()));
-  });
-
-  test('says what to do about layers that TensorFlow.js cannot rebuild', () => {
-    class Unregistered extends tf.layers.Layer {
-      static className = 'Unregistered';
-    }
-    const model = tf.sequential({ layers: [dense({ units: 3, inputShape: [3] }), new Unregistered()] });
-    expect(() => convertSyncBatchNorm(model)).toThrow(UsageError);
-    expect(() => convertSyncBatchNorm(model)).toThrow(/register layers of your own/);
-  });
 });

@@ -1,0 +1,152 @@
+/** Ranks that are late or frozen: deadlines, and the ranks that errors blame. */
+import { describe, expect, test } from 'vitest';
+import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } from '../../src/protocol/frame.ts';
+import { createMeshes, runWorld } from '../../src/testing/index.ts';
+import { TimeoutError } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
+import { errorOf, pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
+
+describe('late ranks', () => {
+  test('an object collective does not wait behind ops that other ranks issue only after it', async () => {
+    const sums = await runWorld(
+      2,
+      async (group) => {
+        const objects = group.allGatherObject(group.rank);
+        if (group.rank === 1) await objects;
+        const works = Array.from({ length: 100 }, (_, i) => group.allReduce(Float32Array.of(i)));
+        for (const work of works) await work;
+        return (await objects).length;
+      },
+      { timeoutMs: 2000 },
+    );
+    expect(sums).toEqual([2, 2]);
+  });
+
+  test('an op that ends during the inquiry about it does not fail', async () => {
+    await runWorld(3, async (group) => {
+      if (group.rank === 2) {
+        // The deadline of the others passes, and this rank calls before they have failed.
+        await pause(45);
+        await Promise.allSettled([group.allReduce(Float32Array.of(1))]);
+        return;
+      }
+      const work = group.allReduce(Float32Array.of(1), { timeoutMs: 40 });
+      const outcome = await work.then(
+        () => 'done',
+        () => 'failed',
+      );
+      // In both cases the group has the same outcome.
+      expect(group.failure === null).toBe(outcome === 'done');
+    });
+  });
+
+  test('an op without answers fails, also if its deadline passes during the inquiry about another one', async () => {
+    const clock = new ManualClock();
+    const { group, theirs } = rankZeroOfTwo({ clock, timeoutMs: 200 });
+    const late = group.broadcast(new Float32Array(1), 1);
+    const lost = group.broadcast(new Float32Array(1), 1);
+    clock.advance(200);
+    // Rank 1 calls the first one during the inquiry.
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 1), ...header }, 4));
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.CALL, 1), ...header, step: 1 }, 0));
+    await late;
+    expect(lost.isCompleted()).toBe(false);
+    clock.advance(100);
+    expect(lost.isCompleted()).toBe(true);
+    const error = await errorOf(lost);
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.message).toMatch(/rank 0 waited 200 ms in collective #1 broadcast/);
+    expect(error.context.missing).toEqual([1]);
+  });
+
+  test('a timeout reports the ops in flight, however many messages were sent since', async () => {
+    const errors = await runWorld(3, async (group) => {
+      if (group.rank === 2) return pause(700).then(() => null);
+      const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
+      for (let i = 0; i < 1100; i++) {
+        if (group.rank === 0) await group.send(Float32Array.of(i), 1);
+        else await group.recv(new Float32Array(1), 0);
+      }
+      return errorOf(work);
+    });
+    for (const error of errors.slice(0, 2)) {
+      expect(error!.message).toMatch(/Rank 2 has called no collective at all\. Ranks 0, 1 called allReduce/);
+      expect(error!.context.missing).toEqual([2]);
+    }
+  });
+
+  test('a timeout blames no rank that has completed the op, however many messages were sent since', async () => {
+    const clock = new ManualClock();
+    const { meshes, links } = createMeshes(3);
+    const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    loseAllButFloodMessages(links[2]!.get(0)!);
+    const [work] = [late, root, other].map((group) => group!.broadcast(new Float32Array(4), 1));
+    for (let i = 0; i < 1100; i++) {
+      await Promise.all([root!.send(new Float32Array(1), 2), other!.recv(new Float32Array(1), 1)]);
+    }
+    clock.advance(DEFAULT_OP_TIMEOUT_MS);
+    const error = await errorOf(work!);
+    expect(error.message).toMatch(/; it has 0 of 4 elements of rank 2\. Ranks 1, 2 have completed it\. Rank 0 called/);
+    expect(error.context.missing).toEqual([]);
+  });
+
+  test('a rank that receives a timeout blames the ranks whose reports it has not received', async () => {
+    const clock = new ManualClock();
+    const { meshes } = createMeshes(3);
+    const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    const [first, second] = [1000, 5000].map((timeoutMs, rank) =>
+      errorOf(groups[rank]!.allReduce(new Float32Array(4), { timeoutMs })),
+    );
+    clock.advance(1000);
+    await pause(0);
+    clock.advance(500);
+    for (const [rank, error] of [await first!, await second!].entries()) {
+      expect(error.name).toBe('TimeoutError');
+      expect(error.context).toMatchObject({ rank, missing: [2] });
+    }
+  });
+
+  test('a timeout blames the rank that has not sent its object, even if it has called later ops', async () => {
+    const clock = new ManualClock();
+    const { meshes, links } = createMeshes(2);
+    const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    // Rank 1 never receives the size of rank 0's object.
+    loseAllButFloodMessages(links[0]!.get(1)!);
+    const objects = errorOf(one!.allGatherObject(1, { timeoutMs: 1000 }));
+    void errorOf(late!.allGatherObject(2));
+    void late!.barrier();
+    await pause(0);
+    clock.advance(1000);
+    const error = await objects;
+    expect(error.message).toMatch(/in collective #1 allGather.*Rank 1 has called nothing after #2 barrier/);
+    expect(error.context.missing).toEqual([1]);
+  });
+
+  test('accepts infinite deadlines and deadlines longer than a timer allows', async () => {
+    await runWorld(2, async (group) => {
+      if (group.rank === 1) await pause(5);
+      await group.barrier({ timeoutMs: Infinity });
+      await group.barrier({ timeoutMs: 2 ** 40 });
+    });
+  });
+
+  test('a reduction receives from one rank after the other: ranks after a slow one keep their data', async () => {
+    const count = 500_000;
+    const { meshes, links } = createMeshes(4);
+    const groups = meshes.map((mesh) => new ProcessGroup(mesh));
+    const reduce = (rank: number) =>
+      groups[rank]!.reduce(new Float32Array(count).fill(rank), 0, { algorithm: 'direct' });
+    const works = [0, 2, 3].map(reduce);
+    await pause(20);
+    // Rank 1 is the first in the sum, and has not called.
+    const received = links
+      .flatMap((mine) => [...mine.values()])
+      .reduce((sum, { counters }) => sum + counters.bytesReceived, 0);
+    expect(received).toBeLessThan(2 * 300_000);
+    const [sum] = await Promise.all([...works, reduce(1)]);
+    expect(sum[count - 1]).toBe(6);
+    for (const group of groups) group.destroy();
+  });
+});
