@@ -121,7 +121,7 @@ const OPS: Readonly<Record<string, Op>> = {
     await group.monitoredBarrier();
   },
   /**
-   * * Every member sends to the member `distance` places further, and receives from the one
+   * Every member sends to the member `distance` places further, and receives from the one
    * `distance` places before, or from any rank.
    */
   async message({ call, group, self, of, check }) {
