@@ -15,6 +15,11 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
+  /** Milliseconds until the next timer; `null` without one. */
+  get untilNext(): number | null {
+    return this.#timers.size === 0 ? null : Math.min(...[...this.#timers].map(({ at }) => at)) - this.#now;
+  }
+
   /** Advances the time; timers fire in order. */
   advance(ms: number): void {
     const until = this.#now + ms;

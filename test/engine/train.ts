@@ -23,6 +23,7 @@ export async function train(
     onStep = (): unknown => null,
     onFailure = (_error: unknown): unknown => null,
     tamper = (_run: TrainingLoop, _group: ProcessGroup) => {},
+    clock = systemClock,
   } = {},
 ): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
   const job = parseJob(fields);
@@ -42,7 +43,7 @@ export async function train(
     let run: TrainingLoop | null = null;
     try {
       run = await TrainingLoop.prepare({
-        ...{ plan: job, task, clock: systemClock },
+        ...{ plan: job, task, clock },
         device: { backend: 'cpu', adapter: 'test' },
         emit: (event) => {
           events[group.rank]!.push(event);

@@ -11,7 +11,7 @@ import { parsePlan, type TrainingPlan } from '../../src/spec/plan.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import { systemClock } from '../../src/util/clock.ts';
+import { systemClock, type Clock } from '../../src/util/clock.ts';
 import { asError, PeerGoneError } from '../../src/util/errors.ts';
 import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
 import { wrap } from './membership/links.ts';
@@ -96,13 +96,14 @@ export async function createMember(
     from = null,
     checkDevice = () => {},
     keepBest = () => Promise.resolve(),
-  }: { from?: RunState | 'model' | null; checkDevice?: () => void; keepBest?: () => Promise<void> } = {},
+    clock = systemClock,
+  }: { from?: RunState | 'model' | null; checkDevice?: () => void; keepBest?: () => Promise<void>; clock?: Clock } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
   const run = await TrainingLoop.prepare({
-    ...{ plan, task, from, checkDevice, keepBest, clock: systemClock },
+    ...{ plan, task, from, checkDevice, keepBest, clock },
     device: { backend: 'cpu', adapter: 'test' },
     emit: (event) => {
       events.push(event);
@@ -136,6 +137,7 @@ interface GenerationOptions {
   delays?: Rng | null;
   /** A rank whose link to the next one is slow in both directions. */
   slow?: { rank: number; bytesPerMs: number } | null;
+  clock?: Clock;
 }
 
 interface GenerationOutcome {
@@ -151,7 +153,7 @@ let lastGeneration = 0;
 /** Makes `members` enter a world and run in it until the run ends or a link breaks. */
 export async function runGeneration(
   members: readonly Member[],
-  { end = null, delays = null, slow = null }: GenerationOptions = {},
+  { end = null, delays = null, slow = null, clock = systemClock }: GenerationOptions = {},
 ): Promise<GenerationOutcome> {
   const n = members.length;
   const generation = ++lastGeneration;
@@ -178,7 +180,7 @@ export async function runGeneration(
     () => {
       const pair: [Link, Link] = createMemoryLinkPair();
       if (delays) pair.forEach((link, i) => (pair[i] = slowed(link, delays)));
-      if (pairs === slow?.rank) pair.forEach((link, i) => (pair[i] = throttled(link, slow.bytesPerMs)));
+      if (pairs === slow?.rank) pair.forEach((link, i) => (pair[i] = throttled(link, slow.bytesPerMs, clock)));
       // Links of the ring, in order. Links on demand stay as they are.
       const ranks = pairs < n ? [pairs, (pairs + 1) % n] : [];
       pairs += 1;
@@ -192,7 +194,7 @@ export async function runGeneration(
     generation,
   );
   const entered: GenerationOutcome['entered'] = members.map(() => null);
-  const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: TIMEOUT_MS }));
+  const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: TIMEOUT_MS, clock }));
   const results = await Promise.all(
     members.map(async (member, rank): Promise<RunResult | Error> => {
       const group = groups[rank]!;
@@ -229,13 +231,13 @@ function slowed(link: Link, delays: Rng): Link {
 }
 
 /** Frames take time, one after the other. */
-function throttled(link: Link, bytesPerMs: number): Link {
+function throttled(link: Link, bytesPerMs: number, clock: Clock): Link {
   let before = Promise.resolve();
   return wrap(link, {
     send: (frame) => {
       const { byteLength } = frame;
       before = before.then(async () => {
-        await new Promise((resolve) => setTimeout(resolve, byteLength / bytesPerMs));
+        await new Promise<void>((resolve) => clock.after(byteLength / bytesPerMs, resolve));
         await link.send(frame);
       });
       const sent = before;

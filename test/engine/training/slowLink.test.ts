@@ -1,10 +1,11 @@
 /** A ring with one slow link: the rank that detects it, and the run in another order. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { SlowLink } from '../../../src/engine/training/telemetry/slowLink.ts';
 import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { VirtualClock } from '../../virtualClock.ts';
 import { Play } from '../../signaling/room/play.ts';
 import {
   areContiguous,
@@ -20,6 +21,11 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
+// Measured times depend on the links alone, not on the load of the machine.
+let clock: VirtualClock;
+beforeEach(() => (clock = new VirtualClock()));
+afterEach(() => clock.stop());
+
 const SAMPLES = 96;
 /** A chunk of 16 KiB takes 16 ms. */
 const SLOW = { rank: 1, bytesPerMs: 1024 };
@@ -27,20 +33,21 @@ const SLOW = { rank: 1, bytesPerMs: 1024 };
 test('the rank that sends over it reports it, the room separates its ends, and each sample counts once', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
-    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
+    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),
   );
   try {
-    expect((await runGeneration(all, { slow: SLOW, end: { rank: 0, step: 6, frame: 5 } })).isBroken).toBe(true);
-    const told = all.map(({ events }, rank) => toldBy(rank, room, events));
-    expect(told).toEqual([[], [{ generation: 1, peer: room.ring[2] }], [], []]);
+    expect((await runGeneration(all, { clock, slow: SLOW, end: { rank: 0, step: 6, frame: 5 } })).isBroken).toBe(true);
+    const reports = all.map(({ events }, rank) => reportsOf(rank, room, events));
+    expect(reports).toEqual([[], [{ generation: 1, peer: room.ring[2] }], [], []]);
 
-    const slow = { type: 'slow', member: room.ring[1]!, ...told[1]![0]! } as const;
+    const slow = { type: 'slow', member: room.ring[1]!, ...reports[1]![0]! } as const;
     room.do(slow).train();
     const pairs = neighbours(room.ring).map(([a, b]) => edgeKey(a, b));
     expect(pairs).not.toContain(edgeKey(slow.member, slow.peer));
 
     const members = room.ring.map((name) => all.find((member) => member.name === name)!);
-    for (const result of (await runGeneration(members)).results) expect(result).toMatchObject({ worldSize: 4 });
+    for (const result of (await runGeneration(members, { clock })).results)
+      expect(result).toMatchObject({ worldSize: 4 });
     const steps = stepsOf(members);
     expect(areContiguous(steps, SAMPLES)).toBe(true);
     for (const member of members) expect(member.values().slice(0, SAMPLES)).toEqual(countedOnce(steps, SAMPLES));
@@ -52,14 +59,18 @@ test('the rank that sends over it reports it, the room separates its ends, and e
 test('no rank reports a link if all are alike', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
-    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
+    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),
   );
-  await runGeneration(all);
-  expect(all.flatMap(({ events }, rank) => toldBy(rank, room, events))).toEqual([]);
+  await runGeneration(all, { clock });
+  expect(all.flatMap(({ events }, rank) => reportsOf(rank, room, events))).toEqual([]);
   for (const member of all) member.dispose();
 });
 
-function toldBy(rank: number, { state }: Play, events: readonly EngineEvent[]): { generation: number; peer: string }[] {
+function reportsOf(
+  rank: number,
+  { state }: Play,
+  events: readonly EngineEvent[],
+): { generation: number; peer: string }[] {
   const link = new SlowLink();
   const { generation, run, ring } = state;
   const members = [...ring];
