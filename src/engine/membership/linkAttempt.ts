@@ -38,7 +38,7 @@ const PORT_TIMEOUT_MS = 3_000;
 /** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
 const BACKOFF_MS = 250;
 /**
- * Milliseconds for the greeting over an open connection: a round trip, unless the connection is
+ * Milliseconds for the handshake over an open connection: a round trip, unless the connection is
  * dead.
  */
 const REUSE_TIMEOUT_MS = 3_000;
@@ -78,9 +78,9 @@ export class Edge {
   #lastAttemptId = -1;
   #lastFailure = 'No connection was opened.';
   #isOver = false;
-  /** Whether {@link link} was called: attempts follow a failed greeting. */
+  /** Whether {@link link} was called: attempts follow a failed handshake. */
   #isWanted = false;
-  /** Link over the connection of an earlier generation, during its greeting. */
+  /** Link over the connection of an earlier generation, during its handshake. */
   #reused: Link | null = null;
   #reusing: Promise<boolean> | null = null;
   /** The link; `null` until it is open. */
@@ -114,7 +114,7 @@ export class Edge {
       ),
     );
     if (this.#attempt === null && !(await this.#reuse())) {
-      // An offer may have arrived during the greeting, or another call may have opened an attempt.
+      // An offer may have arrived during the handshake, or another call may have opened an attempt.
       if (initiates && this.#attempt === null && !this.#isOver) {
         this.#isInitiator = true;
         // The ends use separate numbers for their attempts: the lower id has the even ones.
@@ -179,7 +179,7 @@ export class Edge {
       return true;
     } catch (error) {
       this.#lastFailure = messageOf(error);
-      // A cancelled greeting does not mean that the connection is dead.
+      // A cancelled handshake does not mean that the connection is dead.
       if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
       return false;
     } finally {
