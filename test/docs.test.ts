@@ -101,6 +101,44 @@ describe('paths', () => {
   });
 });
 
+/**
+ * Steps of a call path: every `file: function` of a table row, `a -> b` in order. A heading row
+ * names the folders of the rows below it.
+ */
+function callsOf(text: string): { row: string; file: string; name: string }[] {
+  let folders: string[] = [];
+  return text.split('\n').flatMap((row) => {
+    const heading = /^\| \| \*\*(.*)\*\* \| \|$/.exec(row);
+    if (heading) folders = [...heading[1]!.matchAll(/`([^`]+)`/g)].map(([, folder]) => folder!);
+    if (!/^\| \d+ \|/.test(row)) return [];
+    let file = '';
+    return [...row.matchAll(/`([^`]*\.ts: [^`]*)`/g)].flatMap(([, span]) =>
+      span!.split(' -> ').map((part) => {
+        const [, own, name] = /^(?:(\S+\.ts): )?(\S+)$/.exec(part)!;
+        if (own !== undefined) {
+          const places = [own, ...[...folders, path.posix.dirname(file)].map((folder) => path.posix.join(folder, own))];
+          file = places.find((place) => existsSync(path.join(ROOT, place))) ?? own;
+        }
+        return { row, file, name: name! };
+      }),
+    );
+  });
+}
+
+describe('call paths in ARCHITECTURE.md', () => {
+  const calls = callsOf(read('docs/ARCHITECTURE.md'));
+
+  test('are found', () => expect(calls.length).toBeGreaterThan(50));
+
+  test.each(calls)('$file: $name exists', ({ row, file, name }) => {
+    expect(existsSync(path.join(ROOT, file)), row).toBe(true);
+    // The line of a definition does not end with a semicolon, that of a call does.
+    const method = `^ +(?:(?:static|async|protected|get) )*${name}[<(](?:.*[^;])?$`;
+    const defined = new RegExp(`${method}|function\\*? ${name}\\b|const ${name} = `, 'm');
+    expect(read(file), `${row}: ${file} has no function ${name}`).toMatch(defined);
+  });
+});
+
 describe('commands', () => {
   let known: Set<string>;
   beforeAll(async () => {
