@@ -7,8 +7,8 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { UsageError } from '../src/util/errors.ts';
 
 /**
- * Seconds for which a token or key is valid: members can return after a day without the server.
- * While a member is present, the server renews its credentials after half of this time.
+ * Seconds for which a token or key is valid. While a member is present, the server renews its
+ * credentials after half of this time.
  */
 const LIFETIME_S = 24 * 60 * 60;
 const SECRET_BYTES = 32;

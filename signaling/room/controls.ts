@@ -1,6 +1,6 @@
 /**
- * Requests of members: to report that they are ready, and, for hosts, to configure, start, pause,
- * stop, lock and clear the room.
+ * Requests of members. A member reports that it is ready; a host configures, starts, pauses, stops,
+ * locks and clears the room.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
@@ -30,13 +30,17 @@ export function ready(state: RoomState, { member, device, stateOfRun }: Extract<
   const before = state.members.find((m) => m.member === member)?.device;
   const known = change(state, member, { stateOfRun });
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
-  // No change, no broadcast: the roster is a hundred times as long as this message.
+  // Nothing has changed, so nothing is broadcast: the roster is a hundred times as long as this
+  // message.
   if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun) return noEffects(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
 }
 
-/** Runs `control` if `member` is a host; `what` completes "Only the host may ...". */
+/**
+ * Runs `control` if `member` is a host, and refuses the request otherwise. `what` completes the
+ * sentence "Only the host may ...".
+ */
 export function asHost(state: RoomState, member: string, what: string, control: () => Step): Step {
   return hostsOf(state).includes(member) ? control() : refuse(state, member, 'not-host', `Only the host may ${what}.`);
 }
@@ -51,14 +55,18 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
   return broadcastRoom(isReadyStill ? next : unready(next, () => true));
 }
 
-/** Data that a tab needs to be ready: its own files must fit the job. */
+/**
+ * Returns a text that describes the data for which a tab reported `ready`. If tabs choose their own
+ * files, these files must also fit the job.
+ */
 function needsOf(job: JobSpec): string {
   const { kind } = job.data;
   return isChosenByTabs(job.data) ? `${kind} ${demandsOf(job)}` : kind;
 }
 
 export function start(state: RoomState, member: string): Step {
-  // A second click, or one that crossed with `startAt`: the run is on already.
+  // The run has begun already: the host clicked twice, or the run started by itself (`startAt`)
+  // just before the click arrived.
   if (isRunOn(state)) return noEffects(state);
   if (state.isRestoring) {
     const message = 'The server has just restarted, and others may still be training. Start in a few seconds.';
@@ -74,7 +82,9 @@ export function start(state: RoomState, member: string): Step {
   return refuse(state, member, 'not-now', sentences.join(' '));
 }
 
-/** A sentence why these members cannot form a world; `null`: they can. */
+/**
+ * Returns a sentence that explains why these members cannot form a world, or `null` if they can.
+ */
 function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
   if (present.length === 0) return 'No member is ready to train. Wait until one is.';
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
@@ -96,9 +106,9 @@ export function stop(state: RoomState): Step {
   return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : noEffects(state);
 }
 
-/** Pauses the run. It ends the generation; ranks keep their gradients of the current step. */
+/** Pauses the run. This ends the generation; ranks keep their gradients of the current step. */
 export function pauseRun(state: RoomState, member: string): Step {
-  // A second click: the run is paused already.
+  // The host clicked twice: the run is paused already.
   if (!isRunOn(state) || state.isPausedByHost) return noEffects(state);
   if (nodesOf(state) === null) {
     return refuse(state, member, 'not-now', 'A run with a fixed world cannot be paused. Stop it instead.');
@@ -114,7 +124,9 @@ export function resume(state: RoomState): Step {
   return state.isPausedByHost ? repeatPause(state, settle({ ...state, isPausedByHost: false })) : noEffects(state);
 }
 
-/** A pause that continues has another reason now: sends `pause` again. */
+/**
+ * Sends `pause` again if the room was already paused, because the reason of the pause has changed.
+ */
 function repeatPause({ phase }: RoomState, step: Step): Step {
   return phase === 'PAUSED' ? andThen(step, sendPause) : step;
 }
