@@ -60,8 +60,8 @@ const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now'])
 /** Random bytes of a member's id. With 96 bits, ids do not collide. */
 const MEMBER_BYTES = 12;
 
-const NO_PLACE = 'This server has its maximum number of rooms. Try again later.';
-const TOO_MANY_RESTORES = 'Too many rooms of your network were restored at once. Wait a minute, then retry.';
+const NO_PLACE = 'This server already has its maximum number of rooms. Try again later.';
+const TOO_MANY_RESTORES = 'Your network restored too many rooms at once. Wait a minute, then retry.';
 const TOO_MANY_GUESSES = 'Too many wrong room codes came from your network. Wait a minute, then retry.';
 
 export class Connection implements Peer {
@@ -96,7 +96,7 @@ export class Connection implements Peer {
     this.#outbox = new Outbox(socket, server.metrics);
     this.#heardAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
-      this.refuse('silent', 'No message arrived on this connection. Reload the page.');
+      this.refuse('silent', 'This tab has sent no message on this connection. Reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
     // Pages in browsers cannot send pings. ws answers pings itself, so they only need to be

@@ -33,7 +33,7 @@ export class Credentials {
   constructor(secret: string | null, now: () => number = Date.now) {
     if (secret !== null && secret.length < MIN_SECRET_LENGTH) {
       throw new UsageError(
-        `The secret must have at least ${MIN_SECRET_LENGTH} characters: try "openssl rand -base64 32".`,
+        `The secret must have at least ${MIN_SECRET_LENGTH} characters. Create one with "openssl rand -base64 32".`,
       );
     }
     this.areLasting = secret !== null;

@@ -248,7 +248,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   }
 
   function placed(code: string | null): string {
-    if (code === null) throw new PeergradError(`The server has ${limits.maxRooms} rooms, its maximum.`);
+    if (code === null) throw new PeergradError(`The server already has its maximum number of rooms (${limits.maxRooms}).`);
     return code;
   }
 
@@ -259,7 +259,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     port,
     createRoom(room) {
       if (shared !== null)
-        throw new UsageError('With a Redis other processes must be asked for a room. Call openRoom.');
+        throw new UsageError('createRoom does not work with Redis, because another process may have the room. Call openRoom.');
       return placed(hub.open(asked(room)));
     },
     async openRoom(room) {

@@ -110,7 +110,7 @@ export class RedisLink {
       link.close();
       const { hostname, port } = new URL(url);
       throw new SignalingError(
-        `The Redis at ${hostname}:${port || 6379} does not answer. Check that it runs, its password, and REDIS_URL.`,
+        `Redis at ${hostname}:${port || 6379} does not answer. Check that it runs, and check its password and REDIS_URL.`,
         {},
         { cause: error },
       );

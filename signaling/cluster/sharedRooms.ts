@@ -92,7 +92,7 @@ export class SharedRooms implements RoomDirectory {
     const mine = this.#secret ?? randomBytes(32).toString('base64url');
     const shared = await this.#connected().agreeOnSecret(mine);
     if (this.#secret !== null && shared !== this.#secret) {
-      this.#options.log.error('Redis has another secret than before: restart this process, or set PEERGRAD_SECRET');
+      this.#options.log.error('the secret in Redis has changed: restart this process, or set PEERGRAD_SECRET');
     }
     return (this.#secret ??= shared);
   }

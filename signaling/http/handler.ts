@@ -61,7 +61,7 @@ export function createHttpHandler(options: HttpOptions) {
     if (pathname === '/metrics') {
       if (!mayReadMetrics(req)) {
         res.setHeader('www-authenticate', 'Bearer');
-        return plain(res, 401, 'Metrics are for this machine only, or need the bearer token of --metrics-token.');
+        return plain(res, 401, 'Metrics are served to this machine only. From another machine, send the bearer token of --metrics-token.');
       }
       res.setHeader('content-type', metrics.contentType).setHeader('cache-control', 'no-store');
       res.end(await metrics.text());
@@ -118,7 +118,7 @@ function nothingHere(res: ServerResponse): void {
  */
 function unreadable(res: ServerResponse): void {
   if (res.headersSent) res.destroy();
-  else plain(res, 500, 'The server could not read that.');
+  else plain(res, 500, 'The server could not read this file.');
 }
 
 /** Answers with a status and a sentence. It replaces headers that describe a file. */

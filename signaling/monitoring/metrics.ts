@@ -60,7 +60,7 @@ export class Metrics {
     ]);
     this.#handling = new Histogram({
       name: 'peergrad_message_handling_seconds',
-      help: 'Time to handle a message, without entering a room',
+      help: 'Time to handle a message; the time to enter a room is not included',
       buckets: HANDLING_BUCKETS,
       registers,
     });

@@ -47,7 +47,7 @@ export function asHost(state: RoomState, member: string, what: string, control: 
 
 export function configure(state: RoomState, member: string, job: JobSpec): Step {
   if (isRunOn(state)) {
-    return refuse(state, member, 'not-now', 'The job cannot change during a run. Wait until it has ended.');
+    return refuse(state, member, 'not-now', 'The job cannot change during a run. Wait until the run has ended.');
   }
   // A job with other data needs new `ready` messages: each tab loads the data first.
   const isReadyStill = needsOf(job) === needsOf(state.job);
@@ -69,11 +69,11 @@ export function start(state: RoomState, member: string): Step {
   // just before the click arrived.
   if (isRunOn(state)) return noEffects(state);
   if (state.isRestoring) {
-    const message = 'The server has just restarted, and others may still be training. Start in a few seconds.';
+    const message = 'The server has just restarted, and other tabs may still be training. Start the run in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
   if (state.members.find((m) => m.member === member)?.device === null) {
-    return refuse(state, member, 'not-now', 'This tab is still warming up. Start when it is ready.');
+    return refuse(state, member, 'not-now', 'This tab is still warming up. Start the run when it is ready.');
   }
   const rings = choicesOf(state).map((choice) => seated(state, choice));
   const ring = rings.find((one) => whyNotReady(state, one) === null);
@@ -86,7 +86,7 @@ export function start(state: RoomState, member: string): Step {
  * Returns a sentence that explains why these members cannot form a world, or `null` if they can.
  */
 function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
-  if (present.length === 0) return 'No member is ready to train. Wait until one is.';
+  if (present.length === 0) return 'No member is ready to train. Wait until a member is ready.';
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
   if (nodes !== null && isElastic(job) && present.length < nodes.min) {
     return `This room needs ${nodes.min} members, and ${are} ready. Wait for more.`;
@@ -94,9 +94,9 @@ function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly Roster
   for (const { member, name, rank } of present) {
     const counted = hidden.get(member)?.worldSize ?? present.length;
     if (counted !== present.length)
-      return `${name} expects a world size of ${counted}, and ${are} ready. Start with ${counted}.`;
+      return `${name} expects a world size of ${counted}, and ${are} ready. Start the run with a world size of ${counted}.`;
     if (rank !== null && rank >= present.length) {
-      return `${name} requested rank ${rank}, and ${are} ready. Start when ${rank + 1} are.`;
+      return `${name} requested rank ${rank}, and ${are} ready. Start the run when ${rank + 1} members are ready.`;
     }
   }
   return null;
@@ -114,7 +114,7 @@ export function pauseRun(state: RoomState, member: string): Step {
     return refuse(state, member, 'not-now', 'A run with a fixed world cannot be paused. Stop it instead.');
   }
   if (state.isRestoring) {
-    const message = 'The server has just restarted and waits for the ranks to reconnect. Pause in a few seconds.';
+    const message = 'The server has just restarted and waits for the ranks to reconnect. Pause the run in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
   return repeatPause(state, reform({ ...state, isPausedByHost: true }));

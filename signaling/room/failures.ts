@@ -63,7 +63,7 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   const sentence =
     type === 'late'
       ? `${nameRanks(state.ring, who)} did not answer ${nameRanks(state.ring, [rankOf(state, member)])} in time, so the run ` +
-        'ended. Look at those tabs, and start again.'
+        'ended. Check these tabs, and start the run again.'
       : state.phase === 'LINKING'
         ? `${both} could not connect to each other, so the run ended. ${networkAdvice(state)}`
         : `${both} lost the link between them, so the run ended. Start again with the others.`;
@@ -243,7 +243,7 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
 export function onAbandoned(state: RoomState): Step {
   if (state.phase !== 'PAUSED') return noEffects(state);
   const open = { ...state, isLocked: shouldStayLocked(state) };
-  return end(open, 'failed', 'All members with the state of this run have left, so it has ended. Start again.');
+  return end(open, 'failed', 'All members with the state of this run have left, so the run has ended. Start a new run.');
 }
 
 export function onAgeFaults(state: RoomState): Step {

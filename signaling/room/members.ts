@@ -152,7 +152,7 @@ export function removeMember(state: RoomState, member: string, reason: LeaveReas
 function endEmptyRoom(state: RoomState): Step {
   const open = { ...state, isLocked: shouldStayLocked(state) };
   if (!isRunOn(state)) return noEffects(backToForming(open));
-  return over({ ...open, isRestoring: false }, 'failed', 'All its ranks have left, so the run has ended.');
+  return over({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
 }
 
 /**

@@ -52,9 +52,9 @@ const RESTORE_TIMER: RoomEffect = {
 const CLOCK_SKEW_S = 24 * 60 * 60;
 /** Outcome of a run if the server does not know how the run ended. */
 const OVER = { outcome: 'stopped', message: 'This run had ended when this tab reconnected to the server.' } as const;
-const IMPOSSIBLE = 'The state of this tab does not fit this room. Join it again.';
+const IMPOSSIBLE = 'The state of this tab does not fit this room. Join the room again.';
 const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
-const INTERRUPTED = 'The server restarted while the run began, so it has ended. Start it again.';
+const INTERRUPTED = 'The server restarted while the run began, so the run has ended. Start it again.';
 
 /**
  * Restores a room from a returning member's state after a restart of the server. The run and the

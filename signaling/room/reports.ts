@@ -96,8 +96,8 @@ function advance(state: RoomState): Step {
       ],
     };
   }
-  const ranks = state.ring.length === 1 ? 'Its one rank has' : `All ${state.ring.length} ranks have`;
-  return end(state, 'finished', `The run has finished. ${ranks} the same state.`);
+  const ranks = state.ring.length === 1 ? 'Its only rank has reported its final state.' : `All ${state.ring.length} ranks have reported the same final state.`;
+  return end(state, 'finished', `The run has finished. ${ranks}`);
 }
 
 /**
@@ -110,7 +110,7 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   if (odds.length === 0) return null;
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
-    `${nameRanks(ring, odds)} ${when} with another state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
+    `${nameRanks(ring, odds)} ${when} with a different state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
     'so the run is invalid. Reload those pages and start again.'
   );
 }

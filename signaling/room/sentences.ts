@@ -23,9 +23,9 @@ export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]
 /** Returns the most likely causes of failed connections, with advice. */
 export function networkAdvice({ hasRelay }: { hasRelay: boolean }): string {
   const causes =
-    'their Wi-Fi isolates its devices (client isolation, usual in schools and guest networks), or a VPN or firewall blocks the connection';
+    'the Wi-Fi isolates its devices from each other (client isolation, usual in schools and guest networks), or a VPN or firewall blocks the connection';
   const relay = hasRelay
     ? 'The TURN relay of this server did not help: check that it runs and that its ports are open.'
-    : 'This server has no TURN relay (--turn), which would avoid that.';
-  return `Most likely ${causes}. ${relay} Turn off client isolation, or use another network: a cable, or a phone's hotspot.`;
+    : 'This server has no TURN relay (--turn). A relay would avoid this problem.';
+  return `Most likely, ${causes}. ${relay} Turn off client isolation, or use another network, for example a cable or a phone's hotspot.`;
 }

@@ -6,7 +6,7 @@ export function admitSpectator(state: RoomState, member: string, { name, holdsKe
   const { spectators, spectatorCapacity, hidden } = state;
   if (isSpectator(state, member)) return admit(state, member);
   if (spectators.length >= spectatorCapacity) {
-    const message = `This room has its most spectators (${spectatorCapacity}). Join it to train, or wait until one leaves.`;
+    const message = `This room has its maximum number of spectators (${spectatorCapacity}). Join it to train, or wait until a spectator leaves.`;
     return refuse(state, member, 'room-full', message);
   }
   const known = {

@@ -35,12 +35,12 @@ const MAX_SUSPENDED_MS = 3_600_000;
 export const PROBATION_MS = 600_000;
 
 const NETWORK =
-  'Check the network of this machine (VPN, firewall, guest Wi-Fi). Between different networks the server needs a TURN relay (--turn).';
+  'Check the network of this machine (VPN, firewall, guest Wi-Fi). If the tabs are in different networks, the server needs a TURN relay (--turn).';
 const REASONS: Record<Reason, string> = {
   unreachable: `The other ranks could not connect to this tab over the network, so they continue without it. ${NETWORK}`,
   unstable: `Links between this tab and other ranks failed more than once, so they continue without it. ${NETWORK}`,
   late:
-    'The other ranks waited for this tab until a deadline, so they continue without it. Close other programs and tabs on this ' +
+    'The other ranks waited for this tab until their deadline, so they continue without it. Close other programs and tabs on this ' +
     'machine, or ask the host for a smaller batch.',
   stuck:
     'This tab did not end its work of the previous generation, so the other ranks continue without it. If it does not recover by itself, ' +
@@ -94,7 +94,7 @@ export function isOnProbation(state: RoomState, member: string): boolean {
 /** Returns the effect that sends a notice to a suspended member. */
 export function noticeOf(state: RoomState, member: string): RoomEffect {
   const suspension = state.suspensions.get(browserOf(state, member))!;
-  const message = `${REASONS[suspension.reason]} It will be tried again within ${secondsOf(suspension)} s.`;
+  const message = `${REASONS[suspension.reason]} This tab will be tried again within ${secondsOf(suspension)} s.`;
   return {
     type: 'send',
     to: [member],

@@ -245,12 +245,12 @@ describe('a room', () => {
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: 'Bo requested rank 2, and 2 members are ready. Start when 3 are.',
+      message: 'Bo requested rank 2, and 2 members are ready. Start the run when 3 members are ready.',
     });
     play.do(join('Cy', { worldSize: 4 }));
     play.do(ready('Cy'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused').message).toBe(
-      'Cy expects a world size of 4, and 3 members are ready. Start with 4.',
+      'Cy expects a world size of 4, and 3 members are ready. Start the run with a world size of 4.',
     );
     play.do({ type: 'left', member: 'Cy', reason: 'left' });
     play.do(join('Di'), ready('Di'));

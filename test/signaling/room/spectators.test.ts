@@ -32,7 +32,7 @@ describe('a spectator', () => {
     const play = new Play({ spectatorCapacity: 1 }).do(watch('Wu'), watch('Xi'));
     expect(play.received('Xi', 'refused')).toMatchObject({
       code: 'room-full',
-      message: expect.stringMatching(/^This room has its most spectators/),
+      message: expect.stringMatching(/^This room has its maximum number of spectators/),
     });
   });
 

@@ -112,11 +112,11 @@ test('ranks that one browser reports as late, each time with another tab, are no
 });
 
 test.each<[Reason, RegExp]>([
-  ['unreachable', /could not connect to this tab .* \(--turn\)\. It will be tried again within 30 s\.$/],
+  ['unreachable', /could not connect to this tab .* \(--turn\)\. This tab will be tried again within 30 s\.$/],
   ['unstable', /failed more than once, so they continue without it\. Check the network of this machine/],
-  ['late', /Close other programs and tabs on this machine, or ask the host for a smaller batch\. It will be tried/],
-  ['stuck', /If it does not recover by itself, reload it\. It will be tried/],
-  ['alone', /Reload it, and check its network\. It will be tried/],
+  ['late', /Close other programs and tabs on this machine, or ask the host for a smaller batch\. This tab will be tried/],
+  ['stuck', /If it does not recover by itself, reload it\. This tab will be tried/],
+  ['alone', /Reload it, and check its network\. This tab will be tried/],
   ['failing', /^Each generation with this tab failed/],
 ])('the notice of a suspension for "%s" gives the reason and the time', (reason, sentence) => {
   const { state } = Play.running(1, { nodes: { min: 1, max: 4 } });
