@@ -97,10 +97,10 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
       ),
     },
   ],
-  ['I1', 'a restored room continues the numbers that members reported', { stepRoom: roomAs({ numbersFrom: 0 }) }],
+  ['I1', 'a restored room continues to count from the numbers that members reported', { stepRoom: roomAs({ numbersFrom: 0 }) }],
   [
     'I2',
-    'all ranks train when the first has compared states',
+    'all ranks train as soon as the first rank has compared states',
     {
       stepRoom: roomThat((effects, before, { generation, ring }, type) =>
         type === 'synced' && before.generation === generation
@@ -134,7 +134,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I4',
-    'a repeated step counts as of its first generation',
+    'a repeated step is treated as one of its first generation',
     {
       electState: (states) => electState(states.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
     },
@@ -146,9 +146,9 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
       electState: (states) => electState(states.map((one) => ({ ...one, step: -one.step }))),
     },
   ],
-  ['I4', 'samples that no rank holds are assigned to no rank', { assigner: assignsOnlyRetained }],
-  ['I4', 'a rank regards only its own retained gradients', { assigner: regardsOnlyOwn }],
-  ['I4', 'a step is applied with the gradients that have arrived', { needsAll: false }],
+  ['I4', 'samples without a retained gradient are assigned to no rank', { assigner: assignsOnlyRetained }],
+  ['I4', 'a rank ignores the retained gradients of other ranks', { assigner: regardsOnlyOwn }],
+  ['I4', 'a step is applied with only the gradients that have arrived', { needsAll: false }],
   [
     'I5',
     'the room accepts any number of ranks',
@@ -164,7 +164,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I6',
-    'a message is sent to a member that has left',
+    'the room sends a message to a member that has left',
     {
       stepRoom: roomThat((effects, before) =>
         effects.map((effect) =>
@@ -250,7 +250,7 @@ const statesThat =
 const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
     kind,
-    'a rank that is one step behind receives that step with any state',
+    'a rank that is one step behind receives that step whatever its state is',
     {
       states: statesThat(({ step, appliedIn }, all) => {
         const furthest = all.filter((one) => one.step === step + 1);
@@ -260,7 +260,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ]),
   [
     'federated',
-    'a repeated step counts as of its first generation',
+    'a repeated step is treated as one of its first generation',
     {
       states: statesThat(({ appliedIn, previousAppliedIn }) => ({
         appliedIn: -appliedIn,
@@ -271,12 +271,12 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ['replicated', 'the state with the fewest steps is elected', { states: statesThat(({ step }) => ({ step: -step })) }],
   [
     'federated',
-    'a rank without a state takes part in the election, as the furthest one',
+    'a rank without a state takes part in the election as if it had most steps',
     { states: statesThat(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
   ],
   [
     'federated',
-    'a rank that loads a state offers the gradient of its old last step',
+    'a rank that loads a state offers the gradient of the last step of its old state',
     {
       replica: replicaThat((real, tab) => ({
         load: (state) => {
@@ -289,7 +289,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ],
   [
     'replicated',
-    'a rank offers the gradient of the step before its last one',
+    'a rank offers the gradient of the step before its last step',
     { stepped: (tab) => (tab.kept = tab.history.before!.sum ?? tab.kept) },
   ],
   [
@@ -310,25 +310,25 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
       currentGradients: gradientsOfAll,
     },
   ],
-  ['replicated', 'samples that no rank holds are assigned to no rank', { assigner: assignsOnlyRetained }],
-  ['replicated', 'a rank regards only its own retained gradients', { assigner: regardsOnlyOwn }],
+  ['replicated', 'samples without a retained gradient are assigned to no rank', { assigner: assignsOnlyRetained }],
+  ['replicated', 'a rank ignores the retained gradients of other ranks', { assigner: regardsOnlyOwn }],
   [
     'federated',
-    'an assigner keeps the ranks of its first generation',
+    'a sample assigner still uses the ranks of its first generation',
     { assigner: (assigner) => Object.assign(assigner, { enter: () => {} }) },
   ],
-  ['federated', 'the division of an epoch is lost after each step', { assigner: assignsWithoutParts }],
-  ['replicated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
-  ['federated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
+  ['federated', 'the division of an epoch into parts is lost after each step', { assigner: assignsWithoutParts }],
+  ['replicated', 'a step is applied without the contribution of the last rank', { contributions: (parts) => parts.slice(0, -1) }],
+  ['federated', 'a step is applied without the contribution of the last rank', { contributions: (parts) => parts.slice(0, -1) }],
   [
     'replicated',
-    'a rank with a new GPU has lost the generation of its last step',
+    'a rank whose GPU was set up again has lost the generation of its last step',
     { reloaded: ({ progress }) => Object.assign(progress, { appliedIn: 0, previousAppliedIn: 0 }) },
   ],
 ];
 
-describe('recovery schedules find a fault', () => {
-  test.each(RECOVERY_MUTANTS)('with %s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
+describe('recovery schedules find this fault', () => {
+  test.each(RECOVERY_MUTANTS)('%s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
     const isBroken = async (seed: number): Promise<boolean> =>
       (await playRecovery(kind, seed, faults)).violation !== null;
     let seed = 0;
@@ -337,7 +337,7 @@ describe('recovery schedules find a fault', () => {
   });
 });
 
-describe('membership schedules find a broken invariant', () => {
+describe('membership schedules find the fault that breaks an invariant', () => {
   test.each(MUTANTS)('%s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
     expect(find(invariant, mutant)).not.toBeNull();
   });

@@ -34,7 +34,7 @@ test(`${SCHEDULES} schedules break no invariant`, { timeout: 6_000_000 }, () => 
   expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 
-test('a member never receives an older room message: the host can resume a paused run', () => {
+test('a member never receives an older room message after a newer one, so the host can resume a paused run', () => {
   const room = { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false };
   const together: Action[] = [
     ['join', 1, 0],
