@@ -25,7 +25,7 @@ const room = {
   waitingFor: 0,
 };
 
-/** The state after some events, and the effects of the last one. */
+/** Returns the state after some events, and the effects of the last one. */
 function after(...events: MembershipEvent[]): { state: MembershipState; effects: string[] } {
   let state = OUTSIDE;
   let effects: string[] = [];
@@ -102,7 +102,8 @@ test('a member that is admitted under a new id forgets its run and generation', 
 test('the reconnect state reports whether the run continues', () => {
   const { settings: _, ...running } = reported(after(...RUNNING).state, 1, 'RUNNING');
   expect(running).toEqual({ run: 1, isRunOn: true, generation: 7, isSteady: true });
-  // The end of its run may have been lost, whatever the room's phase.
+  // The message about the end of the run may have been lost, so the phase of the room does not
+  // matter.
   expect(reported(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });
   expect(reported(after(...RUNNING, ended(1)).state, 1, 'RUNNING')).toMatchObject({
     isRunOn: false,

@@ -1,6 +1,6 @@
 /**
- * Every invariant can be broken: the schedules find a fault that is put into the room, the
- * members or recovery.
+ * Tests that every invariant can be broken. A fault is put into the room, the members or recovery,
+ * and the schedules must find it.
  */
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
@@ -14,10 +14,10 @@ import type { Arriving, Tab, TabReplica } from './recovery/tab.ts';
 import { playActions, playSeed, shrink, type Outcome } from './schedule.ts';
 import { REAL_PARTS, type Parts } from './world/model.ts';
 
-/** Schedules in which a fault must show; most do within a hundred. */
+/** Maximum number of schedules until a fault is found. Most faults are found within a hundred. */
 const ENOUGH = 20_000;
 
-/** The first schedule that breaks `invariant`. */
+/** Returns the first schedule that breaks `invariant`. */
 function find(invariant: string, mutant: Partial<Parts>): { outcome: Outcome; parts: Parts } | null {
   const parts = { ...REAL_PARTS, ...mutant };
   for (let seed = 0; seed < ENOUGH; seed++) {
@@ -27,7 +27,7 @@ function find(invariant: string, mutant: Partial<Parts>): { outcome: Outcome; pa
   return null;
 }
 
-/** The room's function with changed effects. */
+/** Returns the room's function with changed effects. */
 const roomThat =
   (
     change: (effects: RoomEffect[], before: RoomState, after: RoomState, type: string) => RoomEffect[],
@@ -36,7 +36,7 @@ const roomThat =
     const { state, effects } = stepRoom(before, event);
     return { state, effects: change([...effects], before, state, event.type) };
   };
-/** The room's function with a changed state, which is restored afterwards. */
+/** Returns the room's function, but with some values of the state changed while it runs. */
 const roomAs =
   (change: Partial<RoomState>): Parts['stepRoom'] =>
   (before, event) => {
@@ -47,7 +47,7 @@ const roomAs =
 const isMessage = (effect: RoomEffect, ...types: string[]): boolean =>
   effect.type === 'send' && types.includes(effect.message.type);
 
-/** Samples that no rank holds are assigned to no rank. */
+/** Fault: samples without a retained gradient are assigned to no rank. */
 const assignsOnlyRetained = (assigner: SampleAssigner): SampleAssigner => {
   const reassign = assigner.reassign.bind(assigner);
   assigner.reassign = (position, held, retainedGradients) => {
@@ -57,7 +57,7 @@ const assignsOnlyRetained = (assigner: SampleAssigner): SampleAssigner => {
   };
   return assigner;
 };
-/** A rank regards only its own retained gradients. */
+/** Fault: a rank ignores the retained gradients of other ranks. */
 const regardsOnlyOwn = (assigner: SampleAssigner): SampleAssigner => {
   const reassign = assigner.reassign.bind(assigner);
   assigner.reassign = (position, held, retainedGradients) => {
@@ -74,7 +74,7 @@ const withoutParts = ({ window, ...assignment }: StepAssignment): StepAssignment
   const { epoch, offset } = window.next;
   return { ...assignment, window: { ...window, next: { epoch, offset } } };
 };
-/** The next position in federated data lacks the parts into which the epoch is divided. */
+/** Fault: in federated data, the next position lacks the parts into which the epoch is divided. */
 const assignsWithoutParts = (assigner: SampleAssigner): SampleAssigner => {
   const [assign, reassign] = [assigner.assign.bind(assigner), assigner.reassign.bind(assigner)];
   assigner.assign = (position) => withoutParts(assign(position));
@@ -238,7 +238,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
 ];
 
-/** A tab's replica with changed methods. */
+/** Returns a change of a tab's replica that replaces some of its methods. */
 const replicaThat =
   (change: (replica: TabReplica, tab: Tab) => Partial<TabReplica>): NonNullable<Faults['replica']> =>
   (replica, tab) => ({ ...replica, ...change(replica, tab) });

@@ -1,7 +1,7 @@
 /**
  * Members that send anything to the signaling server: malformed, oversized and truncated messages,
  * messages for other rooms, and repeated messages. Names and SDP contain the code of their room, so
- * every received message shows from which room it comes.
+ * every received message shows its room.
  */
 import { type ClientMessage, MAX_CONTROL_BYTES, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
