@@ -34,7 +34,9 @@ export function checkIceOptions({ stun, turn, turnSecret, relayOnly }: IceOption
     if (!/^turns?:[^\s/]+$/.test(url)) throw new UsageError(`"${url}" is not a TURN address such as turn:host:3478.`);
   }
   if (turn.length > 0 && turnSecret === null) {
-    throw new UsageError("A TURN server needs a secret. Pass the static-auth-secret of its configuration with --turn-secret.");
+    throw new UsageError(
+      'A TURN server needs a secret. Pass the static-auth-secret of its configuration with --turn-secret.',
+    );
   }
   if (relayOnly && turn.length === 0) throw new UsageError('--relay-only needs a TURN server: pass --turn.');
 }

@@ -248,7 +248,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   }
 
   function placed(code: string | null): string {
-    if (code === null) throw new PeergradError(`The server already has its maximum number of rooms (${limits.maxRooms}).`);
+    if (code === null)
+      throw new PeergradError(`The server already has its maximum number of rooms (${limits.maxRooms}).`);
     return code;
   }
 
@@ -259,7 +260,9 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     port,
     createRoom(room) {
       if (shared !== null)
-        throw new UsageError('createRoom does not work with Redis, because another process may have the room. Call openRoom.');
+        throw new UsageError(
+          'createRoom does not work with Redis, because another process may have the room. Call openRoom.',
+        );
       return placed(hub.open(asked(room)));
     },
     async openRoom(room) {

@@ -61,7 +61,11 @@ export function createHttpHandler(options: HttpOptions) {
     if (pathname === '/metrics') {
       if (!mayReadMetrics(req)) {
         res.setHeader('www-authenticate', 'Bearer');
-        return plain(res, 401, 'Metrics are served to this machine only. From another machine, send the bearer token of --metrics-token.');
+        return plain(
+          res,
+          401,
+          'Metrics are served to this machine only. From another machine, send the bearer token of --metrics-token.',
+        );
       }
       res.setHeader('content-type', metrics.contentType).setHeader('cache-control', 'no-store');
       res.end(await metrics.text());

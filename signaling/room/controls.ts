@@ -69,7 +69,8 @@ export function start(state: RoomState, member: string): Step {
   // just before the click arrived.
   if (isRunOn(state)) return noEffects(state);
   if (state.isRestoring) {
-    const message = 'The server has just restarted, and other tabs may still be training. Start the run in a few seconds.';
+    const message =
+      'The server has just restarted, and other tabs may still be training. Start the run in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
   if (state.members.find((m) => m.member === member)?.device === null) {
@@ -114,7 +115,8 @@ export function pauseRun(state: RoomState, member: string): Step {
     return refuse(state, member, 'not-now', 'A run with a fixed world cannot be paused. Stop it instead.');
   }
   if (state.isRestoring) {
-    const message = 'The server has just restarted and waits for the ranks to reconnect. Pause the run in a few seconds.';
+    const message =
+      'The server has just restarted and waits for the ranks to reconnect. Pause the run in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
   return repeatPause(state, reform({ ...state, isPausedByHost: true }));

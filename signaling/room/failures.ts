@@ -243,7 +243,11 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
 export function onAbandoned(state: RoomState): Step {
   if (state.phase !== 'PAUSED') return noEffects(state);
   const open = { ...state, isLocked: shouldStayLocked(state) };
-  return end(open, 'failed', 'All members with the state of this run have left, so the run has ended. Start a new run.');
+  return end(
+    open,
+    'failed',
+    'All members with the state of this run have left, so the run has ended. Start a new run.',
+  );
 }
 
 export function onAgeFaults(state: RoomState): Step {

@@ -30,7 +30,10 @@ import type { Reason } from './records.ts';
 import { isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
 
-/** Maximum number of consecutive generations with the same members. After them the run ends. */
+/**
+ * Maximum number of further attempts with the same members. If the last attempt fails, the run
+ * ends.
+ */
 export const MAX_RETRIES = 5;
 
 /**

@@ -266,8 +266,8 @@ function missedMessages(
       missed.push(prepareOf(state));
       if (phase !== 'LINKING') missed.push({ type: 'sync', generation });
     }
-    // If a newer generation was reported only by some of its members, it is unknown whether all its
-    // members have begun.
+    // `go` is not sent while another generation is due, because this one may not have begun on all
+    // of its members.
     if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) missed.push({ type: 'go', generation });
   }
   return missed.map((message) => ({ type: 'send', to: [member], message }));

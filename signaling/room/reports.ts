@@ -96,7 +96,10 @@ function advance(state: RoomState): Step {
       ],
     };
   }
-  const ranks = state.ring.length === 1 ? 'Its only rank has reported its final state.' : `All ${state.ring.length} ranks have reported the same final state.`;
+  const ranks =
+    state.ring.length === 1
+      ? 'Its only rank has reported its final state.'
+      : `All ${state.ring.length} ranks have reported the same final state.`;
   return end(state, 'finished', `The run has finished. ${ranks}`);
 }
 

@@ -37,10 +37,7 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly spectators: readonly Spectator[];
   /** Private data of each member and spectator. It is not sent to others. */
   readonly hidden: ReadonlyMap<string, Hidden>;
-  /**
-   * The generation's members as in its `prepare` message: the index is the rank. Empty while
-   * FORMING and PAUSED.
-   */
+  /** The generation's members by rank, as in `prepare`. Empty while FORMING and PAUSED. */
   readonly ring: readonly RosterEntry[];
   /** Neighbours that connect over a relay, as in the `prepare` message. */
   readonly relayed: readonly [string, string][];
@@ -48,10 +45,7 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly reports: ReadonlyMap<string, string>;
   /** Reports of ring members that this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
-  /**
-   * Ring members that have entered SYNCING in this generation, so their work of the previous
-   * generation has ended.
-   */
+  /** Ring members that have entered SYNCING: their work of the previous generation is over. */
   readonly begun: ReadonlySet<string>;
   /**
    * Ranks of the run's latest generation that reached RUNNING. A state of any other member is older
@@ -136,9 +130,7 @@ export type Newcomer = Pick<
   holdsKey: boolean;
 };
 
-/**
- * A client's message together with its sender. Only messages that concern the room are included.
- */
+/** A client's message with its sender. Only messages that concern the room are included. */
 type MemberEvent = Exclude<
   ClientMessage,
   { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' | 'remove' }
@@ -204,9 +196,7 @@ export interface RoomOptions extends RoomOpening {
   hasRelay?: boolean;
 }
 
-/**
- * Maximum number of removed members that are remembered. The tokens of earlier ones have expired.
- */
+/** Maximum number of remembered removed members. The tokens of earlier ones have expired. */
 export const MAX_REMOVED = 1024;
 
 /** Returns `removed` with one more member at its end. */
@@ -398,10 +388,7 @@ export function broadcastRoom(state: RoomState): Step {
   return { state, effects: [roomMessage(state)] };
 }
 
-/**
- * Returns the effect that sends a message to those members of the generation that are still
- * present.
- */
+/** Returns the effect that sends a message to all present members of the generation. */
 export function toRing(state: RoomState, message: ServerMessage): RoomEffect {
   const here = new Set(state.members.map((m) => m.member));
   return { type: 'send', to: state.ring.map((m) => m.member).filter((id) => here.has(id)), message };

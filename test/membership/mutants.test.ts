@@ -97,7 +97,11 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
       ),
     },
   ],
-  ['I1', 'a restored room continues to count from the numbers that members reported', { stepRoom: roomAs({ numbersFrom: 0 }) }],
+  [
+    'I1',
+    'a restored room continues to count from the numbers that members reported',
+    { stepRoom: roomAs({ numbersFrom: 0 }) },
+  ],
   [
     'I2',
     'all ranks train as soon as the first rank has compared states',
@@ -318,8 +322,16 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
     { assigner: (assigner) => Object.assign(assigner, { enter: () => {} }) },
   ],
   ['federated', 'the division of an epoch into parts is lost after each step', { assigner: assignsWithoutParts }],
-  ['replicated', 'a step is applied without the contribution of the last rank', { contributions: (parts) => parts.slice(0, -1) }],
-  ['federated', 'a step is applied without the contribution of the last rank', { contributions: (parts) => parts.slice(0, -1) }],
+  [
+    'replicated',
+    'a step is applied without the contribution of the last rank',
+    { contributions: (parts) => parts.slice(0, -1) },
+  ],
+  [
+    'federated',
+    'a step is applied without the contribution of the last rank',
+    { contributions: (parts) => parts.slice(0, -1) },
+  ],
   [
     'replicated',
     'a rank whose GPU was set up again has lost the generation of its last step',

@@ -113,7 +113,9 @@ describe('the server', () => {
   test('refuses to open more rooms than its limit', async () => {
     const server = await start({ limits: { maxRooms: 1 } });
     server.createRoom({ job: DEFAULT_JOB, startAt: null });
-    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/has its maximum number of rooms \(1\)/);
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(
+      /has its maximum number of rooms \(1\)/,
+    );
     const ada = member(server);
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('rate-limited');

@@ -236,7 +236,8 @@ class Schedule implements TabOwner {
     for (const part of counted) {
       const at = this.#kind === 'replicated' ? 0 : part.tab.slot;
       for (const index of part.assignment.indices) {
-        if (((learned[at]! >> index) & 1) === 1) throw new Violation('R1', `sample ${index} is learned twice in a step`);
+        if (((learned[at]! >> index) & 1) === 1)
+          throw new Violation('R1', `sample ${index} is learned twice in a step`);
         learned[at]! |= 1 << index;
       }
     }

@@ -284,7 +284,8 @@ export class Clients {
         if (this.#parts.needsAll) return false;
         continue;
       }
-      if (one.base !== replica.hash) throw new Violation('I3', `${client.member} applies a gradient that was computed in another state`);
+      if (one.base !== replica.hash)
+        throw new Violation('I3', `${client.member} applies a gradient that was computed in another state`);
       overlap |= samples & one.samples;
       samples |= one.samples;
     }

@@ -130,8 +130,8 @@ export class Server {
   }
 
   /**
-   * Takes the next message of a connection that its client has closed. If there is none, the server
-   * notices the end of the connection.
+   * Takes the next message of a connection that its client has closed. Without a message, the
+   * server notices the end of the connection.
    */
   bury(x: number): boolean {
     if (this.#dying.length === 0) return false;

@@ -157,8 +157,8 @@ export class World extends Clients {
   }
 
   /**
-   * Takes the next message of a connection that its client has closed. If there is none, the server
-   * notices the end of the connection.
+   * Takes the next message of a connection that its client has closed. Without a message, the
+   * server notices the end of the connection.
    */
   bury(x: number): boolean {
     return this.server.bury(x);
@@ -278,6 +278,8 @@ export class World extends Clients {
     }
     if (room.phase !== 'PAUSED') return `the room is ${room.phase}, but no client is in its generation`;
     const present = this.clients.filter(({ member }) => member !== null).length;
-    return present < (room.nodes?.min ?? 0) || present === 0 ? null : `the room is PAUSED although it has ${present} members`;
+    return present < (room.nodes?.min ?? 0) || present === 0
+      ? null
+      : `the room is PAUSED although it has ${present} members`;
   }
 }

@@ -159,20 +159,23 @@ describe('a network that isolates tabs', () => {
     expect(model.begun[0]?.ring).toHaveLength(4);
   });
 
-  test.each([3, 4, 6, 30])('does not prevent %i members with a relay from training when a rank leaves or joins later', (n) => {
-    const model = classOf(n, { canReach: () => false, hasRelay: true });
-    model.runUntil(() => model.begun.length > 0, MINUTE);
-    for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
-      model.runUntil(() => false, 8 * MINUTE);
-      const at = model.clock.now();
-      change();
-      expect(model.runUntil(() => model.trainsSince(at) && model.ring.length === model.members.length, MINUTE)).toBe(
-        true,
-      );
-    }
-    expect(longestStop(model, MINUTE)).toBeLessThan(5 * SECOND);
-    expect([model.ended, model.suspended]).toEqual([null, []]);
-  });
+  test.each([3, 4, 6, 30])(
+    'does not prevent %i members with a relay from training when a rank leaves or joins later',
+    (n) => {
+      const model = classOf(n, { canReach: () => false, hasRelay: true });
+      model.runUntil(() => model.begun.length > 0, MINUTE);
+      for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
+        model.runUntil(() => false, 8 * MINUTE);
+        const at = model.clock.now();
+        change();
+        expect(model.runUntil(() => model.trainsSince(at) && model.ring.length === model.members.length, MINUTE)).toBe(
+          true,
+        );
+      }
+      expect(longestStop(model, MINUTE)).toBeLessThan(5 * SECOND);
+      expect([model.ended, model.suspended]).toEqual([null, []]);
+    },
+  );
 
   test('lets tabs of one browser link without the relay', () => {
     const model = new ClassModel({ seed: 1, canReach: (a, b) => browserOf(a) === browserOf(b), hasRelay: true });
@@ -224,16 +227,19 @@ describe('a network that isolates tabs', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('does not end a run of %i members without a working relay if it lasts up to a minute', (n) => {
-    for (const seconds of [8, 20, 40, 60]) {
-      const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
-      const model = classOf(n, { hasRelay: true, isRelayDown: true, canReach: (_a, _b, now) => !isCut(now) });
-      model.runUntil(() => false, 4 * MINUTE);
-      expect(model.ended, `${seconds} s`).toBeNull();
-      expect(model.suspended, `${seconds} s`).toEqual([]);
-      expect([model.phase, model.ring.length, model.relayed.length]).toEqual(['RUNNING', n, 0]);
-    }
-  });
+  test.each([2, 3, 4, 8, 30])(
+    'does not end a run of %i members without a working relay if it lasts up to a minute',
+    (n) => {
+      for (const seconds of [8, 20, 40, 60]) {
+        const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
+        const model = classOf(n, { hasRelay: true, isRelayDown: true, canReach: (_a, _b, now) => !isCut(now) });
+        model.runUntil(() => false, 4 * MINUTE);
+        expect(model.ended, `${seconds} s`).toBeNull();
+        expect(model.suspended, `${seconds} s`).toEqual([]);
+        expect([model.phase, model.ring.length, model.relayed.length]).toEqual(['RUNNING', n, 0]);
+      }
+    },
+  );
 
   test('suspends no member for long if it affects half of a class for a minute', () => {
     const model = classOf(30, {
@@ -282,27 +288,30 @@ describe('a member with false reports', () => {
   };
   let turn = 0;
 
-  test.each(Object.entries(about))('suspends no other member and does not stop training if its reports name %s', (_, liesAbout) => {
-    for (const n of [2, 3, 5, 30]) {
-      for (const [liesLate, othersReport] of [
-        [false, false],
-        [true, false],
-        // With two members it is unknown which report is false.
-        ...(n > 2 ? [[true, true] as const] : []),
-      ] as const) {
-        const model = classOf(n, { liesAbout, liesLate, othersReport });
-        model.runUntil(() => false, 60 * MINUTE);
-        expect(model.ended, `${n} members`).toBeNull();
-        const out = names([...model.suspended, ...model.expelled]);
-        expect(
-          out.filter((member) => member !== 'm0'),
-          `${n} members`,
-        ).toEqual([]);
-        expect(model.generations, `${n} members`).toBeLessThan(60);
-        expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
+  test.each(Object.entries(about))(
+    'suspends no other member and does not stop training if its reports name %s',
+    (_, liesAbout) => {
+      for (const n of [2, 3, 5, 30]) {
+        for (const [liesLate, othersReport] of [
+          [false, false],
+          [true, false],
+          // With two members it is unknown which report is false.
+          ...(n > 2 ? [[true, true] as const] : []),
+        ] as const) {
+          const model = classOf(n, { liesAbout, liesLate, othersReport });
+          model.runUntil(() => false, 60 * MINUTE);
+          expect(model.ended, `${n} members`).toBeNull();
+          const out = names([...model.suspended, ...model.expelled]);
+          expect(
+            out.filter((member) => member !== 'm0'),
+            `${n} members`,
+          ).toEqual([]);
+          expect(model.generations, `${n} members`).toBeLessThan(60);
+          expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
+        }
       }
-    }
-  });
+    },
+  );
 });
 
 describe('a browser whose tab joins again and again', () => {
@@ -334,18 +343,21 @@ describe('links that open and break again', () => {
     expect(model.generations).toBeLessThan(40);
   });
 
-  test.each([3, 4, 5, 8, 30])('suspend the member at their common end for a while if this lasts a minute, in a class of %i', (n) => {
-    const model: ClassModel = new ClassModel({
-      seed: n,
-      canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
-    });
-    model.start(n);
-    expect(model.runUntil(() => model.suspended.length > 0, 2 * MINUTE)).toBe(true);
-    expect(model.ring).not.toContain('m1');
-    expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
-    expect([names(model.suspended), model.expelled]).toEqual([['m1'], []]);
-    expect(model.members).toHaveLength(n);
-  });
+  test.each([3, 4, 5, 8, 30])(
+    'suspend the member at their common end for a while if this lasts a minute, in a class of %i',
+    (n) => {
+      const model: ClassModel = new ClassModel({
+        seed: n,
+        canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
+      });
+      model.start(n);
+      expect(model.runUntil(() => model.suspended.length > 0, 2 * MINUTE)).toBe(true);
+      expect(model.ring).not.toContain('m1');
+      expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
+      expect([names(model.suspended), model.expelled]).toEqual([['m1'], []]);
+      expect(model.members).toHaveLength(n);
+    },
+  );
 
   test('end the run of two members with a message', () => {
     const model: ClassModel = new ClassModel({ seed: 2, canReach: () => model.phase !== 'RUNNING' });

@@ -108,10 +108,12 @@ describe('a room', () => {
 
   test('names the ranks whose state differs', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
-    expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
+    expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with a different state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
     expect(late.received('Ada', 'ended')).toMatchObject({ outcome: 'failed' });
-    expect(late.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
+    expect(late.received('Ada', 'ended').message).toMatch(
+      /^Rank 1 \(Bo\) ended with a different state .*step 7, state z/,
+    );
   });
 
   test('continues when a rank that has finished leaves', () => {
