@@ -272,7 +272,7 @@ export function membersToSuspend(
         if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
       }
       const verdict = verdictOn(one.member, group, faults, { generation, worldSize: ring.length });
-      // Of two ranks with equal weight, the later one is chosen.
+      // If two ranks have equal weight, the later one is chosen.
       if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
       }
