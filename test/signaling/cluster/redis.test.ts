@@ -420,7 +420,7 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
 describe('a server that shares its rooms', () => {
   test('does not start without Redis, and does not quote the password of Redis', async () => {
     const closed = startSignaling({ redisUrl: 'redis://:hidden@127.0.0.1:1' });
-    await expect(closed).rejects.toThrow(/^The Redis at 127\.0\.0\.1:1 does not answer/);
+    await expect(closed).rejects.toThrow(/^Redis at 127\.0\.0\.1:1 does not answer/);
     const wrong = startSignaling({ redisUrl: 'http://hidden' });
     await expect(wrong).rejects.toThrow(/^REDIS_URL is not a Redis URL such as/);
   });
