@@ -1,7 +1,7 @@
 /**
- * One tab's WebSocket: validates every message, enforces the sender's limits, and represents the
- * tab in its room. Never throws into the server, whatever arrives; logs contain neither members'
- * messages nor addresses.
+ * One tab's WebSocket. It validates every message, enforces the limits of the sender, and
+ * represents the tab in its room. It never throws into the server, whatever arrives. Its logs
+ * contain neither messages nor addresses of members.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -34,9 +34,9 @@ export interface ServerContext {
   readonly ice: IceOptions;
   readonly credentials: Credentials;
   readonly wrongCodes: FailureCounter;
-  /** Rooms that members restore without a valid token. */
+  /** Counts rooms that members restore without a valid token. */
   readonly restores: FailureCounter;
-  /** Limits on the rooms that tabs of an address open. */
+  /** Limits the number of rooms that tabs of one address open. */
   readonly openings: AddressBuckets;
   readonly bootId: string;
   readonly log: Logger;
@@ -51,35 +51,38 @@ const CLOSE_POLICY = 1008;
 const CLOSE_INTERNAL = 1011;
 export const CLOSE_RESTART = 1012;
 
-/** The sender may continue after these refusals; after all others the server closes. */
+/**
+ * The sender may continue after these refusals. After all other refusals the server closes the
+ * connection.
+ */
 const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now']);
 
-/** Random bytes of a member's id: 96 bits do not collide. */
+/** Random bytes of a member's id. With 96 bits, ids do not collide. */
 const MEMBER_BYTES = 12;
 
-const NO_PLACE = 'This server has its maximum number of rooms. Try again later.';
-const TOO_MANY_RESTORES = 'Too many rooms of your network were restored at once. Wait a minute, then retry.';
+const NO_PLACE = 'This server already has its maximum number of rooms. Try again later.';
+const TOO_MANY_RESTORES = 'Your network restored too many rooms at once. Wait a minute, then retry.';
 const TOO_MANY_GUESSES = 'Too many wrong room codes came from your network. Wait a minute, then retry.';
 
 export class Connection implements Peer {
   #member = randomBytes(MEMBER_BYTES).toString('base64url');
   #holdsKey = false;
   readonly #socket: WebSocket;
-  /** Key of limits per address. */
+  /** Address of the tab, as the key of the limits per address. */
   readonly #address: string;
   readonly #server: ServerContext;
   readonly #bucket: TokenBucket;
   readonly #updates: TokenBucket;
   readonly #outbox: Outbox;
-  /** The room that it is in, and the room's owner. */
+  /** The room that the tab is in, and the room's owner. */
   #room: { readonly code: string; readonly owner: RoomOwner } | null = null;
-  /** Messages that arrived while it enters a room; `null`: it does not. */
+  /** Messages that arrived while the tab enters a room; `null` while it does not enter one. */
   #pending: ClientMessage[] | null = null;
   #isOver = false;
   #heardAt: number;
-  /** The token that it received last. */
+  /** The latest token that the tab received. */
   #token = '';
-  /** When its ICE servers were last sent. */
+  /** Time at which the tab's ICE servers were last sent. */
   #iceAt = 0;
   #cancelTimer: () => void;
 
@@ -93,20 +96,21 @@ export class Connection implements Peer {
     this.#outbox = new Outbox(socket, server.metrics);
     this.#heardAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
-      this.refuse('silent', 'No message arrived on this connection. Reload the page.');
+      this.refuse('silent', 'This tab has sent no message on this connection. Reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
-    // Pages in browsers cannot send pings; ws answers them itself.
+    // Pages in browsers cannot send pings. ws answers pings itself, so they only need to be
+    // counted.
     socket.on('ping', () => this.#isTooFast());
     socket.on('pong', () => this.#isTooFast());
     socket.on('close', (code) => {
       server.log.info({ member: this.member, code }, 'closed');
-      // Browsers send "going away" (1001) for a page that is closed or has crashed: it will not
-      // return.
+      // Browsers send the code "going away" (1001) when a page is closed or has crashed. Such a tab
+      // will not return.
       this.#leave(code === CLOSE_GOING_AWAY ? 'left' : null);
     });
-    // Without a listener an oversized frame or a reset connection would end the process; `close`
-    // follows.
+    // Without a listener, an oversized frame or a reset connection would end the process. The
+    // `close` event follows.
     socket.on('error', () => server.log.info({ member: this.member }, 'socket error'));
   }
 
@@ -148,8 +152,8 @@ export class Connection implements Peer {
   }
 
   /**
-   * Renews credentials: a member may stay longer than they last, and needs them after a lost
-   * connection.
+   * Renews the tab's credentials. A member may stay longer than its credentials are valid, and it
+   * needs them after a lost connection.
    */
   #renewCredentials(room: string): void {
     if (!this.#server.credentials.isHalfOver(this.#token)) return;
@@ -161,7 +165,7 @@ export class Connection implements Peer {
     return iceServersFor(this.member, this.#server.ice, Date.now());
   }
 
-  /** Renews TURN passwords: links are opened with them. */
+  /** Renews the TURN password, which the tab needs to open links. */
   #renewIce(): void {
     const { ice, clock } = this.#server;
     const after = renewIceAfterMs(ice);
@@ -192,7 +196,7 @@ export class Connection implements Peer {
     this.#socket.terminate();
   }
 
-  /** Whether it is in a room. */
+  /** Whether the tab is in a room. */
   get isMember(): boolean {
     return this.#room !== null;
   }
@@ -247,18 +251,18 @@ export class Connection implements Peer {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
     }
-    // A dropped update is covered by a later one.
+    // A dropped update does no harm: a later update contains everything.
     if (message.type === 'spectator-update' && !this.#updates.take()) return;
     this.#room.owner.dispatch(this.#room.code, this, message);
   }
 
   /**
    * Enters a room, which must be found first. Messages that arrive in the meantime wait, most of
-   * them in the socket.
+   * them in the socket's buffer.
    */
   async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>): Promise<void> {
     const pending = (this.#pending = []) as ClientMessage[];
-    // Finding a room has its own deadlines.
+    // The search for a room has its own deadlines.
     this.#cancelTimer();
     this.#socket.pause();
     try {
@@ -289,9 +293,9 @@ export class Connection implements Peer {
     const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
     const owner = await rooms.find(room, 'newcomer');
-    // While an address is blocked, right codes are refused, too: otherwise guessing would continue
-    // until one fits. (Creating a room is not a guess: wrong codes of one pupil must not block a
-    // school.)
+    // While an address is blocked, right codes are refused as well. Otherwise a client could
+    // continue to guess until one code is right. (Creating a room is not a guess: wrong codes of
+    // one pupil must not block a school.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (owner === null) {
       wrongCodes.add(this.#address, room);
@@ -307,23 +311,23 @@ export class Connection implements Peer {
     const isProven = credentials.isToken(token, room, member);
     let owner = await rooms.find(room, 'member');
     if (!isProven && owner?.awaits(room, member) !== true) {
-      // It may be a guess of the room's code. After too many wrong ones, right and wrong codes have
-      // the same answer.
+      // The request may be a guess of the room's code. After too many wrong codes, right and wrong
+      // codes get the same answer.
       const guesses = credentials.areLasting ? wrongCodes : restores;
       if (guesses.isBlocked(this.#address)) {
         return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_RESTORES);
       }
       if (owner === null) guesses.add(this.#address, room);
-      // A server without a lasting secret cannot verify tokens after a restart: knowing the room's
-      // code is enough then.
+      // A server without a lasting secret cannot verify tokens after a restart. Then it is enough
+      // to know the room's code.
       if (owner !== null || credentials.areLasting) {
         return this.refuse('not-member', 'This tab is no longer a member of the room. Join it again.');
       }
     }
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    // If keys do not outlast a restart, no key opens a lock from before it: it would keep out even
-    // the host.
+    // If host keys become invalid at a restart, nobody could unlock a room that was locked before
+    // it. The lock would keep out even the host.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (owner === null && !this.#isOver) owner = await rooms.restore(room, known);
@@ -338,8 +342,8 @@ export class Connection implements Peer {
   }
 
   /**
-   * Asks the room, which answers through {@link admit} or {@link send}. Does nothing if the
-   * connection is closed.
+   * Sends the request to the room, which answers through {@link admit} or {@link send}. Does
+   * nothing if the connection is closed.
    */
   #enter(code: string, owner: RoomOwner, entry: Entry): boolean {
     if (this.#isOver) return false;
@@ -355,7 +359,10 @@ export class Connection implements Peer {
     return true;
   }
 
-  /** Sleeps until the silence would be too long, and checks again. */
+  /**
+   * Closes the connection after too long a silence. Sleeps until the silence would be too long, and
+   * then checks again.
+   */
   #watchSilence(): void {
     const { clock, limits } = this.#server;
     const rest = this.#heardAt + limits.silentMs - clock.now();
@@ -366,7 +373,10 @@ export class Connection implements Peer {
     this.#cancelTimer = clock.after(rest, () => this.#watchSilence());
   }
 
-  /** @param reason `null`: the connection was lost; its member may return over another. */
+  /**
+   * @param reason `null`: the connection was lost, and its member may return over another
+   * connection.
+   */
   #leave(reason: LeaveReason | null): void {
     this.#isOver = true;
     this.#cancelTimer();
@@ -376,12 +386,12 @@ export class Connection implements Peer {
   }
 }
 
-/** Message for a room that does not exist. */
+/** Returns the message for a room that does not exist. */
 export function noRoom(code: string): string {
   return `There is no room ${code} here. Check the code.`;
 }
 
-/** An error without its message, which may contain what a member sent. */
+/** Describes an error without its message, because the message may quote what a member sent. */
 export function outlineOf(error: unknown): { error: string; at: string[] } {
   if (!(error instanceof Error)) return { error: typeof error, at: [] };
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));

@@ -1,6 +1,6 @@
 /**
- * Decides which clients may open a WebSocket before it exists, from the request and the open
- * connections of its address.
+ * Decides which clients may open a WebSocket. The decision uses the upgrade request and the number
+ * of open connections of the client's address.
  */
 import type { IncomingMessage } from 'node:http';
 import { SIGNALING_PATH } from '../src/protocol/control.ts';
@@ -16,7 +16,7 @@ export class ConnectionLimiter {
   readonly #open = new Map<string, number>();
 
   /**
-   * @param origins origins, besides the server's own, whose pages may connect.
+   * @param origins origins whose pages may connect, in addition to the server's own origin.
    * @throws UsageError for an invalid origin.
    */
   constructor(clock: Clock, limits: Limits, origins: readonly string[]) {
@@ -25,7 +25,9 @@ export class ConnectionLimiter {
     this.#rate = new AddressBuckets(clock, limits.connectionsPerSecond, limits.connectionBurst);
   }
 
-  /** The HTTP status that refuses an upgrade; `null`: it is accepted. */
+  /**
+   * Returns the HTTP status that refuses an upgrade request, or `null` if the request is accepted.
+   */
   refusalOf(req: IncomingMessage, address: string): number | null {
     if (req.url?.split('?', 1)[0] !== SIGNALING_PATH) return 404;
     if (!this.#isOwnPage(req)) return 403;
@@ -44,8 +46,9 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Browsers always send Origin: another site's page must not join rooms with its visitors'
-   * browsers. (A reverse proxy must forward the Host header, or its origin must be in `origins`.)
+   * Whether the request comes from a page of an allowed origin. Browsers always send Origin.
+   * Without this check, a page of another site could join rooms through the browsers of its
+   * visitors. (A reverse proxy must forward the Host header, or its origin must be in `origins`.)
    */
   #isOwnPage({ headers: { origin, host } }: IncomingMessage): boolean {
     if (origin === undefined) return true;

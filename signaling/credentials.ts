@@ -1,35 +1,39 @@
 /**
- * Credentials of members: a token for their place in the room, a key for its host. HMACs (RFC 2104)
- * over room and member with an expiry, so that the server stores none of them, and a restarted
- * server with the same secret can verify them.
+ * Credentials of members: a token proves a member's place in the room, and a key proves that a
+ * member is host. Both are HMACs (RFC 2104) over the room, the member and an expiry. So the server
+ * stores no credentials, and a restarted server with the same secret can verify them.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { UsageError } from '../src/util/errors.ts';
 
 /**
- * Seconds for which a token or key is valid: a day without the server. The server renews it
- * half-way while the member is present.
+ * Seconds for which a token or key is valid. While a member is present, the server renews its
+ * credentials after half of this time.
  */
 const LIFETIME_S = 24 * 60 * 60;
 const SECRET_BYTES = 32;
-/** Shortest secret that cannot be guessed. */
+/** Minimum length of a secret that cannot be guessed. */
 const MIN_SECRET_LENGTH = 16;
 
 export class Credentials {
-  /** Whether they outlast this process: the secret was given, not created here. */
+  /**
+   * Whether credentials stay valid when this process ends: the secret was passed, and not created
+   * here.
+   */
   readonly areLasting: boolean;
   readonly #secret: string;
   readonly #now: () => number;
 
   /**
-   * @param secret the same in all processes that serve the same rooms; `null`: a random one.
+   * @param secret the same in all processes that serve the same rooms. `null` creates a random
+   * secret.
    * @param now Unix time, milliseconds.
    * @throws UsageError for a secret that could be guessed.
    */
   constructor(secret: string | null, now: () => number = Date.now) {
     if (secret !== null && secret.length < MIN_SECRET_LENGTH) {
       throw new UsageError(
-        `The secret must have at least ${MIN_SECRET_LENGTH} characters: try "openssl rand -base64 32".`,
+        `The secret must have at least ${MIN_SECRET_LENGTH} characters. Create one with "openssl rand -base64 32".`,
       );
     }
     this.areLasting = secret !== null;
@@ -53,7 +57,10 @@ export class Credentials {
     return this.#verify(key, `host ${room}`);
   }
 
-  /** Proves that `members` were removed from the room. It does not expire: ids are used once. */
+  /**
+   * Returns a seal: it proves that `members` were removed from the room. A seal does not expire,
+   * because each member id is used only once.
+   */
   sealOf(room: string, members: readonly string[]): string {
     return this.#hmac(`removed ${room} ${members.join(' ')}`).toString('base64url');
   }
@@ -88,7 +95,7 @@ function isSame(text: string, due: Buffer): boolean {
   return given.length === due.length && timingSafeEqual(given, due);
 }
 
-/** Unix time in seconds; NaN for an invalid credential. */
+/** Returns the expiry as Unix time in seconds, or NaN for an invalid credential. */
 function expiryOf(credential: string): number {
   return Number.parseInt(credential, 36);
 }

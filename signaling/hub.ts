@@ -1,6 +1,6 @@
 /**
- * All rooms of the server: feeds each room's state machine and carries out its effects. Knows
- * members as {@link Peer}, not as sockets.
+ * All rooms of the server. The hub passes events to each room's state machine and carries out its
+ * effects. It represents a member by a {@link Peer}, and knows no sockets.
  */
 import { randomInt } from 'node:crypto';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
@@ -22,18 +22,19 @@ import {
 } from './room/index.ts';
 
 /**
- * One member's connection. Its methods must not call the hub synchronously, except {@link
- * Hub.disconnect} for itself.
+ * Connection of a member. Its methods must not call the hub synchronously, except {@link
+ * Hub.disconnect} for the peer itself.
  */
 export interface Peer {
   readonly member: string;
   /** The room has admitted this member. */
   admit(room: string): void;
   send(message: ServerMessage): void;
-  /** The member was removed from the room: send the reason and close the connection. */
+  /** The room has removed the member: send the reason and close the connection. */
   expel(code: Refusal, message: string): void;
   /**
-   * The room continues in another process: close the connection, so that the member looks for it.
+   * The room continues in another process: close the connection, so that the member searches for
+   * the room.
    */
   release(): void;
 }
@@ -41,7 +42,10 @@ export interface Peer {
 /** A request to enter a room. */
 export type Entry = Newcomer & ({ type: 'join' } | { type: 'reconnect'; reconnectState: ReconnectState });
 
-/** `refused`: the room sent the peer the reason. `gone`: the room is not here. */
+/**
+ * Result of a request to enter a room. `refused`: the room has sent the reason to the peer. `gone`:
+ * the room is not in this process.
+ */
 export type EntryOutcome = 'entered' | 'refused' | 'gone';
 
 /** Messages of members that concern their room. */
@@ -49,18 +53,18 @@ export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | '
 
 export interface NewRoom extends RoomOpening {
   /**
-   * Whether it lasts as long as the server; other rooms are dropped some time after their last
-   * member left.
+   * Whether the room lasts as long as the server. Other rooms are dropped some time after their
+   * last member has left.
    */
   isPermanent: boolean;
-  /** A code that no room has; by default a random one. */
+  /** Code of the room, which no other room may have. Random by default. */
   code?: string | undefined;
 }
 
 interface Room {
   state: RoomState;
   readonly peers: Map<string, Peer>;
-  /** Whether it is kept without members. */
+  /** Whether the room is kept when it has no members. */
   readonly isPermanent: boolean;
   /** Functions that cancel the room's timers, by key. */
   readonly timers: Map<string, () => void>;
@@ -73,7 +77,7 @@ interface HubListener {
   generationBegun(code: string, generation: number, worldSize: number, cause: GenerationCause): void;
 }
 
-/** Why a generation's members differ from those before. */
+/** Reason for a new generation. */
 type GenerationCause = 'start' | 'growth' | 'removal' | 'retry';
 
 interface HubOptions {
@@ -82,7 +86,10 @@ interface HubOptions {
   listener: HubListener;
   /** Whether members receive a TURN relay. */
   hasRelay: boolean;
-  /** Signs the removed members of a room: members keep the list for a restarted server. */
+  /**
+   * Signs the list of a room's removed members. Members keep the list and present it to a restarted
+   * server.
+   */
   seal: (room: string, members: readonly string[]) => string;
 }
 
@@ -94,8 +101,8 @@ export class Hub {
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
   /**
-   * Empty rooms that are dropped unless a member joins, in the order in which they became empty,
-   * with functions that cancel their timers.
+   * Empty rooms that will be dropped unless a member joins, in the order in which they became
+   * empty. The values are functions that cancel their timers.
    */
   readonly #expiring = new Map<string, () => void>();
 
@@ -119,7 +126,7 @@ export class Hub {
     return this.#rooms.has(code);
   }
 
-  /** A code that no local room has. */
+  /** Returns a code that no local room has. */
   unusedCode(): string {
     for (;;) {
       const letters = Array.from(
@@ -132,23 +139,30 @@ export class Hub {
   }
 
   /**
-   * Whether a room waits for a member that only others have reported. A member that has been here
-   * since the restart has a token and must present it: it is among the room's peers, even while it
-   * is away.
+   * Whether a room of a restarted server waits for this member, which only other members have
+   * reported. Such a member needs no token. A member that has connected since the restart has a
+   * token and must present it: it is among the room's peers, even while it is away.
    */
   awaits(code: string, member: string): boolean {
     const room = this.#rooms.get(code);
     return room !== undefined && !room.peers.has(member) && (room.state.hidden.get(member)?.isAway ?? false);
   }
 
-  /** Code of a new empty room; `null` if the server has its maximum number of rooms. */
+  /**
+   * Opens an empty room and returns its code, or `null` if the server has its maximum number of
+   * rooms.
+   */
   open({ isPermanent, code = this.unusedCode(), ...settings }: NewRoom): string | null {
     return this.#add(code, createRoom({ ...settings, ...this.#roomOptions }), isPermanent);
   }
 
-  /** Restores a room from a returning member's state; returns whether there was space for it. */
+  /**
+   * Restores a room from a returning member's state; returns whether the server had space for the
+   * room.
+   */
   restore(code: string, reconnectState: ReconnectState): boolean {
-    // A room begins far less than one generation per second.
+    // The time in seconds is greater than all earlier numbers: a room begins far less than one
+    // generation per second.
     const numbersFrom = Math.floor(Date.now() / 1000);
     const state = restore(reconnectState.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;
@@ -167,14 +181,14 @@ export class Hub {
     this.#rooms.delete(code);
   }
 
-  /** Drops a room that another process has now, and sends its members there. */
+  /** Drops a room that another process has now. Its members reconnect to that process. */
   release(code: string): void {
     const { peers } = this.#rooms.get(code) ?? {};
     this.forget(code);
     for (const peer of peers?.values() ?? []) peer.release();
   }
 
-  /** Asks the room to admit or readmit `peer`; the room answers through the peer. */
+  /** Requests the room to admit or readmit `peer`. The room answers through the peer. */
   enter(code: string, peer: Peer, entry: Entry): EntryOutcome {
     const room = this.#rooms.get(code);
     if (room === undefined) return 'gone';
@@ -184,21 +198,21 @@ export class Hub {
     const admitted = room.state.hidden.has(peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
-    // An old connection that the member has closed and whose end the server has not noticed yet.
+    // The member has closed this old connection, and the server has not noticed its end yet.
     before?.expel('silent', 'This tab has reconnected over another connection.');
     return admitted ? 'entered' : 'refused';
   }
 
-  /** Dispatches a member's message to its room. */
+  /** Passes a member's message to its room. */
   dispatch(code: string, { member }: Peer, message: MemberMessage): void {
     const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
     this.#dispatch(code, { ...event, member });
   }
 
   /**
-   * A peer's connection is closed. Connections that their member has replaced are ignored.
-   *
-   * @param reason `null`: it was lost without a message; its member may return over another.
+   * Handles the end of a peer's connection. Ignores connections that their member has replaced.
+   * @param reason `null`: the connection was lost without a message, and its member may return over
+   * another connection.
    */
   disconnect(code: string, peer: Peer, reason: LeaveReason | null): void {
     const { member } = peer;
@@ -228,7 +242,8 @@ export class Hub {
 
   #add(code: string, state: RoomState, isPermanent: boolean): string | null {
     if (this.#rooms.size >= this.#limits.maxRooms) {
-      // Otherwise a client that opens rooms and leaves them could keep all others from opening one.
+      // Drops the room that has been empty for longest. Otherwise a client that opens rooms and
+      // leaves them could prevent all others from opening a room.
       const [longestEmpty] = this.#expiring.keys();
       if (longestEmpty === undefined) return null;
       this.forget(longestEmpty);

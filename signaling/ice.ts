@@ -1,4 +1,7 @@
-/** The ICE servers that members receive. None by default: a room in one building needs none. */
+/**
+ * The ICE servers that members receive. There are none by default: a room in one building needs
+ * none.
+ */
 import { createHmac } from 'node:crypto';
 import type { IceServer } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
@@ -6,9 +9,9 @@ import { UsageError } from '../src/util/errors.ts';
 export interface IceOptions {
   /** `stun:host[:port]` */
   stun: readonly string[];
-  /** `turn:host[:port][?transport=tcp]`, or `turns:` */
+  /** `turn:host[:port][?transport=tcp]`, or the same with `turns:` */
   turn: readonly string[];
-  /** coturn's `static-auth-secret` (it runs with `use-auth-secret`). */
+  /** The `static-auth-secret` of coturn, which must run with `use-auth-secret`. */
   turnSecret: string | null;
   /** Whether tabs connect through the TURN server only, even if they can reach each other. */
   relayOnly: boolean;
@@ -17,8 +20,8 @@ export interface IceOptions {
 export const NO_ICE: IceOptions = { stun: [], turn: [], turnSecret: null, relayOnly: false };
 
 /**
- * Seconds for which a TURN password is valid: coturn checks it when an allocation is created and
- * refreshed.
+ * Seconds for which a TURN password is valid. coturn checks the password when an allocation is
+ * created and when it is refreshed.
  */
 const TURN_TTL_S = 2 * 60 * 60;
 
@@ -31,22 +34,25 @@ export function checkIceOptions({ stun, turn, turnSecret, relayOnly }: IceOption
     if (!/^turns?:[^\s/]+$/.test(url)) throw new UsageError(`"${url}" is not a TURN address such as turn:host:3478.`);
   }
   if (turn.length > 0 && turnSecret === null) {
-    throw new UsageError("A TURN server needs --turn-secret, the static-auth-secret of the server's configuration.");
+    throw new UsageError(
+      'A TURN server needs a secret. Pass the static-auth-secret of its configuration with --turn-secret.',
+    );
   }
   if (relayOnly && turn.length === 0) throw new UsageError('--relay-only needs a TURN server: pass --turn.');
 }
 
 /**
- * Milliseconds after which a member needs new {@link iceServersFor}; `null`: nothing expires. Half
- * the password's lifetime, so that one that is sent or used late is still valid.
+ * Returns the milliseconds after which a member needs new ICE servers from {@link iceServersFor},
+ * or `null` if nothing expires. This is half of a password's lifetime, so that a password is still
+ * valid if it is sent or used late.
  */
 export function renewIceAfterMs({ turn }: IceOptions): number | null {
   return turn.length === 0 ? null : (TURN_TTL_S * 1000) / 2;
 }
 
 /**
- * A member's ICE servers, with its own TURN password, which expires (coturn's `use-auth-secret`).
- *
+ * Returns a member's ICE servers with a TURN password that is its own and expires (coturn's
+ * `use-auth-secret`).
  * @param nowMs Unix time, milliseconds.
  */
 export function iceServersFor(member: string, { stun, turn, turnSecret }: IceOptions, nowMs: number): IceServer[] {

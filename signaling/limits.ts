@@ -5,70 +5,84 @@ import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {
-  /** Milliseconds for the first message of a new connection: an idle one occupies a socket. */
+  /**
+   * Milliseconds within which a new connection must send its first message, because an idle
+   * connection occupies a socket.
+   */
   firstMessageMs: number;
   /**
-   * Milliseconds between a member's heartbeats; its worker sends them, so hidden tabs send them in
-   * time, too.
+   * Milliseconds between a member's heartbeats. The member's worker sends them, so they are on time
+   * in hidden tabs, too.
    */
   heartbeatMs: number;
   /**
-   * Milliseconds of silence after which a member counts as gone: six heartbeats, longer than a
-   * Wi-Fi handover.
+   * Milliseconds of silence after which a member is considered gone. This is the time of six
+   * heartbeats, and longer than a Wi-Fi handover.
    */
   silentMs: number;
-  /** Messages per second that a connection may send permanently. */
+  /** Average number of messages per second that a connection may send. */
   messagesPerSecond: number;
   /**
-   * Messages that a connection may send at once: ICE candidates come in bursts, for two neighbours
-   * and retries.
+   * Messages that a connection may send at once: ICE candidates arrive in bursts, for two
+   * neighbours and for retries.
    */
   messageBurst: number;
   /**
-   * Unsent bytes after which a slow reader is disconnected: no regular tab is a thousand messages
+   * Unsent bytes after which a slow reader is disconnected. No regular tab is a thousand messages
    * behind.
    */
   maxUnsentBytes: number;
   /**
    * Different wrong codes per minute from one address (for IPv6, one /64). A class shares one
-   * address: right codes do not count.
+   * address, so only wrong codes are counted.
    */
   wrongCodesPerMinute: number;
   /**
-   * Rooms per minute that members of one address restore without a token, on a server that has
-   * restarted without a lasting secret: as many as they may open at once. Any code may be the one
-   * of such a room, so this also limits guesses.
+   * Rooms per minute that members of one address may restore without a token, on a server that has
+   * restarted without a lasting secret. The limit is equal to the number of rooms that they may
+   * open at once. Any code might belong to such a room, so this also limits guesses.
    */
   restoresPerMinute: number;
-  /** WebSockets from one address (for IPv6, one /64): four full rooms in one school. */
+  /**
+   * Open WebSockets from one address (for IPv6, one /64): enough for four full rooms in one school.
+   */
   socketsPerAddress: number;
   /**
-   * New WebSockets per second that one address may open permanently: for tabs that reload and
+   * Average number of new WebSockets per second that one address may open, for tabs that reload and
    * reconnect.
    */
   connectionsPerSecond: number;
   /**
-   * New WebSockets that one address may open at once: all of its tabs after a restart of the
-   * server.
+   * New WebSockets that one address may open at once: after a restart of the server, all of its
+   * tabs reconnect.
    */
   connectionBurst: number;
-  /** Rooms per minute that tabs of one address may open permanently. */
+  /** Average number of rooms per minute that tabs of one address may open. */
   roomsPerMinute: number;
   /** Rooms that tabs of one address may open at once: one for each pupil of a class. */
   roomBurst: number;
-  /** Rooms on this server: a few KiB each. */
+  /** Rooms on this server. A room needs a few KiB. */
   maxRooms: number;
   /** Members in a room. */
   roomCapacity: number;
   /** Spectators in a room. */
   spectatorCapacity: number;
-  /** Spectator updates per second that a connection may send permanently: ranks send one. */
+  /**
+   * Average number of spectator updates per second that a connection may send. A rank sends one
+   * update per second.
+   */
   updatesPerSecond: number;
-  /** Spectator updates at once: the end of a run does not wait for the next second. */
+  /**
+   * Spectator updates that a connection may send at once: the end of a run is reported without
+   * waiting for the next second.
+   */
   updateBurst: number;
-  /** Milliseconds for which a room without members is kept: a tab that reloads finds it again. */
+  /**
+   * Milliseconds for which a room without members is kept, so that a tab that reloads finds the
+   * room again.
+   */
   emptyRoomMs: number;
-  /** Milliseconds for members to close their side when the server stops. */
+  /** Milliseconds that members have to close their connections when the server stops. */
   closeGraceMs: number;
 }
 
@@ -95,7 +109,7 @@ export const DEFAULT_LIMITS: Limits = {
   closeGraceMs: 1_000,
 };
 
-/** Allows `perSecond` permanently and `burst` at once. */
+/** Allows `perSecond` actions per second on average and `burst` actions at once. */
 export class TokenBucket {
   readonly #clock: Clock;
   readonly #perSecond: number;
@@ -123,20 +137,20 @@ export class TokenBucket {
 }
 
 const MINUTE_MS = 60_000;
-/** Most addresses that are remembered; a new one replaces the oldest. */
+/** Maximum number of remembered addresses. A new address replaces the oldest. */
 export const MAX_ADDRESSES = 10_000;
 
 /** A {@link TokenBucket} for each address. */
 export class AddressBuckets {
   readonly #create: () => TokenBucket;
-  /** In the order of their last use. */
+  /** The buckets in the order of their last use. */
   readonly #byAddress = new Map<string, TokenBucket>();
 
   constructor(clock: Clock, perSecond: number, burst: number) {
     this.#create = () => new TokenBucket(clock, perSecond, burst);
   }
 
-  /** Takes one of the address's tokens; returns whether one was left. */
+  /** Takes one of the tokens of an address; returns whether one was left. */
   take(address: string): boolean {
     const bucket = this.#byAddress.get(address) ?? this.#create();
     this.#byAddress.delete(address);
@@ -148,19 +162,20 @@ export class AddressBuckets {
 }
 
 /**
- * Failures of one site, in multiples of one network's limit: the owner of an IPv6 /48 has 65 536
- * networks.
+ * Limit for the failures of one site, in multiples of the limit for one network. The owner of an
+ * IPv6 /48 has 65 536 networks.
  */
 export const SITE_NETWORKS = 5;
 /**
- * Failures of all addresses, in multiples of one network's limit, after which all addresses that
- * failed in this minute are blocked.
+ * Limit for the failures of all addresses together, in multiples of the limit for one network.
+ * Above it, all addresses that failed in this minute are blocked.
  */
 export const SERVER_NETWORKS = 50;
 
 /**
  * Counts different failures per minute: of each address, of its site and of all addresses together.
- * A repeated failure counts once: it is not a guess, and a class behind one address repeats it.
+ * A repeated failure is counted once. It is not a guess, and a class behind one address repeats it
+ * often.
  */
 export class FailureCounter {
   readonly #perMinute: number;
@@ -168,7 +183,7 @@ export class FailureCounter {
   readonly #sites: Failures;
   readonly #server: Failures;
 
-  /** @param perMinute different failures after which an address is blocked. */
+  /** @param perMinute number of different failures per minute after which an address is blocked. */
   constructor(clock: Clock, perMinute: number) {
     this.#perMinute = perMinute;
     this.#networks = new Failures(clock);
@@ -190,15 +205,19 @@ export class FailureCounter {
   isBlocked(address: string): boolean {
     const ofSite = this.#sites.count(siteOf(address));
     if (this.#networks.count(address) >= this.#perMinute || ofSite >= this.#perMinute * SITE_NETWORKS) return true;
-    // Addresses without failures are not blocked: otherwise a few could keep out all others.
+    // Addresses without failures are not blocked. Otherwise a few addresses could keep out all
+    // others.
     return ofSite > 0 && this.#server.count('') >= this.#perMinute * SERVER_NETWORKS;
   }
 }
 
-/** Different failures by origin, each kept for a minute after its first. */
+/**
+ * Different failures by origin. An origin's failures are forgotten one minute after the first of
+ * them.
+ */
 class Failures {
   readonly #clock: Clock;
-  /** In the order in which their minutes began. */
+  /** Failures by origin, in the order in which their minutes began. */
   readonly #byOrigin = new Map<string, { readonly seen: Set<string>; readonly until: number }>();
 
   constructor(clock: Clock) {
@@ -212,7 +231,7 @@ class Failures {
       entry.seen.add(what);
       return;
     }
-    // A new minute begins: move it to the end of the order.
+    // A new minute begins, so the origin moves to the end of the order.
     this.#byOrigin.delete(origin);
     const [oldest] = this.#byOrigin.keys();
     if (oldest !== undefined && this.#byOrigin.size >= MAX_ADDRESSES) this.#byOrigin.delete(oldest);

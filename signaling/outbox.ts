@@ -1,15 +1,17 @@
 /**
- * The messages to one tab's WebSocket, in order. A `room` message replaces all before it, and
- * every change sends one to every member: n members that join at once would receive n * n of them.
- * So it waits until the event loop has handled all received messages and the reader has read all
- * sent ones; a newer one replaces it. Another message sends the waiting one first, so their order
- * is kept.
+ * The messages to one tab's WebSocket, in order. A `room` message replaces all earlier ones, and
+ * every change of a room sends one to every member. If n members joined at once, they would receive
+ * n * n of them. So a `room` message waits until the event loop has handled all received messages
+ * and the tab has read everything that was sent. A newer `room` message replaces the waiting one.
+ * Before any other message, the waiting one is sent, so the order is kept.
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';
 import type { Metrics } from './monitoring/metrics.ts';
 
-/** JSON of messages: a message to many members is one object and is serialized once. */
+/**
+ * JSON texts of messages. A message to many members is one object, so it is serialized only once.
+ */
 const texts = new WeakMap<ServerMessage, string>();
 
 export class Outbox {
@@ -38,7 +40,7 @@ export class Outbox {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      // If something else was sent and is unsent, its callback calls this again.
+      // If unsent data are left now, the callback of their `send` will call this function again.
       if (this.#socket.bufferedAmount === 0) this.#flush();
     });
   };
@@ -50,12 +52,13 @@ export class Outbox {
   }
 
   #write(message: ServerMessage): void {
-    // The `close` event reports the end.
+    // The connection is closed; the `close` event reports it.
     if (this.#socket.readyState !== WebSocket.OPEN) return;
     let text = texts.get(message);
     if (text === undefined) texts.set(message, (text = JSON.stringify(message)));
     if (message.type === 'signal') this.#metrics.relayed(Buffer.byteLength(text));
-    // The callback fires when the system has taken it, or the socket is closed.
+    // `send` calls the callback when the operating system has taken the text, or the socket is
+    // closed.
     this.#socket.send(text, this.#schedule);
   }
 }

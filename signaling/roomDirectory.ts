@@ -1,6 +1,6 @@
 /**
- * The location of rooms, as a connection sees it: in this process, or, if several processes serve
- * the same rooms, each in one of them. Finding one may take time; all other answers come through
+ * Finds rooms for a connection. A room is in this process or, if several processes serve the same
+ * rooms, in one of them. Finding a room may take time. All later answers of the room come through
  * the peer.
  */
 import type { ReconnectState } from '../src/protocol/room.ts';
@@ -8,36 +8,41 @@ import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './h
 import type { LeaveReason } from './room/index.ts';
 
 /**
- * The process that has a room: this one's {@link Hub}, or another to which everything is relayed.
+ * The process that has a room: the {@link Hub} of this process, or another process to which
+ * everything is relayed.
  */
 export interface RoomOwner {
   /**
-   * Whether the room waits for this member, which has not been there since the server restarted.
+   * Whether the room waits for this member, which has not been in the room since the server
+   * restarted.
    */
   awaits(code: string, member: string): boolean;
-  /** Asks the room to admit `peer`; the room answers through the peer. */
+  /** Requests the room to admit `peer`; the room answers through the peer. */
   enter(code: string, peer: Peer, entry: Entry): EntryOutcome;
   dispatch(code: string, peer: Peer, message: MemberMessage): void;
   /** @param reason `null`: the connection was lost without a message. */
   disconnect(code: string, peer: Peer, reason: LeaveReason | null): void;
 }
 
-/** All methods may reject with a SignalingError if the room's location is unknown now. */
+/**
+ * A directory of rooms. All methods may reject with a SignalingError if the location of the room is
+ * unknown now.
+ */
 export interface RoomDirectory {
   /**
-   * Opens a room in this process and returns its code, which no other room has; `null`: this
-   * process has its maximum number of rooms.
+   * Opens a room in this process and returns its code, which no other room has. Returns `null` if
+   * this process has its maximum number of rooms.
    */
   open(room: NewRoom): Promise<string | null>;
   /**
-   * The owner of a room; `null`: there is no such room. A `newcomer` cannot restore a room: if the
-   * owner's lease expired during the search, it gets this process's hub, which admits it if a
-   * member has restored the room here since.
+   * Returns the owner of a room, or `null` if there is no such room. If the owner's lease expired
+   * during the search, a `newcomer` cannot restore the room. The result is then this process's hub,
+   * which admits the newcomer if a member has restored the room here in the meantime.
    */
   find(code: string, who: 'member' | 'newcomer'): Promise<RoomOwner | null>;
   /**
-   * Restores a room from a returning member's state, or finds the process that has done so. `null`:
-   * there is no space for it.
+   * Restores a room from a returning member's state, or finds the process that has already done so.
+   * Returns `null` if there is no space for the room.
    */
   restore(code: string, reconnectState: ReconnectState): Promise<RoomOwner | null>;
 }

@@ -1,6 +1,6 @@
 /**
- * The signaling server: one port for the page and for the WebSocket that connects tabs with each
- * other. It never sees a gradient, and running rings continue without it.
+ * The signaling server. It has one port for the page and for the WebSocket that connects tabs with
+ * each other. It never sees a gradient, and running rings continue without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
@@ -31,30 +31,34 @@ import type { Certificate } from './http/tls.ts';
 export interface SignalingOptions {
   /** Address to listen on; default 127.0.0.1. */
   host?: string;
-  /** Default 0: any free port. */
+  /** Port to listen on; the default 0 means any free port. */
   port?: number;
-  /** Serve https and wss. */
+  /** Certificate; with it, the server uses https and wss. */
   tls?: Certificate | null;
   /** Folder of the built page. */
   dist?: string | null;
-  /** Folder of a job's files, or one file, to serve under `/data/`. */
+  /** Folder of a job's files, or a single file, which is served under `/data/`. */
   data?: string | null;
   ice?: IceOptions;
   /**
-   * Key that signs members' tokens. With the same key after a restart, and in all processes,
-   * members can prove their identity.
+   * Key that signs members' tokens. If all processes have the same key, also after a restart,
+   * members can prove their identity everywhere.
    */
   secret?: string | null;
   /**
-   * URL of a Redis through which several processes serve the same rooms, `redis://host:port`;
-   * `null`: a single process.
+   * URL of a Redis server through which several processes serve the same rooms,
+   * `redis://host:port`. `null` means a single process.
    */
   redisUrl?: string | null;
   /**
-   * Origins, besides the server's own, whose pages may connect, such as `https://class.example`.
+   * Origins such as `https://class.example` whose pages may connect, in addition to the server's
+   * own origin.
    */
   origins?: readonly string[];
-  /** Whether a reverse proxy forwards all requests: addresses come from its X-Forwarded-For. */
+  /**
+   * Whether a reverse proxy forwards all requests. Addresses are then read from its X-Forwarded-For
+   * header.
+   */
   trustProxy?: boolean;
   /** Bearer token with which other machines may read `/metrics`. */
   metricsToken?: string | null;
@@ -65,25 +69,25 @@ export interface SignalingOptions {
 
 export interface SignalingServer {
   /**
-   * Its URL, e.g. `http://127.0.0.1:8080`; of several the one most likely to work for other
-   * machines.
+   * URL of the server, e.g. `http://127.0.0.1:8080`. If there are several, this is the one that
+   * most likely works for other machines.
    */
   readonly url: string;
   readonly urls: readonly string[];
   readonly port: number;
   /**
-   * Opens a room without members, with `code` or a random one; the first to join is its host. It
-   * lasts as long as the server, even when all have left.
-   *
-   * @throws PeergradError if the server has its maximum number of rooms, UsageError if a room has
-   *   that code, or if other processes must be asked (`redisUrl`).
+   * Opens a room without members, with `code` or a random code. The first member to join is its
+   * host. The room lasts as long as the server, even when all members have left.
+   * @throws PeergradError if the server has its maximum number of rooms.
+   * @throws UsageError if another room has that code, or with `redisUrl`: then use {@link
+   * openRoom}.
    */
   createRoom(room: RoomToCome): string;
-  /** {@link createRoom} on any server. */
+  /** Like {@link createRoom}, but also works with `redisUrl`. */
   openRoom(room: RoomToCome): Promise<string>;
   /**
-   * Informs all members, closes all connections, and resolves when the port is free. Never hangs.
-   * Idempotent.
+   * Informs all members, closes all connections, and resolves when the port is free. It never waits
+   * forever, and is idempotent.
    */
   close(): Promise<void>;
 }
@@ -93,29 +97,30 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
   code?: string;
 }
 
-/** Most fragments of one message: browsers send it in one. */
+/** Maximum number of fragments of one message. Browsers send a message in a single fragment. */
 const MAX_FRAGMENTS = 16;
 /**
- * Most buffered chunks of one message: the longest arrives in some 120 of the smallest packets in
- * use.
+ * Maximum number of buffered chunks of one message. In the smallest packets in use, the longest
+ * message arrives in about 120 chunks.
  */
 const MAX_BUFFERED_CHUNKS = 1024;
 /**
- * Milliseconds for a client to answer a closing handshake, to finish a TLS handshake, and to send a
- * request's headers.
+ * Time limits in milliseconds for a client to answer a closing handshake, to finish a TLS
+ * handshake, and to send the headers of a request.
  */
 const CLOSE_TIMEOUT_MS = 5_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 /**
- * Connections that the system queues until they are accepted: with fewer, some of many returning
- * tabs would retry after seconds.
+ * Number of connections that the operating system queues until they are accepted. With a shorter
+ * queue, some of many returning tabs would be delayed by seconds.
  */
 const BACKLOG = 2048;
 
 /**
+ * Starts a signaling server.
  * @throws (rejects) PeergradError if it cannot listen, SignalingError if Redis does not answer,
- *   UsageError for invalid options.
+ * UsageError for invalid options.
  */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
@@ -126,7 +131,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const counts = (): { rooms: number; connections: number } => ({ rooms: hub.rooms, connections: connections.size });
   const members = () => [...connections].filter(({ isMember }) => isMember).length;
   const metrics = new Metrics(() => ({ ...counts(), members: members() }));
-  // To stderr: stdout is for the launcher's result.
+  // Logs are written to stderr, because stdout is for the launcher's result.
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
   const roomLog = new RoomLog(log, metrics);
   const hub: Hub = new Hub({
@@ -176,7 +181,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    // In a spread because @types/ws does not declare it.
+    // The option is in a spread because @types/ws does not declare it.
     ...{ closeTimeout: CLOSE_TIMEOUT_MS },
     maxPayload: MAX_CONTROL_BYTES,
     maxFragments: MAX_FRAGMENTS,
@@ -190,8 +195,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
-      // The http server no longer tracks upgraded sockets: a half-open one would keep it from
-      // closing.
+      // The http server no longer tracks upgraded sockets. A half-open one would prevent the server
+      // from closing.
       socket.once('finish', () => socket.destroy());
       socket.end(`HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
       return;
@@ -217,8 +222,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   async function close(): Promise<void> {
     isClosing = true;
-    // Rooms are closed first: otherwise members would receive that other ranks have left, but a
-    // running ring continues without the server.
+    // Rooms are closed first. Otherwise members would be informed that other ranks have left,
+    // although a running ring continues without the server.
     hub.close();
     const parted = shared?.close();
     for (const connection of connections) {
@@ -228,7 +233,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       for (const connection of connections) connection.terminate();
       http.closeAllConnections();
     });
-    // Until then it answers HTTP: returning tabs and load balancers learn that it is not ready.
+    // Until the last WebSocket is closed, the server answers HTTP: returning tabs and load
+    // balancers learn that it is not ready.
     if (connections.size > 0) await emptied.promise;
     await parted;
     http.closeIdleConnections();
@@ -242,7 +248,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   }
 
   function placed(code: string | null): string {
-    if (code === null) throw new PeergradError(`The server has ${limits.maxRooms} rooms, its maximum.`);
+    if (code === null)
+      throw new PeergradError(`The server already has its maximum number of rooms (${limits.maxRooms}).`);
     return code;
   }
 
@@ -253,7 +260,9 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     port,
     createRoom(room) {
       if (shared !== null)
-        throw new UsageError('With a Redis other processes must be asked for a room. Call openRoom.');
+        throw new UsageError(
+          'createRoom does not work with Redis, because another process may have the room. Call openRoom.',
+        );
       return placed(hub.open(asked(room)));
     },
     async openRoom(room) {
@@ -263,7 +272,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   };
 }
 
-/** Imported only if Redis is used. */
+/** The module is imported only if Redis is used. */
 async function shareRooms(url: string | null, options: Omit<SharedRoomsOptions, 'url'>): Promise<SharedRooms | null> {
   if (url === null) return null;
   const { SharedRooms } = await import('./cluster/sharedRooms.ts');

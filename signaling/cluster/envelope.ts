@@ -1,7 +1,8 @@
 /**
- * Messages between processes that serve the same rooms: JSON over Redis channels, one channel per
- * process. The process that has a room is its owner; a process with a connection to a room
- * elsewhere relays for it. Envelopes are validated: the other process may have another version.
+ * Messages between processes that serve the same rooms. They are JSON over Redis channels, one
+ * channel per process. A room's owner is the process that has the room in its memory. If a tab is
+ * connected to another process, that process relays between the tab and the owner. Envelopes are
+ * validated, because the other process may run another version.
  */
 import * as v from 'valibot';
 import { ClientMessage, MAX_CONTROL_BYTES, REFUSALS, ServerMessage } from '../../src/protocol/control.ts';
@@ -10,19 +11,22 @@ import { newcomer, ReconnectState } from '../../src/protocol/room.ts';
 import type { MemberMessage } from '../hub.ts';
 
 /**
- * Longest text of an envelope: the longest member list, if JSON escapes all characters of its
- * names.
+ * Maximum length of an envelope: that of the longest member list if JSON escapes every character of
+ * the names.
  */
 const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
 
-/** A process and the number of its connection to Redis: `<id>.<number>`. */
+/** Address of a process: its id and the number of its connection to Redis, `<id>.<number>`. */
 const address = v.pipe(v.string(), v.regex(/^[\w-]{8,32}\.\d{1,9}$/));
-/** One WebSocket, by the number that its process gave it. */
+/** Number of a WebSocket. The process that has the WebSocket chooses the number. */
 const connection = v.pipe(v.number(), v.integer(), v.minValue(0));
 const from = address;
 const who = { ...newcomer, holdsKey: v.boolean() };
 
-/** `create`, `heartbeat` and similar messages are handled by the process with the connection. */
+/**
+ * `create`, `heartbeat` and similar messages are missing here: the process that has the WebSocket
+ * handles them itself.
+ */
 const memberMessage = v.pipe(
   ClientMessage,
   v.guard((message): message is MemberMessage => {
@@ -31,7 +35,7 @@ const memberMessage = v.pipe(
 );
 
 export const Envelope = v.variant('type', [
-  // To the owner.
+  // Sent to the owner.
   v.strictObject({
     type: v.literal('enter'),
     from,
@@ -44,14 +48,14 @@ export const Envelope = v.variant('type', [
     ]),
   }),
   v.strictObject({ type: v.literal('dispatch'), from, connection, message: memberMessage }),
-  /** The connection is closed; `reason` `null`: it was lost without a message. */
+  /** The connection is closed. If `reason` is `null`, it was lost without a message. */
   v.strictObject({
     type: v.literal('disconnect'),
     from,
     connection,
     reason: v.nullable(v.picklist(['left', 'silent', 'vanished', 'dropped', 'removed'])),
   }),
-  // To the relaying process.
+  // Sent to the relaying process.
   v.strictObject({ type: v.literal('admit'), from, connection, room: roomCode }),
   v.strictObject({ type: v.literal('send'), from, connections: v.array(connection), message: ServerMessage }),
   v.strictObject({

@@ -1,7 +1,9 @@
 /**
- * Another process that serves the same rooms: relays local members to its rooms, and its members to
- * local rooms. Both ends send signs of life; if one stops or cannot be reached, both drop all that
- * they relay, and members return as after a restart.
+ * Represents another process that serves the same rooms. It relays messages in both directions:
+ * between local members and rooms of the other process, and between local rooms and members that
+ * are connected to the other process. Both processes send signs of life. If one of them stops or
+ * cannot be reached, both drop everything that they relay, and the members reconnect as they do
+ * after a restart.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
@@ -12,8 +14,8 @@ import type { RoomOwner } from '../roomDirectory.ts';
 import type { Envelope, Letter } from './envelope.ts';
 
 /**
- * Milliseconds between two signs of life, and milliseconds without one after which the other is
- * gone: as long as a lease on a room.
+ * Milliseconds between two signs of life, and milliseconds without a sign of life after which the
+ * other process is considered gone. The second value is equal to the duration of a lease on a room.
  */
 const ALIVE_MS = 2_000;
 const SILENT_MS = 6_000;
@@ -22,14 +24,14 @@ interface PeerProcessOptions {
   address: string;
   hub: Hub;
   clock: Clock;
-  /** Returns the number of a new connection. */
+  /** Returns a number for a new connection. */
   count: () => number;
   send: (letter: Letter) => void;
   /** Called once when all relaying has ended. */
   onover: () => void;
 }
 
-/** A member with its room in this process and its connection in the other. */
+/** A member whose room is in this process and whose connection is in the other process. */
 class Guest implements Peer {
   readonly member: string;
   readonly room: string;
@@ -68,7 +70,7 @@ export class PeerProcess implements RoomOwner {
   readonly #relayed = new Map<number, Peer>();
   readonly #numbers = new Map<Peer, number>();
   readonly #guests = new Map<number, Guest>();
-  /** Letters that are sent after this turn of the event loop. */
+  /** Letters that wait to be sent after this turn of the event loop. */
   #unsent: Letter[] = [];
   #heardAt: number;
   #isOver = false;
@@ -81,12 +83,15 @@ export class PeerProcess implements RoomOwner {
     this.#cancelTimer = clock.after(ALIVE_MS, () => this.#beat());
   }
 
-  /** Never asked: processes that share rooms share a secret, so members prove their identity. */
+  /**
+   * Always false: processes that share rooms also share a secret, so every member must present its
+   * token.
+   */
   awaits(): boolean {
     return false;
   }
 
-  /** `entered`: the other process was asked, and answers through the peer. */
+  /** Returns `entered` when the request was sent. The other process answers through `peer`. */
   enter(room: string, peer: Peer, entry: Entry): EntryOutcome {
     if (this.#isOver) return 'gone';
     const connection = this.#options.count();
@@ -108,7 +113,7 @@ export class PeerProcess implements RoomOwner {
     this.post({ type: 'disconnect', connection, reason });
   }
 
-  /** Handles an envelope of the other process. */
+  /** Handles an envelope from the other process. */
   receive(envelope: Envelope): void {
     const { hub, clock } = this.#options;
     this.#heardAt = clock.now();
@@ -147,7 +152,7 @@ export class PeerProcess implements RoomOwner {
     }
   }
 
-  /** A guest requests to join. */
+  /** Handles a guest's request to join. */
   #admit({ connection, room, member, entry }: Extract<Envelope, { type: 'enter' }>): void {
     const { hub } = this.#options;
     const guest = new Guest(member, room, connection, this);
@@ -156,12 +161,13 @@ export class PeerProcess implements RoomOwner {
     if (outcome === 'entered') return;
     this.dismiss(connection);
     if (outcome === 'refused') return;
-    // The room has just been dropped. A returning member looks for it again, and may restore it.
+    // The room was dropped a moment ago. A returning member searches for its room again, and may
+    // restore it.
     if (entry.type === 'reconnect') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }
 
-  /** Forgets a guest that left or is removed. */
+  /** Forgets a guest that has left or was removed. */
   dismiss(connection: number): void {
     this.#guests.delete(connection);
   }
@@ -171,7 +177,10 @@ export class PeerProcess implements RoomOwner {
     this.#numbers.delete(peer);
   }
 
-  /** Sends after this turn of the event loop: a message to many members is sent once. */
+  /**
+   * Sends a letter after this turn of the event loop, so that a message to many members is sent
+   * only once.
+   */
   post(letter: Letter): void {
     if (this.#isOver) return;
     const last = this.#unsent.at(-1);
@@ -204,7 +213,10 @@ export class PeerProcess implements RoomOwner {
     this.end();
   }
 
-  /** Ends all relaying: local members look for their rooms again, guests may return. Idempotent. */
+  /**
+   * Ends all relaying. Local members search for their rooms again, and guests may return.
+   * Idempotent.
+   */
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

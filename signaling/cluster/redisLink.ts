@@ -1,17 +1,17 @@
 /**
- * One connection to Redis, from its opening to its end, with a channel of its own. Messages to a
- * channel arrive completely and in order, or the publisher is informed that no process listens. So
- * a lost connection never hides a lost message.
+ * A connection to Redis, from its opening to its end, with its own channel. Messages to a channel
+ * arrive completely and in order; if no process listens, the publisher is informed. So no message
+ * is lost unnoticed when a connection breaks.
  */
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { SignalingError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 
-/** Milliseconds for TCP, TLS and the first response. */
+/** Time limit in milliseconds for TCP, TLS and the first response. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /**
- * Milliseconds of a lease on a room after the last renewal: short, because no tab can join while
- * the lease of a crashed owner lasts.
+ * Milliseconds for which a lease on a room is valid after its last renewal. This is short because
+ * no tab can join while the lease of a crashed owner is still valid.
  */
 export const LEASE_MS = 6_000;
 
@@ -39,15 +39,16 @@ const SECRET_KEY = 'peergrad:secret';
 const keyOf = (code: string): string => `peergrad:room:${code}`;
 const channelOf = (address: string): string => `peergrad:process:${address}`;
 
-/** Imported here, so that a single server never loads it. */
+/** Imported here, so that a single server never loads the Redis client. */
 async function createClient(url: string) {
   const redis = await import('redis');
   return redis.createClient({
-    // One connection for commands and channels needs RESP 3: Redis 6.
+    // A single connection can serve both commands and channels only with RESP 3, so Redis 6 is
+    // required.
     url,
     RESP: 3,
     maintNotifications: 'disabled',
-    // A lost connection is not reopened; unsent commands are dropped.
+    // A lost connection is not reopened, and its unsent commands are dropped.
     disableOfflineQueue: true,
     socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
   });
@@ -59,9 +60,9 @@ export function noAnswer(): TimeoutError {
 }
 
 export class RedisLink {
-  /** Address at which others reach this process while the connection lasts. */
+  /** Address at which other processes reach this process while the connection lasts. */
   readonly address: string;
-  /** Prefix of the values that belong to this process. */
+  /** Prefix of the values in Redis that belong to this process. */
   readonly #prefix: string;
   readonly #client: Client;
   readonly #onlost: () => void;
@@ -77,8 +78,9 @@ export class RedisLink {
   }
 
   /**
-   * @param count number of this process's connections so far: each has its own address.
-   * @param onlost called once when an open connection is lost, also by {@link close}.
+   * @param count number of connections that this process has opened so far; each connection has its
+   * own address.
+   * @param onlost called once when an open connection is lost or {@link close} is called.
    * @throws (rejects) UsageError for an invalid URL, SignalingError if no Redis answers there.
    */
   static async connect(
@@ -90,7 +92,7 @@ export class RedisLink {
     try {
       client = await createClient(url);
     } catch (error) {
-      // The URL is not quoted: it may contain a password.
+      // The error does not quote the URL, because the URL may contain a password.
       throw new UsageError('REDIS_URL is not a Redis URL such as redis://host:6379.', {}, { cause: error });
     }
     let isUp = false;
@@ -108,7 +110,7 @@ export class RedisLink {
       link.close();
       const { hostname, port } = new URL(url);
       throw new SignalingError(
-        `The Redis at ${hostname}:${port || 6379} does not answer. Check that it runs, its password, and REDIS_URL.`,
+        `Redis at ${hostname}:${port || 6379} does not answer. Check that it runs, and check its password and REDIS_URL.`,
         {},
         { cause: error },
       );
@@ -116,8 +118,8 @@ export class RedisLink {
   }
 
   /**
-   * Takes leases on rooms for {@link LEASE_MS} from now; returns for each room whether this process
-   * has it.
+   * Takes leases on rooms, which are valid for {@link LEASE_MS} from now. Returns for each room
+   * whether this process has the lease.
    */
   async hold(codes: readonly string[]): Promise<boolean[]> {
     const keys = codes.map(keyOf);
@@ -133,7 +135,10 @@ export class RedisLink {
     await this.#ask(this.#client.eval(RELEASE, { keys: codes.map(keyOf), arguments: [this.#prefix] }));
   }
 
-  /** The address of a room's owner, and the milliseconds left of its lease; `null`: no owner. */
+  /**
+   * Returns the address of a room's owner and the remaining milliseconds of its lease, or `null` if
+   * the room has no owner.
+   */
   async ownerOf(code: string): Promise<{ address: string; isThis: boolean; restMs: number } | null> {
     const key = keyOf(code);
     const [address, restMs] = await this.#ask(Promise.all([this.#client.get(key), this.#client.pTTL(key)]));
@@ -146,24 +151,27 @@ export class RedisLink {
     return (counts[channel] ?? 0) > 0;
   }
 
-  /** Publishes; resolves with whether a process received it. */
+  /** Publishes a message; resolves with whether a process received it. */
   async publish(address: string, text: string): Promise<boolean> {
     return (await this.#ask(this.#client.publish(channelOf(address), text))) > 0;
   }
 
-  /** The secret that all processes share: the existing one, else `mine`. */
+  /**
+   * Resolves with the secret that all processes share: the existing secret, or `mine` if there is
+   * none.
+   */
   async agreeOnSecret(mine: string): Promise<string> {
     const kept = this.#client.set(SECRET_KEY, mine, { condition: 'NX' });
     const [, shared] = await this.#ask(Promise.all([kept, this.#client.get(SECRET_KEY)]));
     return shared ?? mine;
   }
 
-  /** Closes after all pending commands are answered. */
+  /** Closes the connection after all pending commands are answered. */
   async end(): Promise<void> {
     await this.#ask(this.#client.close());
   }
 
-  /** Closes at once; pending commands reject. */
+  /** Closes the connection at once; pending commands reject. */
   close(): void {
     if (this.#client.isOpen) this.#client.destroy();
     this.#lose();
@@ -184,7 +192,7 @@ export class RedisLink {
   #lose(): void {
     if (this.#isLost) return;
     this.#isLost = true;
-    // Not synchronously in the code that closes it.
+    // Not called synchronously, as the caller may be the code that closes the link.
     queueMicrotask(this.#onlost);
   }
 }

@@ -1,8 +1,9 @@
 /**
  * Rooms that several processes serve. Each room has one owner: the process that opened or restored
- * it has a lease on it in Redis, and the room's state in memory. The others relay their members'
- * messages to it. If an owner dies, its leases expire, its members reconnect to any process with
- * their state, and the first one makes that process the owner.
+ * it. The owner has a lease on the room in Redis and the room's state in memory. The other
+ * processes relay their members' messages to the owner. If an owner dies, its leases expire and its
+ * members reconnect to any process with their state. The process that the first of them reaches
+ * becomes the owner.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -19,21 +20,21 @@ import { parseEnvelope, type Letter } from './envelope.ts';
 import { PeerProcess } from './peerProcess.ts';
 import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
-/** Milliseconds between renewals: two may fail before a lease expires. */
+/** Milliseconds between two renewals of a lease. Two renewals may fail before the lease expires. */
 const RENEW_MS = 2_000;
 /**
- * First and longest wait in milliseconds before a lost connection to Redis is reopened; doubled
- * each time.
+ * First and longest wait in milliseconds before a lost connection to Redis is reopened. The wait is
+ * doubled after each attempt.
  */
 const RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 2_000;
 /**
- * Milliseconds between two lookups of a room whose owner does not listen: it may return before its
- * lease expires.
+ * Milliseconds between two lookups of a room whose owner does not listen: the owner may return
+ * before its lease expires.
  */
 const LOOK_MS = 500;
 
-/** Milliseconds for the last commands to Redis. */
+/** Time limit in milliseconds for the last commands to Redis when the server closes. */
 const END_MS = 1_000;
 
 const ID_BYTES = 12;
@@ -78,20 +79,20 @@ export class SharedRooms implements RoomDirectory {
     return shared;
   }
 
-  /** Whether this process can find rooms of other processes, and be found. */
+  /** Whether this process can find the rooms of other processes, and they can find its rooms. */
   get isReady(): boolean {
     return this.#link !== null;
   }
 
   /**
-   * The secret that all processes share: the first process creates it. Repeated whenever Redis may
-   * have lost it.
+   * Returns the secret that all processes share, and which the first process creates. Called again
+   * whenever Redis may have lost the secret.
    */
   async shareSecret(): Promise<string> {
     const mine = this.#secret ?? randomBytes(32).toString('base64url');
     const shared = await this.#connected().agreeOnSecret(mine);
     if (this.#secret !== null && shared !== this.#secret) {
-      this.#options.log.error('Redis has another secret than before: restart this process, or set PEERGRAD_SECRET');
+      this.#options.log.error('the secret in Redis has changed: restart this process, or set PEERGRAD_SECRET');
     }
     return (this.#secret ??= shared);
   }
@@ -114,7 +115,7 @@ export class SharedRooms implements RoomDirectory {
       const owner = await link.ownerOf(code);
       if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
       if (await link.isListening(owner.address)) return this.#peer(owner.address);
-      // Its process has died, is cut off, or will return under another address.
+      // The owner has died, is cut off, or will return under another address.
       isMoving = true;
       await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
     }
@@ -129,13 +130,13 @@ export class SharedRooms implements RoomDirectory {
     }
   }
 
-  /** Gives up all rooms and informs the other processes. The hub is closed already. */
+  /** Gives up all rooms and informs the other processes. The caller has closed the hub already. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const cancel of [this.#cancelRenewal, this.#cancelReconnect, this.#cancelExpiry]) cancel();
     const link = this.#link;
     if (link === null) return;
-    // In this order: returning members find the rooms free.
+    // The order matters: the rooms must be free when members return.
     const released = link.release([...this.#held]);
     for (const peer of [...this.#peers.values()]) peer.part();
     this.#link = null;
@@ -145,7 +146,10 @@ export class SharedRooms implements RoomDirectory {
     link.close();
   }
 
-  /** @throws SignalingError while Redis is not connected. */
+  /**
+   * Returns the connection to Redis.
+   * @throws SignalingError while Redis is not connected.
+   */
   #connected(): RedisLink {
     if (this.#link !== null) return this.#link;
     throw new SignalingError('This server has lost the connection to the other servers. Try again in a few seconds.');
@@ -192,7 +196,8 @@ export class SharedRooms implements RoomDirectory {
   }
 
   /**
-   * Renews all leases every {@link RENEW_MS}. A Redis that has not answered by then counts as lost.
+   * Renews all leases every {@link RENEW_MS}. If Redis has not answered one renewal before the next
+   * one is due, the connection is treated as lost.
    */
   #renew(link: RedisLink): void {
     if (this.#isRenewing) return link.close();
@@ -214,13 +219,13 @@ export class SharedRooms implements RoomDirectory {
     const [isHeld] = await Promise.all([link.hold(codes), link.release(over)]);
     if (link !== this.#link) return;
     this.#isRenewing = false;
-    // Redis counts from a later moment, so leases expire here first.
+    // The lease begins later in Redis than in this process, so it expires here first.
     this.#cancelExpiry();
     this.#cancelExpiry = clock.after(Math.max(0, since + LEASE_MS - clock.now()), () => this.#drop(hub.codes));
     this.#drop(codes.filter((_, i) => !isHeld[i]));
   }
 
-  /** Drops rooms that another process has, or may have. */
+  /** Drops rooms on which another process has a lease, or may have one. */
   #drop(codes: readonly string[]): void {
     const { hub, log, roomLog } = this.#options;
     for (const code of codes) {
@@ -267,8 +272,8 @@ export class SharedRooms implements RoomDirectory {
     metrics.processMessage('received');
     const envelope = parseEnvelope(text);
     if (envelope === null) return log.warn({ length: text.length }, 'invalid envelope from another process');
-    // A response of Redis that arrived earlier is handled first: it may have made this process a
-    // room's owner.
+    // A response from Redis that arrived earlier is handled first: it may have made this process
+    // the owner of a room.
     setImmediate(() => {
       if (link !== this.#link) return;
       if (envelope.type !== 'enter' && !this.#peers.has(envelope.from)) return;

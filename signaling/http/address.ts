@@ -4,8 +4,8 @@ import { isIP, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
 /**
- * IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and are
- * hard to type.)
+ * Returns the IPv4 addresses of this machine without the loopback address. (IPv6 addresses change
+ * daily, and are hard to type.)
  */
 export function localAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
@@ -20,16 +20,19 @@ function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '';
 }
 
-/** Hosts by which a server that listens on `host` can be reached: never empty, the best first. */
+/**
+ * Returns the hosts under which a server that listens on `host` can be reached. The list is never
+ * empty, and its best host is first.
+ */
 export function reachableHosts(host: string): string[] {
   if (isWildcard(host)) return [...localAddresses(), 'localhost'];
   return [host.includes(':') ? `[${host}]` : host];
 }
 
 /**
- * The address of a request's sender. Behind a reverse proxy (`trustProxy`) it is the last one of
- * X-Forwarded-For, the only one that the proxy has seen itself; the sender could have invented the
- * others.
+ * Returns the address of a request's sender. Behind a reverse proxy (`trustProxy`), this is the
+ * last address in X-Forwarded-For. Only that address was seen by the proxy itself; the sender could
+ * have invented the others.
  */
 export function clientAddress(req: IncomingMessage, trustProxy: boolean): string {
   const forwarded = trustProxy ? String(req.headers['x-forwarded-for'] ?? '') : '';
@@ -37,14 +40,14 @@ export function clientAddress(req: IncomingMessage, trustProxy: boolean): string
   return isIP(last) === 0 ? (req.socket.remoteAddress ?? '') : last.toLowerCase();
 }
 
-/** Groups of an IPv6 address, and the number of them that identifies the network. */
+/** Number of groups of an IPv6 address, and number of groups that identify the network. */
 const GROUPS = 8;
 const NETWORK_GROUPS = 4;
 
 /**
- * The key of limits per address: an IPv4 address, or an IPv6 address's /64, whose other half its
- * owner can change for every connection. `address` is as the operating system writes it: lower
- * case, no leading zeros.
+ * Returns the key of limits per address. For IPv4 the key is the address. For IPv6 it is the /64
+ * network, because the owner of a /64 can use another address in it for every connection.
+ * @param address as the operating system writes it: lower case, without leading zeros.
  */
 export function networkOf(address: string): string {
   const ip = address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/, '');
@@ -56,8 +59,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * The site of a network of {@link networkOf}: for IPv6 its /48, which providers assign to one
- * customer.
+ * Returns the site of a network that {@link networkOf} returned. For IPv6 this is the /48, which
+ * providers assign to one customer.
  */
 export function siteOf(network: string): string {
   return network.replace(/:[\da-f]*::\/64$/, '::/48');

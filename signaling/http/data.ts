@@ -1,8 +1,9 @@
 /**
- * A job's files, read-only under `/data/`, with the list `/data/index.json`: one file, or of a
- * folder its IDX files and the pictures in its subfolders, or, if it has neither, its texts. Only
- * listed files are served: no path is built from a request. Links in the folder to IDX files and
- * texts are followed: whoever runs the server chooses the folder and its contents.
+ * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The files
+ * come from a single file or from a folder. From a folder these are the IDX files and the pictures
+ * in subfolders; if there are none, the text files. Only listed files are served, so no path is
+ * built from a request. Links in the folder to IDX and text files are followed, because the user
+ * who runs the server chooses the folder and its contents.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
@@ -11,20 +12,20 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 export const DATA_PATH = '/data/';
-/** The list of files. */
+/** Path of the list of files. */
 export const INDEX_PATH = `${DATA_PATH}index.json`;
-/** Name of a file of IDX arrays. */
+/** Matches the name of a file of IDX arrays. */
 export const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
-/** A picture; its folder is its class. */
+/** Matches the name of a picture. The folder that contains a picture is its class. */
 const PICTURE = /^[^.].*\.(png|jpe?g|gif|webp|bmp|avif)$/i;
 const TEXT = /^[^.].*\.txt$/i;
-/** Folders above a picture: `train/cats/1.png`. */
+/** Maximum number of folders above a picture, as in `train/cats/1.png`. */
 const MAX_DEPTH = 3;
 
 /**
- * Names of the served files of `root`, a folder or a file: sorted, with slashes.
- *
- * @throws if it cannot be read.
+ * Returns the names of the served files of `root`, which is a folder or a file. The names are
+ * sorted and contain slashes.
+ * @throws if `root` cannot be read.
  */
 export async function listDataFiles(root: string): Promise<string[]> {
   if ((await stat(root)).isFile()) return [path.basename(root)];
@@ -50,14 +51,17 @@ async function picturesIn(root: string, folder: string, depth: number): Promise<
 /** Answers requests for the files of `root`. */
 export class DataFiles {
   readonly #root: string;
-  /** The list as of its last request. */
+  /** The list of files when it was last requested. */
   #names: Promise<string[]> | null = null;
 
   constructor(root: string) {
     this.#root = root;
   }
 
-  /** Answers a GET or HEAD under {@link DATA_PATH}; `false` if there is no such file. */
+  /**
+   * Answers a GET or HEAD request under {@link DATA_PATH}; resolves with `false` if there is no
+   * such file.
+   */
   async serve(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
     const name = decoded(pathname.slice(DATA_PATH.length));
     res.setHeader('cache-control', 'no-cache');
@@ -89,7 +93,7 @@ export class DataFiles {
   }
 }
 
-/** Decodes a name; `null` if it is invalid. */
+/** Decodes a name from a URL; returns `null` if it is invalid. */
 function decoded(name: string): string | null {
   try {
     return decodeURIComponent(name);

@@ -1,4 +1,7 @@
-/** Answers plain HTTP: the built page, the data folder, health and metrics. GET and HEAD only. */
+/**
+ * Answers plain HTTP requests for the built page, the data folder, health and metrics. Only GET and
+ * HEAD are allowed.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -10,13 +13,13 @@ import { pageHeaders } from './headers.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 
 interface HttpOptions {
-  /** Folder of the built page, or `null` to serve none. */
+  /** Folder of the built page; `null` serves no page. */
   dist: string | null;
-  /** Folder of a job's files, or one file, or `null`. */
+  /** Folder of a job's files, or a single file; `null` serves no data. */
   data: string | null;
-  /** The response of `/healthz`, which answers while the process lives. */
+  /** Returns the response of `/healthz`, which answers as long as the process lives. */
   health: () => Record<string, unknown>;
-  /** The response of `/readyz`: whether new tabs should connect to this process. */
+  /** Returns the answer of `/readyz`: whether new tabs should connect to this process. */
   isReady: () => boolean;
   metrics: Metrics;
   /** Bearer token with which other machines may read `/metrics`. */
@@ -25,7 +28,7 @@ interface HttpOptions {
   isTls: boolean;
 }
 
-/** Folder of the page in which Vite names files by their content's hash. */
+/** Folder in the built page in which Vite includes a hash of the content in each file name. */
 const HASHED = 'assets';
 const IMMUTABLE = 'public,max-age=31536000,immutable';
 
@@ -36,7 +39,7 @@ export function createHttpHandler(options: HttpOptions) {
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
-    // Requests that a proxy on this machine forwards also come from the loopback.
+    // Requests that a proxy on this machine forwards also arrive from the loopback address.
     const isForwarded = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
     return !isForwarded && isLoopback(clientAddress(req, trustProxy));
   }
@@ -44,8 +47,8 @@ export function createHttpHandler(options: HttpOptions) {
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     res.setHeaders(new Headers(pageHeaders(req, isTls)));
     if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');
-    // A pipelined response has no socket yet: it would not notice that the client is gone, and its
-    // file would stay open.
+    // A pipelined response has no socket yet. Without a socket, it would not notice that the client
+    // is gone, and its file would stay open.
     if (res.socket === null) await once(res, 'socket');
     const pathname = req.url?.split('?', 1)[0] ?? '/';
     if (pathname === '/healthz') {
@@ -58,7 +61,11 @@ export function createHttpHandler(options: HttpOptions) {
     if (pathname === '/metrics') {
       if (!mayReadMetrics(req)) {
         res.setHeader('www-authenticate', 'Bearer');
-        return plain(res, 401, 'Metrics are for this machine only, or need the bearer token of --metrics-token.');
+        return plain(
+          res,
+          401,
+          'Metrics are served to this machine only. From another machine, send the bearer token of --metrics-token.',
+        );
       }
       res.setHeader('content-type', metrics.contentType).setHeader('cache-control', 'no-store');
       res.end(await metrics.text());
@@ -80,8 +87,8 @@ export function createHttpHandler(options: HttpOptions) {
 }
 
 /**
- * Serves the built page. Reads the disk on every request, so that a page rebuilt under a running
- * server is served completely.
+ * Serves the built page. It reads the disk on every request, so a page that is rebuilt while the
+ * server runs is served completely.
  */
 function serveApp(dist: string, pathname: string, req: IncomingMessage, res: ServerResponse): void {
   // No file is large enough to need ranges.
@@ -94,7 +101,7 @@ function serveApp(dist: string, pathname: string, req: IncomingMessage, res: Ser
     .pipe(res);
 }
 
-/** Compares in constant time. */
+/** Compares two strings in constant time. */
 function isEqual(a: string, b: string): boolean {
   const [x, y] = [a, b].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(x!, y!);
@@ -109,13 +116,16 @@ function nothingHere(res: ServerResponse): void {
   plain(res, 404, 'There is nothing here.');
 }
 
-/** Answers 500 if a file is gone; drops the response if its headers have been sent. */
+/**
+ * Answers with status 500 if a file can no longer be read. Drops the response if its headers have
+ * been sent.
+ */
 function unreadable(res: ServerResponse): void {
   if (res.headersSent) res.destroy();
-  else plain(res, 500, 'The server could not read that.');
+  else plain(res, 500, 'The server could not read this file.');
 }
 
-/** Answers with a status and a sentence; headers that describe a file are replaced. */
+/** Answers with a status and a sentence. It replaces headers that describe a file. */
 function plain(res: ServerResponse, status: number, text: string): void {
   const body = `${text}\n`;
   res.writeHead(status, {

@@ -3,27 +3,27 @@ import type { IncomingMessage } from 'node:http';
 import { isLoopback } from './address.ts';
 
 /**
- * A host that a policy can contain: a name or IPv4 address, and a port. (The grammar has no IPv6
- * addresses.)
+ * Matches a host that a Content-Security-Policy can contain: a name or an IPv4 address, and a port.
+ * (The grammar of the policy has no IPv6 addresses.)
  */
 const HOST = /^[\w.-]+(:\d+)?$/;
 
 /**
- * Security headers of a page. There is no Strict-Transport-Security: it would apply to every port
- * of the host, for months, and this server has no unencrypted twin. A reverse proxy that has one
- * can send it.
+ * Returns the security headers of a page. Strict-Transport-Security is not among them: for months
+ * it would apply to every port of the host, and this server has no unencrypted port that redirects
+ * to the encrypted one. A reverse proxy that has such a port can add the header.
  */
 export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string, string> {
   const host = HOST.test(req.headers.host ?? '') ? req.headers.host! : null;
   return {
     'content-security-policy': contentSecurityPolicy(host, isTls),
     'referrer-policy': 'no-referrer',
-    // The page never uses the microphone, but Chromium lets pages that may use it connect over
-    // every network interface: the launcher's tabs need that on machines without a network. The
+    // The page never uses the microphone. But Chromium lets only pages that may use it connect over
+    // every network interface, and the launcher's tabs need that on machines without a network. The
     // wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
-    // On other origins browsers ignore it and log an error.
+    // On other origins browsers ignore this header and log an error.
     ...(isTls || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
       ? { 'cross-origin-opener-policy': 'same-origin' }
       : {}),
@@ -31,13 +31,14 @@ export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string
 }
 
 function contentSecurityPolicy(host: string | null, isTls: boolean): string {
-  // Safari before 15.4 does not count WebSockets of the page's own host as 'self'.
+  // In Safari before 15.4, 'self' does not include WebSockets of the page's own host.
   const sockets = host === null ? '' : ` ws://${host} wss://${host}`;
-  // A job may name data on any web server; from an https page browsers fetch over https only.
+  // A job may load data from any web server. A page over https can fetch data over https only.
   const data = isTls ? ' https:' : ' https: http:';
   return [
     "default-src 'none'",
-    // TensorFlow.js without a GPU uses WebAssembly; this allows no other evaluation.
+    // TensorFlow.js uses WebAssembly if there is no GPU. 'wasm-unsafe-eval' allows WebAssembly, but
+    // not eval().
     "script-src 'self' 'wasm-unsafe-eval'",
     "worker-src 'self'",
     "style-src 'self'",

@@ -1,7 +1,7 @@
 /**
- * Certificates for https, which browsers require before a page of another machine may use WebGPU:
- * files of the user, or a self-signed one, which is cached so that a browser's exception for it
- * outlasts a restart.
+ * Certificates for https. Browsers allow WebGPU in a page of another machine only over https. The
+ * certificate comes from files of the user, or is self-signed. A self-signed certificate is cached,
+ * so that the exception that a user adds in the browser stays valid after a restart.
  */
 import { createHash, X509Certificate } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { messageOf, UsageError } from '../../src/util/errors.ts';
 import { localAddresses } from './address.ts';
 
 export interface Certificate {
-  /** PEM, with intermediate certificates if there are any. */
+  /** Certificate in PEM format, with intermediate certificates if there are any. */
   cert: string;
   /** PEM. */
   key: string;
@@ -25,7 +25,10 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** Days before the expiry at which a cached certificate is renewed. */
 const RENEW_DAYS = 7;
 
-/** @throws UsageError if a file is missing or the two are not a certificate and its key. */
+/**
+ * Reads a certificate and its key.
+ * @throws UsageError if a file is missing or the two files are not a certificate and its key.
+ */
 export async function readCertificate(certFile: string, keyFile: string): Promise<Certificate> {
   const [cert, key] = await Promise.all([readPem(certFile, '--cert'), readPem(keyFile, '--key')]);
   try {
@@ -44,15 +47,15 @@ async function readPem(file: string, option: string): Promise<string> {
   }
 }
 
-/** Folder of cached self-signed certificates. */
+/** Returns the folder of cached self-signed certificates. */
 function certificateCache(): string {
   return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'peergrad');
 }
 
 /**
- * A certificate for localhost and this machine's name and addresses; always the same one until the
- * addresses change or it is about to expire. If `cache` is not writable it lives as long as the
- * process.
+ * Returns a self-signed certificate for localhost and this machine's name and addresses. It is the
+ * same certificate until the addresses change or the certificate is about to expire. If the folder
+ * `cache` is not writable, the certificate exists only until the process ends.
  */
 export async function selfSignedCertificate(cache = certificateCache()): Promise<Certificate> {
   const names = ['localhost', hostname(), `${hostname()}.local`];
@@ -87,7 +90,7 @@ export async function selfSignedCertificate(cache = certificateCache()): Promise
     await mkdir(cache, { recursive: true });
     await writeFile(file, JSON.stringify(certificate), { mode: 0o600 });
   } catch {
-    // A read-only home: the browser will ask again after a restart.
+    // The folder is read-only: the browser will show its warning again after a restart.
   }
   return certificate;
 }
@@ -103,7 +106,10 @@ async function readCached(file: string): Promise<Certificate | null> {
   }
 }
 
-/** `AB:CD:...` of the certificate, SHA-256: what a browser's certificate viewer shows. */
+/**
+ * Returns the SHA-256 fingerprint of a certificate, `AB:CD:...`, as the certificate viewer of a
+ * browser shows it.
+ */
 export function fingerprint(certificate: Certificate): string {
   return new X509Certificate(certificate.cert).fingerprint256;
 }

@@ -1,6 +1,6 @@
 /**
- * Metrics of the server for Prometheus, in a registry of their own: other parts of a process may
- * have metrics, too.
+ * Metrics of the server for Prometheus. They have their own registry, because other parts of a
+ * process may have metrics, too.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
@@ -9,12 +9,13 @@ import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
 interface Counts {
   rooms: number;
   connections: number;
-  /** Connections in a room. */
+  /** Number of connections that are in a room. */
   members: number;
 }
 
 /**
- * Seconds: handling a message takes tens of microseconds; more than a millisecond shows a problem.
+ * Upper bounds of the buckets in seconds. Handling a message takes tens of microseconds; more than
+ * a millisecond shows a problem.
  */
 const HANDLING_BUCKETS = [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.05, 0.25];
 
@@ -59,7 +60,7 @@ export class Metrics {
     ]);
     this.#handling = new Histogram({
       name: 'peergrad_message_handling_seconds',
-      help: 'Time to handle a message, without entering a room',
+      help: 'Time to handle a message; the time to enter a room is not included',
       buckets: HANDLING_BUCKETS,
       registers,
     });
@@ -98,9 +99,10 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** All metrics in Prometheus's text format, with those of the process. */
+  /** Returns all metrics in the text format of Prometheus, including the metrics of the process. */
   text(): Promise<string> {
-    // Created with the first request: they observe the garbage collector until the process ends.
+    // The default metrics are created at the first request, because they observe the garbage
+    // collector until the process ends.
     if (!this.#hasDefaults) collectDefaultMetrics({ register: this.#registry });
     this.#hasDefaults = true;
     return this.#registry.metrics();

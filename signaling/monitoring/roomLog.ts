@@ -1,14 +1,15 @@
 /**
- * Logs and counts events of rooms. A room's code admits people, so logs contain a keyed name
- * instead: there are few enough codes to try them all, so a plain hash would not hide them.
+ * Logs and counts events of rooms. Whoever knows a room's code can join, so logs contain a name
+ * that is a keyed hash of the code. A plain hash would not hide the codes: there are few enough of
+ * them to try them all.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Metrics } from './metrics.ts';
 
 /**
- * Bytes of the key, which only this process knows, and hexadecimal digits of a room's name: 1000
- * rooms do not collide.
+ * Bytes of the key, which only this process knows, and number of hexadecimal digits of a room's
+ * name. The names of 1000 rooms do not collide.
  */
 const KEY_BYTES = 32;
 const NAME_DIGITS = 12;
@@ -23,7 +24,7 @@ export class RoomLog {
     this.#metrics = metrics;
   }
 
-  /** The room's name in logs: constant while this process lives. */
+  /** Returns the room's name in logs, which is constant while this process lives. */
   nameOf(code: string): string {
     return createHmac('sha256', this.#key).update(code).digest('hex').slice(0, NAME_DIGITS);
   }
@@ -36,7 +37,7 @@ export class RoomLog {
     this.#log.info({ room: this.nameOf(code) }, 'room forgotten');
   }
 
-  /** @param cause why the generation's members changed; one of few. */
+  /** @param cause why the generation's members changed; there are only a few different causes. */
   generationBegun(code: string, generation: number, worldSize: number, cause: string): void {
     this.#metrics.generationBegun(cause);
     this.#log.info({ room: this.nameOf(code), generation, worldSize, cause }, 'generation begun');

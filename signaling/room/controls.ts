@@ -1,6 +1,6 @@
 /**
- * Requests of members: to report that they are ready, and, for hosts, to configure, start, pause,
- * stop, lock and clear the room.
+ * Requests of members. A member reports that it is ready; a host configures, starts, pauses, stops,
+ * locks and clears the room.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
@@ -30,20 +30,24 @@ export function ready(state: RoomState, { member, device, stateOfRun }: Extract<
   const before = state.members.find((m) => m.member === member)?.device;
   const known = change(state, member, { stateOfRun });
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
-  // No change, no broadcast: the roster is a hundred times as long as this message.
+  // Nothing has changed, so nothing is broadcast: the roster is a hundred times as long as this
+  // message.
   if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun) return noEffects(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
 }
 
-/** Runs `control` if `member` is a host; `what` completes "Only the host may ...". */
+/**
+ * Runs `control` if `member` is a host, and refuses the request otherwise. `what` completes the
+ * sentence "Only the host may ...".
+ */
 export function asHost(state: RoomState, member: string, what: string, control: () => Step): Step {
   return hostsOf(state).includes(member) ? control() : refuse(state, member, 'not-host', `Only the host may ${what}.`);
 }
 
 export function configure(state: RoomState, member: string, job: JobSpec): Step {
   if (isRunOn(state)) {
-    return refuse(state, member, 'not-now', 'The job cannot change during a run. Wait until it has ended.');
+    return refuse(state, member, 'not-now', 'The job cannot change during a run. Wait until the run has ended.');
   }
   // A job with other data needs new `ready` messages: each tab loads the data first.
   const isReadyStill = needsOf(job) === needsOf(state.job);
@@ -51,21 +55,26 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
   return broadcastRoom(isReadyStill ? next : unready(next, () => true));
 }
 
-/** Data that a tab needs to be ready: its own files must fit the job. */
+/**
+ * Returns a text that describes the data for which a tab reported `ready`. If tabs choose their own
+ * files, these files must also fit the job.
+ */
 function needsOf(job: JobSpec): string {
   const { kind } = job.data;
   return isChosenByTabs(job.data) ? `${kind} ${demandsOf(job)}` : kind;
 }
 
 export function start(state: RoomState, member: string): Step {
-  // A second click, or one that crossed with `startAt`: the run is on already.
+  // The run has begun already: the host clicked twice, or the run started by itself (`startAt`)
+  // just before the click arrived.
   if (isRunOn(state)) return noEffects(state);
   if (state.isRestoring) {
-    const message = 'The server has just restarted, and others may still be training. Start in a few seconds.';
+    const message =
+      'The server has just restarted, and other tabs may still be training. Start the run in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
   if (state.members.find((m) => m.member === member)?.device === null) {
-    return refuse(state, member, 'not-now', 'This tab is still warming up. Start when it is ready.');
+    return refuse(state, member, 'not-now', 'This tab is still warming up. Start the run when it is ready.');
   }
   const rings = choicesOf(state).map((choice) => seated(state, choice));
   const ring = rings.find((one) => whyNotReady(state, one) === null);
@@ -74,9 +83,11 @@ export function start(state: RoomState, member: string): Step {
   return refuse(state, member, 'not-now', sentences.join(' '));
 }
 
-/** A sentence why these members cannot form a world; `null`: they can. */
+/**
+ * Returns a sentence that explains why these members cannot form a world, or `null` if they can.
+ */
 function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
-  if (present.length === 0) return 'No member is ready to train. Wait until one is.';
+  if (present.length === 0) return 'No member is ready to train. Wait until a member is ready.';
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
   if (nodes !== null && isElastic(job) && present.length < nodes.min) {
     return `This room needs ${nodes.min} members, and ${are} ready. Wait for more.`;
@@ -84,9 +95,9 @@ function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly Roster
   for (const { member, name, rank } of present) {
     const counted = hidden.get(member)?.worldSize ?? present.length;
     if (counted !== present.length)
-      return `${name} expects a world size of ${counted}, and ${are} ready. Start with ${counted}.`;
+      return `${name} expects a world size of ${counted}, and ${are} ready. Start the run with a world size of ${counted}.`;
     if (rank !== null && rank >= present.length) {
-      return `${name} requested rank ${rank}, and ${are} ready. Start when ${rank + 1} are.`;
+      return `${name} requested rank ${rank}, and ${are} ready. Start the run when ${rank + 1} members are ready.`;
     }
   }
   return null;
@@ -96,15 +107,16 @@ export function stop(state: RoomState): Step {
   return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : noEffects(state);
 }
 
-/** Pauses the run. It ends the generation; ranks keep their gradients of the current step. */
+/** Pauses the run. This ends the generation; ranks keep their gradients of the current step. */
 export function pauseRun(state: RoomState, member: string): Step {
-  // A second click: the run is paused already.
+  // The host clicked twice: the run is paused already.
   if (!isRunOn(state) || state.isPausedByHost) return noEffects(state);
   if (nodesOf(state) === null) {
     return refuse(state, member, 'not-now', 'A run with a fixed world cannot be paused. Stop it instead.');
   }
   if (state.isRestoring) {
-    const message = 'The server has just restarted and waits for the ranks to reconnect. Pause in a few seconds.';
+    const message =
+      'The server has just restarted and waits for the ranks to reconnect. Pause the run in a few seconds.';
     return refuse(state, member, 'not-now', message);
   }
   return repeatPause(state, reform({ ...state, isPausedByHost: true }));
@@ -114,7 +126,9 @@ export function resume(state: RoomState): Step {
   return state.isPausedByHost ? repeatPause(state, settle({ ...state, isPausedByHost: false })) : noEffects(state);
 }
 
-/** A pause that continues has another reason now: sends `pause` again. */
+/**
+ * Sends `pause` again if the room was already paused, because the reason of the pause has changed.
+ */
 function repeatPause({ phase }: RoomState, step: Step): Step {
   return phase === 'PAUSED' ? andThen(step, sendPause) : step;
 }

@@ -1,46 +1,49 @@
 /**
- * Ring orders that avoid broken and slow links. Only the server sees both ends of a link, so it
- * decides: after the first break the link is opened again; after the second the two ranks are no
- * longer neighbours, or connect over a relay; if that is impossible, one of them is suspended.
- * Ranks with a slow link between them are no longer neighbours if possible.
+ * Finds ring orders that avoid broken and slow links. The server decides this because only it knows
+ * both ends of a link. After its first break a link is opened again. After the second break the two
+ * ranks are no longer neighbours, or they connect over a relay. If both are impossible, one of the
+ * two is suspended. If possible, ranks with a slow link between them are no longer neighbours
+ * either.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 
 export type Breaks = ReadonlyMap<string, number>;
 
-/** Key of a pair, in any order of the two. */
+/** Returns the key of a pair of members. The key is the same for both orders of the two members. */
 export function edgeKey(a: string, b: string): string {
   return a < b ? `${a} ${b}` : `${b} ${a}`;
 }
 
-/** Counts one more break of each pair. */
+/** Returns `breaks` with one more break for each pair. */
 export function addBreaks(breaks: Breaks, pairs: readonly (readonly [string, string])[]): Breaks {
   const next = new Map(breaks);
   for (const [a, b] of pairs) next.set(edgeKey(a, b), (next.get(edgeKey(a, b)) ?? 0) + 1);
   return next;
 }
 
-/** Breaks of a link after which its ends should not be neighbours. */
+/** Number of breaks of a link after which its ends should not be neighbours. */
 export const BREAKS_TO_SEPARATE = 2;
-/** Breaks of a link after which one end is suspended. */
+/** Number of breaks of a link after which one of its ends is suspended. */
 const BREAKS_TO_SUSPEND = 3;
 
 export interface Order {
-  /** Consecutive members are neighbours, and so are the last and the first. */
+  /** The ring: consecutive members are neighbours, and so are the last and the first. */
   ring: RosterEntry[];
   /** Neighbours that must connect over a relay. */
   relayed: [string, string][];
-  /** Members to suspend because no valid order includes them: the ring leaves them out. */
+  /** Members to suspend because no valid order includes them. They are not in the ring. */
   culprits: RosterEntry[];
 }
 
 export type Pairs = readonly (readonly [string, string])[];
 
 /**
- * Returns an order of `members`, close to theirs, in which no two neighbours have a link that
- * broke twice. If no such order exists, such pairs connect over a relay, unless it has failed too.
- * Without a relay the member with most bad links is left out; of two equal ones the later.
- * `separated` pairs are neighbours only if unavoidable, pairs listed twice least of all.
+ * Returns an order of `members`, close to their present order, in which no two neighbours have a
+ * link that broke twice. If no such order exists, such neighbours connect over a relay. If there is
+ * no relay, or the pair failed over the relay as well, the member with most bad links is left out;
+ * if two members are equal, the later one.
+ * @param separated pairs that are neighbours only if this is unavoidable. Pairs that are listed
+ * twice are avoided first.
  */
 export function orderAround(
   members: readonly RosterEntry[],
@@ -75,7 +78,7 @@ function timesBroken(breaks: Breaks, a: RosterEntry, b: RosterEntry): number {
   return breaks.get(edgeKey(a.member, b.member)) ?? 0;
 }
 
-/** Whether these two are one of `pairs`, in any order. */
+/** Whether `pairs` contains these two members, in any order. */
 export function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
   return includesPair(pairs, [a.member, b.member]);
 }
@@ -85,14 +88,16 @@ export function includesPair(pairs: Pairs, [a, b]: readonly [string, string]): b
 }
 
 /**
- * Whether a member failed to link to two others: it connects to all members over the relay, as the
- * next link would probably fail too.
+ * Whether a member failed to link to two others. Such a member connects to all others over the
+ * relay, because its next direct link would probably fail, too.
  */
 export function needsRelay(unlinked: Pairs, member: string): boolean {
   return unlinked.filter((pair) => pair.includes(member)).length > 1;
 }
 
-/** The pairs of `pairs` whose members are in the ring and not neighbours there. */
+/**
+ * Returns those of `pairs` whose two members are both in the ring, but are not neighbours there.
+ */
 export function keptApart(ring: readonly RosterEntry[], pairs: Pairs): [string, string][] {
   const around = neighbours(ring);
   return pairs.flatMap(([a, b]): [string, string][] => {
@@ -106,7 +111,10 @@ function badLinks(member: RosterEntry, others: readonly RosterEntry[], breaks: B
   return others.filter((other) => timesBroken(breaks, member, other) > 0).length;
 }
 
-/** Neighbouring pairs of a ring: no pair for one member, one pair for two. */
+/**
+ * Returns the pairs of neighbours in a ring. A ring of one member has no pair, and a ring of two
+ * has one pair.
+ */
 export function neighbours<T>(ring: readonly T[]): [T, T][] {
   if (ring.length < 2) return [];
   const pairs = ring.map((member, i): [T, T] => [member, ring[(i + 1) % ring.length]!]);
@@ -120,7 +128,7 @@ function arrange(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
   const n = members.length;
   const costs = members.map((a) => members.map((b) => costOf(a, b)));
   const ring = members.map((_, i) => i);
-  /** Cost of the pairs that a swap of two positions changes. */
+  /** Returns the cost of the pairs that a swap of two positions changes. */
   const around = (i: number, j: number): number => {
     let sum = 0;
     for (const place of new Set([i, j, (i + n - 1) % n, (j + n - 1) % n])) {

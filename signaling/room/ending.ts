@@ -10,9 +10,9 @@ export function over(state: RoomState, outcome: Ended['outcome'], message: strin
 }
 
 /**
- * Returns to FORMING. When all members that ran have left, the present and future members form a
- * new world, which starts by itself again: for groups that reuse a room, and for runs that are
- * restarted.
+ * Changes the phase to FORMING. When all members that ran have left, `startAt` applies again: the
+ * remaining and future members start a new run by themselves. This is for groups that reuse a room,
+ * and for runs that are restarted.
  */
 export function backToForming(state: RoomState): RoomState {
   const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);

@@ -1,4 +1,4 @@
-/** Failures of ranks and links, and missed deadlines: decides which ranks are suspended. */
+/** Handles failures of ranks and links, and missed deadlines: decides which ranks are suspended. */
 import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
@@ -26,8 +26,8 @@ import { suspend } from './suspensions.ts';
 import { enteringMs, enteringOf, AGE_FAULTS, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
- * Milliseconds for further reports of a failure: by the other end of a link, or by other ranks that
- * waited for the same one.
+ * Milliseconds that the server waits for further reports of a failure. They come from the other end
+ * of the link, or from other ranks that waited for the same rank.
  */
 export const GATHER_MS = 1_500;
 
@@ -36,7 +36,8 @@ type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, generation, message, scope } = event;
   const rank = rankOf(state, member);
-  // A rank that failed, for example because its GPU was lost, fails in later generations as well.
+  // If the failure is one of the rank itself, for example a lost GPU, the rank would also fail in
+  // later generations.
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return noEffects(state);
@@ -48,7 +49,10 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
     : reform(unready(state, (m) => m === member));
 }
 
-/** A rank reports that links to others broke, or that others missed a collective's deadline. */
+/**
+ * Handles a rank's report that links to other ranks broke, or that other ranks missed a
+ * collective's deadline.
+ */
 export function onAccusation(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
   const named = peers.filter((peer) => isOfRing(state, generation, member, peer));
   if (named.length === 0) return noEffects(state);
@@ -59,7 +63,7 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   const sentence =
     type === 'late'
       ? `${nameRanks(state.ring, who)} did not answer ${nameRanks(state.ring, [rankOf(state, member)])} in time, so the run ` +
-        'ended. Look at those tabs, and start again.'
+        'ended. Check these tabs, and start the run again.'
       : state.phase === 'LINKING'
         ? `${both} could not connect to each other, so the run ended. ${networkAdvice(state)}`
         : `${both} lost the link between them, so the run ended. Start again with the others.`;
@@ -67,8 +71,8 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
 }
 
 /**
- * Stores a report until all ranks that can add to it have reported. Each member's first report
- * counts.
+ * Stores a report until all ranks that can add to it have reported. Only the first report of each
+ * member is used.
  */
 function recordComplaint(state: RoomState, member: string, complaint: Complaint): Step {
   if (state.complaints.has(member)) return noEffects(state);
@@ -97,12 +101,16 @@ function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boo
   const all = [...complaints.values()];
   const late = new Set(all.flatMap((one) => (one.type === 'late' ? one.peers : [])));
   if (silent.every((member) => late.has(member))) return true;
-  // A member that left reports nothing; the ranks that wait for it report it.
+  // A member that has left sends no report. If all reports name only such members, no other report
+  // is needed.
   const named = all.flatMap(namesOf);
   return named.length > 0 && named.every((peer) => !members.some(({ member }) => member === peer));
 }
 
-/** Records why the generation failed, suspends members that caused it, and begins another. */
+/**
+ * Records why the generation failed, suspends members that caused the failure, and begins another
+ * generation.
+ */
 function judge(state: RoomState, isDeadline: boolean): Step {
   const findings = findingsOf(state, isDeadline);
   const { ring, complaints, reports, generation } = state;
@@ -118,7 +126,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
   const culprits = keepingState(state, ring, membersToSuspend(ring, next.faults, generation));
-  // A rank that reported nothing although its neighbours reached it must report `ready` again.
+  // A rank must report `ready` again if it reported nothing although its neighbours reached it.
   const hasReported = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
   const responding = isDeadline
@@ -126,7 +134,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
     : next;
   const suspended = culprits.size === 0 ? noEffects(responding) : suspend(responding, culprits);
   const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
-  // The failure has a known cause: this is not a plain retry.
+  // If the failure has a known cause, this is not a plain retry.
   const hasCause = culprits.size > 0 || (state.phase === 'RUNNING' && isNamed);
   const again = (rest: RoomState): Step => (hasCause ? reform(rest) : retry(rest, why));
   const remembers = state.faults.length === 0 && next.faults.length > 0 ? [AGE_FAULTS] : [];
@@ -134,8 +142,9 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 }
 
 /**
- * The pairs that connect over the relay from now on, as their direct links `down` failed. At most
- * three for each member. Pairs that the relay did not help are left out.
+ * Returns the pairs that connect over the relay from now on, because their direct links (`down`)
+ * failed. Each member is in at most three of these pairs. Pairs that failed over the relay as well
+ * are left out.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
@@ -143,11 +152,11 @@ function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down:
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
   const known = [...unlinked, ...direct].filter((pair) => !includesPair(unhelped, pair));
   const pairs = new Map(known.map((pair) => [edgeKey(...pair), pair]));
-  // Pairs with one absent member are kept: they also describe the other member.
+  // A pair is kept while one of its members is present, because it also describes that member.
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 
-/** Why a generation failed, as text for users. */
+/** Returns the reason why a generation failed, as a text for users. */
 function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   const { ring, complaints } = state;
   const ranksOf = (ids: readonly string[]): number[] => ids.map((id) => rankOf(state, id)).sort((a, b) => a - b);
@@ -168,8 +177,8 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
 }
 
 /**
- * Suspends ranks that have not entered SYNCING in time: their work of the last generation does not
- * end. The others continue without them.
+ * Suspends ranks that have not entered SYNCING in time: their work of the previous generation does
+ * not end. The others continue without them.
  */
 export function onEntering(state: RoomState, generation: number, ms: number): Step {
   if (state.phase !== 'SYNCING' || state.generation !== generation) return noEffects(state);
@@ -193,8 +202,9 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
 }
 
 /**
- * Separates the ends of a link that slows down the ring, if an order exists. Once for each member:
- * if its next link is slow as well, its own network is slow, and no order helps.
+ * Separates the two ends of a link that slows down the ring, if a suitable order exists. This is
+ * done only once for each member. If the member's next link is slow as well, its own network is
+ * slow, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
   const { phase, ring, separated, isRestoring } = state;
@@ -221,11 +231,11 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
   }
   const late = new Set(missing.map((rank) => state.ring[rank]!.member));
   if (phase === 'LINKING') {
-    // A missing link has two ends that wait for it.
+    // A missing link has two ends, and both wait for it.
     const isPair = neighbours(state.ring).some((pair) => pair.every(({ member }) => late.has(member)));
     if (isPair || state.complaints.size > 0) return judge(state, true);
   }
-  // If one rank is stuck in a collective, all are.
+  // If one rank is stuck in a collective, all ranks are.
   if (missing.length === state.ring.length) return retry(state, `${who}.`);
   return reform(unready(state, (member) => late.has(member)));
 }
@@ -233,7 +243,11 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
 export function onAbandoned(state: RoomState): Step {
   if (state.phase !== 'PAUSED') return noEffects(state);
   const open = { ...state, isLocked: shouldStayLocked(state) };
-  return end(open, 'failed', 'All members with the state of this run have left, so it has ended. Start again.');
+  return end(
+    open,
+    'failed',
+    'All members with the state of this run have left, so the run has ended. Start a new run.',
+  );
 }
 
 export function onAgeFaults(state: RoomState): Step {

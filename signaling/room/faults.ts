@@ -1,45 +1,53 @@
 /**
- * Evaluates the ranks' reports about each other. A report is one side's view, so it is weighed:
- * by the other reports about the same rank, by the links of the reporter, and by the number of
- * generations. docs/adr/0016 has the rule.
+ * Evaluates the ranks' reports about each other. A report shows only one side, so it is compared
+ * with three things: other reports about the same rank, the links of the reporter, and the number
+ * of generations. The rule is in docs/adr/0016.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, neighbours, type Breaks, type Pairs } from './edges.ts';
 import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import { browserOf, type RoomState } from './state.ts';
 
-/** Consecutive LINKING phases in which a member linked to no other: one may be bad luck. */
+/**
+ * Number of consecutive LINKING phases in which a member linked to no other member. A single one
+ * may be bad luck.
+ */
 const CUT_OFF_GENERATIONS = 2;
 /**
- * Members that must report another before it is suspended: two, so that no single member can
+ * Number of members that must report another member before it is suspended. No single member can
  * suspend another.
  */
 export const MIN_ACCUSERS = 2;
 /**
- * Reporters of broken links to a member, after which it is suspended even if it links to others.
+ * Number of members that report broken links to a member before it is suspended, even if it links
+ * to others.
  */
 const UNSTABLE_ACCUSERS = 4;
 /**
- * Generations that a member ended alone, without a confirming report, after which it is suspended.
+ * Number of generations that a member ended alone before it is suspended: no other member confirmed
+ * its reports.
  */
 const MAX_ALONE = 5;
-/** Age at which a break no longer changes the order, and age at which a fault is forgotten. */
+/**
+ * Age from which a break no longer changes the order of the ring, and age at which a fault is
+ * forgotten.
+ */
 const [PAST, FORGOTTEN] = [2, 5];
-/** Outages without a step in between after which the run ends. */
+/** Maximum number of outages without a completed step in between. After one more, the run ends. */
 export const MAX_OUTAGES = 5;
 
 /** Conclusions from a generation's reports. */
 export interface Findings {
   readonly faults: Faults;
-  /** Members that linked to no member of another browser. */
+  /** Members that linked to no other member, or to no member of another browser. */
   readonly cutOff: ReadonlySet<string>;
-  /** Neighbours without a link, while LINKING. */
+  /** Neighbours without a link. Empty unless the phase is LINKING. */
   readonly down: Pairs;
 }
 
 /**
- * Evaluates a generation's reports. `isDeadline`: ranks that have not reported by now are not
- * linked.
+ * Evaluates a generation's reports. If `isDeadline`, ranks that have not reported by now are
+ * treated as not linked.
  */
 export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
   return state.phase === 'LINKING' ? linkingFindings(state, isDeadline) : trainingFindings(state);
@@ -74,7 +82,7 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
     if (!isDown) continue;
     for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
       if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
-      // A relay that is down is not a fault of the two.
+      // If the relay is down, neither of the two is at fault.
       const isCredible = !cutOff.has(by) && !(isRelayDown && includesPair(relayed, ends));
       faults.push({ ...faultOf(state, 'unlinked', by, about), isCredible });
     }
@@ -98,17 +106,17 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const reporters = ring.filter(({ member }) => complaints.has(member));
-  // All ranks failed except those reported as late, which have not noticed.
+  // Every rank failed except those that are reported as late; these have not noticed the failure.
   if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of reporters) {
       if (complaints.get(member)?.type !== 'failed') continue;
       for (const about of late) lates.push({ ...faultOf(state, 'late', member, about), isCredible: false });
     }
   }
-  // If most links break at once, the network failed, and not one of the ranks.
+  // If most links break at once, the network failed, and no single rank is at fault.
   const isGeneral = pairs.size >= most || (ring.length > 3 && pairs.size > most / 2);
   const isVague = [...complaints.values()].every(({ type }) => type === 'failed');
-  // With two ranks it is unknown which one was late.
+  // In a ring of two ranks it is unknown which of them was late.
   const isBetweenTwo = ring.length === 2 && lates.length > 0;
   const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
   const [between] = isBetweenTwo ? lates : [];
@@ -118,9 +126,10 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * A fault of the rank that ended the generation while no other noticed anything. Ranks that only
- * received the end name no peer. They confirm no report, except that ranks without a report were
- * late.
+ * Returns a fault of the rank that ended the generation while no other rank noticed a failure. The
+ * other ranks only received the end of the generation, so their reports name no peer. Such reports
+ * do not confirm the report of the first rank, unless it names as late exactly the ranks that
+ * reported nothing.
  */
 function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const { complaints, ring, reports, members, phase } = state;
@@ -132,7 +141,7 @@ function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const haveAllOthersFailed = ring.every(({ member }) => complaints.has(member) !== named.includes(member));
   if (complaint?.type === 'late' && complaints.size > 1 && haveAllOthersFailed) return [];
   const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
-  // A peer that has not linked in time confirms the report.
+  // If a named peer has not linked in time either, this confirms the report.
   const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
   return isGone || isShared ? [] : [faultOf(state, 'alone', lone, lone)];
 }
@@ -146,14 +155,14 @@ export function namesOf(complaint: Complaint | undefined): readonly string[] {
   return complaint === undefined || complaint.type === 'failed' ? [] : complaint.peers;
 }
 
-/** The record after one more interval. */
+/** Returns the record after one more interval. */
 export function aged(faults: Faults): Faults {
   return faults.map((fault) => ({ ...fault, age: fault.age + 1 })).filter(({ age }) => age < FORGOTTEN);
 }
 
 /**
- * Recent generations in which the link of a pair broke, or failed to open although the reporter
- * linked to another member.
+ * Counts for each pair the recent generations in which its link broke, or failed to open although
+ * the reporter linked to another member.
  */
 export function breaksOf(faults: Faults): Breaks {
   const generations = new Map<string, Set<number>>();
@@ -165,14 +174,20 @@ export function breaksOf(faults: Faults): Breaks {
   return new Map([...generations].map(([key, failed]) => [key, failed.size]));
 }
 
-/** Pairs whose link failed to open: they should not be neighbours if another order exists. */
+/**
+ * Returns the pairs whose link failed to open. They should not be neighbours if another order
+ * exists.
+ */
 export function unlinkedPairs(faults: Faults): Pairs {
   const pairs = new Map<string, readonly [string, string]>();
   for (const { kind, by, about } of faults) if (kind === 'unlinked') pairs.set(edgeKey(by, about), [by, about]);
   return [...pairs.values()];
 }
 
-/** Generations in which at least `accusers` others waited for a member until their deadline. */
+/**
+ * Returns the number of generations in which at least `accusers` other members waited for this
+ * member until their deadline.
+ */
 export function timesLate(faults: Faults, member: string, accusers = 1): number {
   const byGeneration = new Map<number, Set<string>>();
   for (const { kind, generation, by, about } of faults) {
@@ -182,14 +197,15 @@ export function timesLate(faults: Faults, member: string, accusers = 1): number 
   return [...byGeneration.values()].filter(({ size }) => size >= accusers).length;
 }
 
-/** Members that linked to no other in their last attempt. */
+/** Returns the members that linked to no other member in their latest attempt. */
 export function suspectsOf(faults: Faults): ReadonlySet<string> {
   return new Set(faults.flatMap(({ kind, about }) => (kind === 'cutOff' ? [about] : [])));
 }
 
 /**
- * Whether there is enough evidence to suspend a member for its links: reports of two others, of
- * both ends of a link, or its own.
+ * Whether there is enough evidence to suspend a member because of its links. Enough are reports of
+ * two other members, reports of the same link from both of its ends, or the member's own reports
+ * about two others.
  */
 export function isProven(faults: Faults, member: string): boolean {
   const against = accusationsOf(faults, new Set([member]));
@@ -206,7 +222,7 @@ function linkFaults(faults: Faults): Faults {
   return faults.filter(({ kind, isCredible }) => (kind === 'unlinked' || kind === 'broken') && isCredible);
 }
 
-/** Reports of links to these members by others. */
+/** Returns the reports of other members about their links to these members. */
 function accusationsOf(faults: Faults, accused: ReadonlySet<string>): Faults {
   return linkFaults(faults).filter(({ by, about }) => accused.has(about) && !accused.has(by));
 }
@@ -220,8 +236,9 @@ function countGenerations(faults: Faults): number {
 }
 
 /**
- * Number of different members in `[generation, member, browser]` entries. A browser counts as often
- * as it had members in one generation: a tab that is opened again is no other witness.
+ * Counts the different members in `[generation, member, browser]` entries. For each browser, only
+ * the generation with most of its members is counted: a tab that is opened again is no second
+ * witness.
  */
 function witnesses(entries: readonly (readonly [number, string, string])[]): number {
   const tabs = new Map<string, Map<number, Set<string>>>();
@@ -234,8 +251,9 @@ function witnesses(entries: readonly (readonly [number, string, string])[]): num
 }
 
 /**
- * Ranks to suspend, and why, after `generation` failed. The worst one is found first: the reports
- * about the others may have the same cause.
+ * Returns which ranks to suspend after `generation` failed, and why. It finds the worst rank first
+ * and then ignores its reports and the reports about it, because they may also explain the reports
+ * about other ranks.
  */
 export function membersToSuspend(
   ring: readonly RosterEntry[],
@@ -254,7 +272,7 @@ export function membersToSuspend(
         if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
       }
       const verdict = verdictOn(one.member, group, faults, { generation, worldSize: ring.length });
-      // The later of two equal ones.
+      // If two ranks have equal weight, the later one is chosen.
       if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
       }
@@ -287,17 +305,17 @@ function verdictOn(
   return alone >= MAX_ALONE ? { reason: 'alone', weight: alone } : null;
 }
 
-/** A record without reports of or about these members. */
+/** Returns the record without reports by or about these members. */
 export function withoutMembers(faults: Faults, which: { has(member: string): boolean }): Faults {
   return faults.filter(({ by, about }) => !which.has(by) && !which.has(about));
 }
 
-/** A record without outages. */
+/** Returns the record without outages. */
 export function withoutOutages(faults: Faults): Faults {
   return faults.filter(({ kind }) => kind !== 'outage');
 }
 
-/** A record in which these members are no longer suspects: they have linked. */
+/** Returns a record in which these members are no longer suspects, because they have linked. */
 export function cleared(faults: Faults, which: { has(member: string): boolean }): Faults {
   return faults.filter(({ kind, about }) => kind !== 'cutOff' || !which.has(about));
 }

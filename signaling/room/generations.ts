@@ -1,4 +1,7 @@
-/** Generations of a run: their members, how one begins, and the reaction to a failure. */
+/**
+ * Generations of a run: their members, how a generation begins, and how the server reacts to a
+ * failure.
+ */
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { seats } from '../../src/protocol/seating.ts';
@@ -27,26 +30,30 @@ import type { Reason } from './records.ts';
 import { isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
 
-/** Consecutive generations that are tried with the same members before the run ends. */
+/**
+ * Maximum number of further attempts with the same members. If the last attempt fails, the run
+ * ends.
+ */
 export const MAX_RETRIES = 5;
 
 /**
- * Takes the next step that needs no request: starts, grows or resumes a run if possible; otherwise
- * broadcasts the room.
+ * Does what is possible without a request: starts, grows or resumes a run. If nothing is possible,
+ * it broadcasts the room.
  */
 export function settle(state: RoomState): Step {
-  // Other members may be training: a restored room must not begin anything beside them.
+  // Other members may be training, so a restored room must not begin a run or a generation yet.
   if (state.isRestoring && state.ring.length === 0) return broadcastRoom(state);
   switch (state.phase) {
     case 'FORMING': {
       const enough = startsWith(state);
       const present = enough === null ? undefined : choicesOf(state).find(({ length }) => length >= enough);
       if (enough === null || present === undefined) return broadcastRoom(state);
-      // Only as many as it waited for: their requested ranks are below that number.
+      // The run begins with exactly this number of members, because their requested ranks are below
+      // it.
       return beginRun(state, seated(state, present.slice(0, enough)));
     }
     case 'RUNNING':
-      // In a restored room the members have not received the pause.
+      // In a restored room, the members have not received the pause.
       return state.isPausedByHost && !state.isRestoring ? reform(state) : grow(state);
     case 'PAUSED':
       return reform(state);
@@ -59,8 +66,8 @@ export function settle(state: RoomState): Step {
 }
 
 /**
- * Sets of members that may begin a run, the best first: without members on probation, without
- * suspended members, and all. Each set includes the one before.
+ * Returns the sets of members that may begin a run, the best first: members that are neither
+ * suspended nor on probation, all members that are not suspended, and all members.
  */
 export function choicesOf(state: RoomState): RosterEntry[][] {
   const ready = readyMembers(state);
@@ -70,8 +77,8 @@ export function choicesOf(state: RoomState): RosterEntry[][] {
 }
 
 /**
- * The ring of a new run. Members have the ranks that they requested; the rest follow in the given
- * order, up to the maximum.
+ * Returns the ring of a new run. Members have the ranks that they requested. The other ranks are
+ * assigned in the given order, up to the maximum number of members.
  */
 export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
   const ring = seats(members).filter((m) => m !== null);
@@ -79,8 +86,8 @@ export function seated(state: RoomState, members: readonly RosterEntry[]): Roste
 }
 
 /**
- * Begins a run with a ring of ready members that fit together. Other members stay in the room and
- * wait.
+ * Begins a run. The members of `ring` are ready and fit together. Other members stay in the room
+ * and wait.
  */
 export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
   const run = Math.max(state.run + 1, state.numbersFrom);
@@ -99,10 +106,11 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 }
 
 /**
- * Begins another generation after members joined, left or became unreachable: with all ready
- * members, ranks of the last generation first. Pauses if they are too few or the host paused the
- * run. Members in `later` are included only if needed. So are members on probation, unless
- * `isGrowth`: then the old generation trains while they are tried.
+ * Begins another generation after members joined, left or became unreachable. It includes all ready
+ * members, with the ranks of the previous generation first. If there are too few members or the
+ * host paused the run, the run is paused instead. Members in `later` are included only if they are
+ * needed. The same is true for members on probation, unless `isGrowth`: then the old generation
+ * continues to train while they are tried.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -112,14 +120,14 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
     membersWithState.has(member) && hidden.get(member)?.stateOfRun === run;
   const mayHaveLatest = (one: RosterEntry): boolean =>
     hasLatest(one) || (membersWithState.has(one.member) && hidden.get(one.member)?.stateOfRun === undefined);
-  // A rank that is away may return in time with a newer state; newcomers that are away are not
-  // waited for.
+  // A rank that is away may soon return with a newer state, so it is waited for. Newcomers that are
+  // away are not waited for.
   const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
   const rescuers = here.filter((one) => waiting.length === 0 && one.device && hasLatest(one));
   const before = state.phase === 'PAUSED' ? waiting : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
   const came = newcomers(state).filter((m) => !stayed.includes(m));
-  // A suspended rank is better than a run without its state.
+  // It is better to include a suspended rank than to continue without the run's state.
   const all = [...rescuers, ...stayed, ...came];
   const isOnTrial = (one: RosterEntry): boolean => !isGrowth && came.includes(one) && isOnProbation(state, one.member);
   const sooner = all.filter((one) => !later.has(one.member) && !isOnTrial(one));
@@ -136,18 +144,19 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   return beginGeneration(state, ring, relayed);
 }
 
-/** Tries the same members again: this generation failed, and no member is at fault. */
+/** Tries the same members again, because this generation failed and no member is at fault. */
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
-  // The members with the state trained without them.
+  // Without these newcomers, the members with the state have trained before, so the newcomers are
+  // suspended.
   if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);
 }
 
 /**
- * The members to suspend instead of `proposed`, which must not contain all members with the run's
- * state: then those without it are suspended.
+ * Returns the members to suspend. These are the `proposed` ones, unless all members with the run's
+ * state are among them. Then the members without the state are suspended instead.
  */
 export function keepingState(
   state: RoomState,
@@ -159,7 +168,7 @@ export function keepingState(
   return proposed.size > 0 && isLost && untried.size > 0 ? untried : proposed;
 }
 
-/** The members without the run's state, if other members have it. */
+/** Returns the members without the run's state, if other members have it. */
 function withoutState({ membersWithState }: RoomState, members: readonly RosterEntry[]): ReadonlyMap<string, Reason> {
   const untried = members.filter(({ member }) => !membersWithState.has(member));
   return new Map(untried.length < members.length ? untried.map(({ member }) => [member, 'failing']) : []);
@@ -169,7 +178,7 @@ function newcomers(state: RoomState): RosterEntry[] {
   return readyMembers(state).filter(({ member }) => rankOf(state, member) < 0);
 }
 
-/** Adds newcomers, unless others were added a moment ago. */
+/** Adds newcomers to the run, unless others were added a moment ago. */
 function grow(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null || state.isCooling || state.isRestoring || state.ring.length >= nodes.max)
@@ -203,7 +212,7 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
   };
 }
 
-/** The latest generation's `prepare` message. */
+/** Returns the `prepare` message of the latest generation. */
 export function prepareOf({ generation, run, ring, job, relayed, separated }: RoomState): ServerMessage {
   const kept = keptApart(ring, separated);
   return {
@@ -217,12 +226,14 @@ export function prepareOf({ generation, run, ring, job, relayed, separated }: Ro
   };
 }
 
-/** Marks another generation as due when all members of a restored room have returned. */
+/** Records that another generation must begin when all members of a restored room have returned. */
 export function needAnother(state: RoomState): RoomState {
   return { ...state, highestReported: Math.max(state.highestReported, state.generation + 1) };
 }
 
-/** Ends the run. The room waits for the next one, and begins it at once if it starts by itself. */
+/**
+ * Ends the run. The room then waits for the next run, and begins it at once if it starts by itself.
+ */
 export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   return andThen(over({ ...state, isRestoring: false }, outcome, message), settle);
 }

@@ -1,7 +1,7 @@
 /**
- * A room as a pure function: (state, event) -> (state, effects). No sockets, no clock, no
- * randomness: the hub feeds it events and carries out its effects, so it can be fuzzed by the
- * million.
+ * A room as a pure function: (state, event) -> (state, effects). The function uses no sockets, no
+ * clock and no randomness. The hub passes events to it and carries out its effects. So tests can
+ * pass millions of random events to a room.
  *
  *   FORMING --start--> LINKING(g) --all linked--> SYNCING(g) --all synced--> RUNNING(g)
  *      ^                   ^                                                   |   |
@@ -10,8 +10,9 @@
  *      |                       host pauses the run                                 |
  *      +---------------------------- all finished ---------------------------------+
  *
- * A room with a fixed world (`nodes` is null, or the strategy is not elastic) has one generation
- * per run: a member that leaves or fails ends the run for all, with a message that names it.
+ * A room has a fixed world if `nodes` is null or the strategy is not elastic. Each of its runs has
+ * one generation: a rank that leaves or fails ends the run for all ranks, with a message that names
+ * this rank.
  */
 import { asHost, configure, pauseRun, lock, ready, remove, resume, start, stop } from './controls.ts';
 import { onGrow, settle } from './generations.ts';
@@ -134,7 +135,7 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     case 'broken':
     case 'late': {
       const away = event.peers.find((peer) => isOfRing(state, event.generation, member, peer) && isAway(state, peer));
-      // Two miss this member, a rank and the server: it counts as gone.
+      // Both a rank and the server miss this member, so it is considered gone.
       return away !== undefined && !state.isRestoring
         ? andThen(removeMember(state, away, 'vanished'), (next) => onMemberEvent(next, event))
         : onAccusation(state, event);

@@ -1,4 +1,4 @@
-/** Members of a room: joining, losing the connection and leaving. */
+/** Members of a room: how they join, lose their connection and leave. */
 import { backToForming, over } from './ending.ts';
 import { end, reform, settle } from './generations.ts';
 import { nameRanks } from './sentences.ts';
@@ -26,7 +26,10 @@ import {
   type Step,
 } from './state.ts';
 
-/** Milliseconds in which a member whose connection is lost may return before it counts as gone. */
+/**
+ * Milliseconds for which a member whose connection is lost may return. After that it is considered
+ * gone.
+ */
 export const AWAY_MS = 2_000;
 
 export function join(state: RoomState, member: string, newcomer: Newcomer): Step {
@@ -45,7 +48,7 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
     return admit(state, member, newcomer);
   }
   // A restarted browser may join before the server notices that its old tab is gone. If the old tab
-  // still exists it can return, without its rank.
+  // still exists, it can return, but without its rank.
   const isFull = state.members.length >= state.capacity;
   const members = state.members.flatMap((m) => (m !== holder ? [m] : isFull ? [] : [{ ...m, rank: null }]));
   const admitted = admit({ ...state, members }, member, newcomer);
@@ -60,7 +63,7 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
     return refuse(state, member, 'room-full', message);
   }
   const contradiction = contradictionWith(state, newcomer);
-  // Ranks of an elastic run are not fixed: a member that requests an unavailable one joins without
+  // Ranks of an elastic run are not fixed. A member that requests an unavailable rank joins without
   // it.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
   const wish = contradiction === null ? rank : null;
@@ -82,7 +85,10 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   return { state: next, effects: [{ type: 'admit', member }, roomMessage(next), ...notice] };
 }
 
-/** A sentence why the room cannot grant a newcomer's request; `null`: it can. */
+/**
+ * Returns a sentence that explains why the room cannot grant a newcomer's request, or `null` if it
+ * can.
+ */
 function contradictionWith(state: RoomState, asked: Newcomer): string | null {
   const { members, worldSize, capacity } = state;
   const { rank, worldSize: counted } = asked;
@@ -90,15 +96,15 @@ function contradictionWith(state: RoomState, asked: Newcomer): string | null {
     return `This room's world size is ${worldSize}, not ${counted}. Request ${worldSize}, or join another room.`;
   }
   if (rank === undefined) return null;
-  // During a run the next world size is unknown: at most one more than the present members, or it
-  // could never start.
+  // During a run the next world size is unknown. A requested rank may be at most the number of
+  // present members; with a higher rank the next run could never start.
   const ranks = counted ?? worldSize ?? (isRunOn(state) ? members.length + 1 : capacity);
   if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}. Request one from 0 to ${ranks - 1}.`;
   const holder = members.find((m) => m.rank === rank);
   return holder === undefined ? null : `${holder.name} has rank ${rank} already. Request another rank, or none.`;
 }
 
-/** The number by which members of the room know a browser. */
+/** Returns the number under which members of the room know a browser. */
 function browserNumber({ members, hidden }: RoomState, browser: string | undefined): number {
   const sibling = members.find((m) => browser !== undefined && hidden.get(m.member)?.browser === browser);
   if (sibling !== undefined) return sibling.browser;
@@ -146,12 +152,12 @@ export function removeMember(state: RoomState, member: string, reason: LeaveReas
 function endEmptyRoom(state: RoomState): Step {
   const open = { ...state, isLocked: shouldStayLocked(state) };
   if (!isRunOn(state)) return noEffects(backToForming(open));
-  return over({ ...open, isRestoring: false }, 'failed', 'All its ranks have left, so the run has ended.');
+  return over({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
 }
 
 /**
- * Ranks of a growing generation that have not linked yet and cannot have the state: they need not
- * be waited for when a rank has left.
+ * Returns the ranks of a growing generation that have not linked yet and cannot have the state. If
+ * another rank leaves, the next generation does not wait for them.
  */
 function newcomersOf({ phase, ring, membersWithState, hidden, reports }: RoomState): ReadonlySet<string> {
   const isNew = (member: string): boolean =>
@@ -159,17 +165,17 @@ function newcomersOf({ phase, ring, membersWithState, hidden, reports }: RoomSta
   return new Set(ring.flatMap(({ member }) => (membersWithState.size > 0 && isNew(member) ? [member] : [])));
 }
 
-/** Continues after `member` has left; `next` is `state` without it. */
+/** Continues after `member` has left. `next` is `state` without this member. */
 function afterLeave(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
   const rank = rankOf(state, member);
   const isOpen = isRunOn(state) && nodesOf(state) !== null;
   if (next.members.length === 0) {
-    // Members that lost the network may return; a member that closed the last tab ended the run.
+    // Members that lost the network may return. If the last tab was closed, the run has ended.
     const rest = isOpen && reason !== 'left' ? reform(next) : endEmptyRoom(next);
     const empty: RoomEffect[] = everyone(next).length === 0 ? [{ type: 'empty' }] : [roomMessage(rest.state)];
     return { state: rest.state, effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, ...empty] };
   }
-  // A finished rank may close its tab: its report counts.
+  // A rank that has finished may close its tab, because its report has arrived.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
   if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 }, newcomersOf(state));
   if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);

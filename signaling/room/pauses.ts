@@ -1,9 +1,12 @@
-/** Pauses of a run: too few members are ready, the state is missing, or the host paused it. */
+/**
+ * Pauses of a run. A run pauses if too few members are ready, if no present member has the state,
+ * or if the host paused it.
+ */
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import { roomMessage, noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
 import { ABANDONED_MS, GENERATION_OVER, NO_TIMERS } from './timers.ts';
 
-/** Highest generation that any member is known to have seen. */
+/** Returns the highest generation that any member is known to have seen. */
 export function latestGeneration({ generation, highestReported }: RoomState): number {
   return Math.max(generation, highestReported);
 }
@@ -21,12 +24,12 @@ export function pause(state: RoomState, hasState: boolean): Step {
     isRestoring: false,
   };
   const effects: RoomEffect[] = [...(isAbandoned ? GENERATION_OVER : NO_TIMERS), roomMessage(paused)];
-  // Members that come and go do not postpone it.
+  // The timer is set only once, so members that join and leave do not postpone the end.
   if (isAbandoned && !state.isAbandoned) {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
-    // Also to former ranks that do not know that they were left out.
+    // Sent to all members: former ranks do not know that they were left out.
     effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
   }
   return { state: paused, effects };

@@ -1,7 +1,7 @@
 /**
- * Members that reconnect: after a lost connection, or to a restarted server that restores the
- * room from their states. Until all have returned, the room is restoring, and begins no run or
- * generation: members that have not returned may still train.
+ * Members that reconnect after a lost connection, or to a restarted server that restores the room
+ * from their states. Until all have returned, the room is restoring: it begins no run or
+ * generation, because members that have not returned may still be training.
  */
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
@@ -32,7 +32,10 @@ import {
   type Step,
 } from './state.ts';
 
-/** Milliseconds in which members return after a restart: they spread their attempts over time. */
+/**
+ * Milliseconds within which members return after a restart. They spread their attempts over this
+ * time.
+ */
 export const RESTORE_MS = 15_000;
 
 const RESTORE_TIMER: RoomEffect = {
@@ -42,22 +45,22 @@ const RESTORE_TIMER: RoomEffect = {
   event: { type: 'restore-timeout' },
 };
 /**
- * Most by which a member's run or generation may exceed the room's `numbersFrom`, which are
- * seconds: clocks of servers differ. A number far above it would leave no numbers for the future.
+ * Maximum by which a member's run or generation may exceed the room's `numbersFrom`. `numbersFrom`
+ * is a time in seconds, and the clocks of servers differ. A much higher number would leave no
+ * numbers for the future.
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
-/** Outcome of a run with an unknown end. */
+/** Outcome of a run if the server does not know how the run ended. */
 const OVER = { outcome: 'stopped', message: 'This run had ended when this tab reconnected to the server.' } as const;
-const IMPOSSIBLE = 'The state of this tab does not fit this room. Join it again.';
+const IMPOSSIBLE = 'The state of this tab does not fit this room. Join the room again.';
 const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
-const INTERRUPTED = 'The server restarted while the run began, so it has ended. Start it again.';
+const INTERRUPTED = 'The server restarted while the run began, so the run has ended. Start it again.';
 
 /**
- * A room restored from a returning member's state after a restart of the server. Reconnecting
- * members report its run and generation.
- *
- * @param numbersFrom greater than any number of a previous run or generation: some members that saw
- *   one may not return.
+ * Restores a room from a returning member's state after a restart of the server. The run and the
+ * generation follow later, when each member that reconnects reports them.
+ * @param numbersFrom greater than the number of any earlier run or generation. Members that have
+ * seen the highest numbers may not return.
  */
 export function restore(
   { removed, ...settings }: ReconnectState['settings'],
@@ -74,15 +77,15 @@ export function restore(
 }
 
 /**
- * A member returns: after a lost connection, to a restarted server, or to a room that had removed
- * it as gone.
+ * Handles a member that returns: after a lost connection, to a restarted server, or to a room that
+ * had removed it as gone.
  */
 export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
-  // The connection accepts only lists that a server signed.
+  // The connection has checked that a server signed this list.
   const members = event.reconnectState.settings.removed?.members ?? [];
   const known = { ...state, removed: members.reduce(withRemoved, state.removed) };
   let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : readmit(known, event);
-  // Removed members may have returned before a member that knows of the removal.
+  // Removed members may have returned earlier than a member that knows of their removal.
   for (const member of members.filter((one) => step.state.hidden.has(one))) {
     step = andThen(step, (next) => expel(next, member, 'removed', 'removed', REMOVED));
   }
@@ -102,18 +105,19 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   }
   const past = endedRun(state, reconnectState);
   if (past !== null) {
-    // Others may have missed the end of that run and still wait.
+    // Other members may have missed the end of that run and may still wait for it.
     return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
   }
   const known = applyReconnectState(state, member, reconnectState);
   const timers = state.isRestoring ? absenceTimers(state, known) : [];
   if (!known.hidden.has(member)) {
     const entered = enter(known, member, event);
-    // The reports of a refused member are ignored: the members that it named might never return.
+    // The report of a refused member is ignored, because the members that it named might never
+    // return.
     if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
     const [admit, ...news] = entered.effects;
-    // A member that received the next run first and then lost its connection would not know that
-    // its own run has ended.
+    // The end of the member's own run is sent first. Otherwise the member could receive the next
+    // run, lose its connection, and never know that its own run has ended.
     return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...news, ...timers] };
   }
   const trains = reconnectState.active?.isSteady ? { stateOfRun: reconnectState.run } : {};
@@ -128,19 +132,20 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
 }
 
 /**
- * The member's state, without a generation in which it was not a rank: only ranks know each other.
+ * Returns the member's state. A generation in which the member was not a rank is removed from it,
+ * because only ranks know each other.
  */
 function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
   const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
   return isRank ? reconnectState : { ...reconnectState, active: null };
 }
 
-/** Highest number of a run or generation that a returning member knows. */
+/** Returns the highest number of a run or generation that a returning member knows. */
 function latestOf({ run, generation, active }: ReconnectState): number {
   return Math.max(run, generation, active?.generation ?? 0);
 }
 
-/** Removes a member that may not be here, if it is. */
+/** Removes a member if it is in the room. */
 function expel(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
   const gone = state.hidden.has(member) ? removeMember(state, member, reason) : noEffects(state);
   return withEffects(
@@ -150,8 +155,8 @@ function expel(state: RoomState, member: string, reason: LeaveReason, code: Refu
 }
 
 /**
- * The run that has ended according to a returning member, and is not known to have ended; `null`:
- * none.
+ * Returns the number of a run that has ended according to a returning member, if the room did not
+ * know of its end; otherwise `null`.
  */
 function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
   if (!isRestoring || reconnectState.run < run) return null;
@@ -162,22 +167,22 @@ function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: Reconn
 }
 
 /**
- * Applies what a returning member reports of the time before a restart: the later run or generation
- * wins.
+ * Applies a returning member's report about the time before a restart. If reports differ, the later
+ * run or generation is used.
  */
 function applyReconnectState(
   state: RoomState,
   member: string,
   { run, isRunOn: isOn, generation, active }: ReconnectState,
 ): RoomState {
-  // A room that is not restoring knows its own generations, and that there may have been others
-  // before `numbersFrom`.
+  // A room that is not restoring knows its own generations. There may also have been others with
+  // numbers up to `numbersFrom`.
   const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, membersWithState } = state;
   if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
-    // It is late, but no generation has begun without it: it may have the state like members that
-    // were in time.
+    // The member is late, but no generation has begun without it. So it may have the state, like
+    // members that were in time.
     return { ...known, membersWithState: new Set(membersWithState).add(member) };
   }
   if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
@@ -188,15 +193,15 @@ function applyReconnectState(
     isPausedByHost: state.isPausedByHost,
   };
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
-  // It is a rank, but in another generation than the restored one.
+  // The member is a rank, but it reports another generation than the restored one.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
-  // No known generation trains; each member reports whether it has the state.
+  // No generation is known to train. Each member reports later whether it has the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
   return { ...room, phase: 'PAUSED', membersWithState: new Set(room.membersWithState).add(member) };
 }
 
 /**
- * Restores a generation that continues without a server; each of its members has time to return.
+ * Restores a generation that continues without a server. Each of its members has time to return.
  */
 function restoreGeneration(
   room: RoomState,
@@ -229,12 +234,16 @@ function restoreGeneration(
     hidden,
     membersWithState: new Set(ring.map((m) => m.member)),
   };
-  // Ranks that returned earlier did not report it: they are not in this generation, or no longer.
+  // Ranks that returned earlier did not report this generation, so they are not in it, or no
+  // longer.
   const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
   return isSteady && isWhole ? recalled : needAnother(recalled);
 }
 
-/** Messages that a returning member may have missed; receiving one twice does no harm. */
+/**
+ * Returns the messages that a returning member may have missed. A message that is received twice
+ * does no harm.
+ */
 function missedMessages(
   state: RoomState,
   { member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>,
@@ -257,23 +266,30 @@ function missedMessages(
       missed.push(prepareOf(state));
       if (phase !== 'LINKING') missed.push({ type: 'sync', generation });
     }
-    // A generation that only its members report may not have begun on all of them.
+    // `go` is not sent while another generation is due, because this one may not have begun on all
+    // of its members.
     if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) missed.push({ type: 'go', generation });
   }
   return missed.map((message) => ({ type: 'send', to: [member], message }));
 }
 
-/** Called when a member has returned. When all have, it is known whether they train together. */
+/**
+ * Called when a member has returned. When all have returned, it is known whether they train
+ * together.
+ */
 export function finishRestore(state: RoomState): Step {
   if (!state.isRestoring) return settle(state);
   if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return broadcastRoom(state);
   const known = { ...state, isRestoring: false };
   if (known.highestReported <= known.generation) return settle(known);
-  // The server stopped while it began another generation.
+  // The server stopped while another generation began.
   return nodesOf(known) === null ? end(known, 'failed', INTERRUPTED) : reform(known);
 }
 
-/** All members of a generation that continues would have returned by now. */
+/**
+ * Called when the time to return is over. By now, all members of a generation that continues would
+ * have returned.
+ */
 export function onRestoreTimeout(state: RoomState): Step {
   if (!state.isRestoring) return noEffects(state);
   // Members that have not returned have their own timers.
@@ -281,11 +297,14 @@ export function onRestoreTimeout(state: RoomState): Step {
   const known = { ...state, isRestoring: false, isPausedByHost: state.isPausedByHost && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
-  // Some may be in a generation that no other member reports.
+  // Some members may be in a generation that no other member reports.
   return andThen(settle(known), sendPause);
 }
 
-/** Timers for members that `after` knows and `before` did not, as they have not returned. */
+/**
+ * Returns timers for members that `after` contains and `before` did not: they have been reported,
+ * but have not returned.
+ */
 function absenceTimers(before: RoomState, after: RoomState): RoomEffect[] {
   const timers: RoomEffect[] = [];
   if (before.members.length === 0) {

@@ -1,4 +1,4 @@
-/** Records of a room's members: their reports about each other, and suspensions. */
+/** Records about a room's members: their reports about each other, and their suspensions. */
 
 /** Report of a rank whose generation cannot continue. */
 export type Complaint =
@@ -13,24 +13,27 @@ export type Complaint =
 export interface Fault {
   /**
    * `unlinked`: a link failed to open. `broken`: a link broke. `late`: a collective's deadline
-   * passed. `cutOff`: `about` linked to no member of another browser. `alone`: `about` reported a
-   * fault that no other member saw. `outage`: a generation failed, and no member in particular was
-   * at fault.
+   * passed. `cutOff`: `about` linked to no other member, or to no member of another browser.
+   * `alone`: `about` reported a fault that no other member saw. `outage`: a generation failed, and
+   * no single member was at fault.
    */
   readonly kind: 'unlinked' | 'broken' | 'late' | 'cutOff' | 'alone' | 'outage';
   readonly generation: number;
   /**
-   * Members: the reporter, and the member that the report is about. Both are the same for faults
-   * without a reporter, and '' for faults about no member.
+   * Ids of two members: the reporter, and the member that the report is about. Both ids are equal
+   * if the fault has no reporter. Both are '' if it is about no member.
    */
   readonly by: string;
   readonly about: string;
-  /** Their browsers' ids, or their own without one: they outlast the members. */
+  /**
+   * Ids of the browsers of these two members, or the ids of the members if the browser is unknown.
+   * Browser ids stay valid when a tab is reopened.
+   */
   readonly byBrowser: string;
   readonly aboutBrowser: string;
   /**
-   * False if `by` linked to no other member itself, did not name `about` itself, or the link led
-   * over a relay over which no pair linked.
+   * False in three cases: `by` linked to no other member, `by` did not name `about` itself, or the
+   * link used a relay over which no pair linked.
    */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */
@@ -39,14 +42,17 @@ export interface Fault {
 
 export type Faults = readonly Fault[];
 
-/** Reason of a suspension. */
+/** Reason for a suspension. */
 export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | 'failing';
 
 export interface Suspension {
-  /** Number of its timer: browser ids do not leave the room's state. */
+  /**
+   * Number that identifies the suspension in timers, because browser ids must not leave the room's
+   * state.
+   */
   readonly id: number;
   readonly times: number;
   readonly reason: Reason;
-  /** Whether it is in force; afterwards it counts for its probation. */
+  /** Whether the suspension is in force. After its end the record is kept for the probation. */
   readonly isOn: boolean;
 }

@@ -1,4 +1,4 @@
-/** Reports of a generation's members: linked, synced, finished. */
+/** Handles the reports of a generation's members: linked, synced, finished. */
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared, withoutOutages } from './faults.ts';
@@ -18,7 +18,7 @@ import {
 } from './state.ts';
 import { COOLING_MS, deadlineOf, enteringOf, SYNCING_MS } from './timers.ts';
 
-/** Records that a rank has compared states, and has the elected one. */
+/** Records that a rank has compared states and has the elected state. */
 export function onSynced(
   state: RoomState,
   { member, generation, step, stateHash }: Extract<RoomEvent, { type: 'synced' }>,
@@ -29,7 +29,9 @@ export function onSynced(
   return begins && step > state.beganAt ? { ...next, state: withProgress(next.state, step) } : next;
 }
 
-/** The run has trained since an earlier generation, so earlier outages count no longer. */
+/**
+ * Removes earlier outages from the record, because the run has made progress since they occurred.
+ */
 function withProgress(state: RoomState, step: number): RoomState {
   return { ...state, beganAt: step, faults: withoutOutages(state.faults) };
 }
@@ -42,7 +44,7 @@ export function report(state: RoomState, member: string, generation: number, pha
   return next.reports.size < next.ring.length ? noEffects(next) : advance(next);
 }
 
-/** A rank has begun to compare states, or makes progress: extends the deadline. */
+/** Extends the deadline, because a rank has begun to compare states or makes progress. */
 export function extendSyncing(state: RoomState, member: string, generation: number): Step {
   const isDue = state.phase === 'SYNCING' && state.generation === generation && rankOf(state, member) >= 0;
   return isDue ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : noEffects(state);
@@ -52,7 +54,7 @@ function enter(state: RoomState, member: string): RoomState {
   return change({ ...state, begun: new Set(state.begun).add(member) }, member, { hasEntered: true });
 }
 
-/** All ranks have reported: begins the next phase. */
+/** Begins the next phase, because all ranks have reported. */
 function advance(state: RoomState): Step {
   const differing = disagreement(state);
   if (differing !== null) {
@@ -62,7 +64,7 @@ function advance(state: RoomState): Step {
   const { generation } = state;
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
-    // A link over a relay proves nothing about the network.
+    // A link over a relay proves nothing about the network of its ends.
     const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
     const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
     const next: RoomState = { ...state, phase: 'SYNCING', reports, complaints: new Map(), faults };
@@ -83,7 +85,7 @@ function advance(state: RoomState): Step {
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
     for (const { member } of next.ring) next = change(next, member, { stateOfRun: next.run });
-    // No deadline from here on: ranks watch each other, and the ring needs no server.
+    // From here on there is no deadline: ranks watch each other, and the ring needs no server.
     return {
       state: next,
       effects: [
@@ -94,13 +96,16 @@ function advance(state: RoomState): Step {
       ],
     };
   }
-  const ranks = state.ring.length === 1 ? 'Its one rank has' : `All ${state.ring.length} ranks have`;
-  return end(state, 'finished', `The run has finished. ${ranks} the same state.`);
+  const ranks =
+    state.ring.length === 1
+      ? 'Its only rank has reported its final state.'
+      : `All ${state.ring.length} ranks have reported the same final state.`;
+  return end(state, 'finished', `The run has finished. ${ranks}`);
 }
 
 /**
- * A sentence with the ranks whose report differs from the majority's (rank 0 decides a tie);
- * `null`: all agree.
+ * Returns a sentence that names the ranks whose report differs from the majority's, or `null` if
+ * all reports are equal. In a tie, rank 0 decides.
  */
 function disagreement({ ring, reports, phase }: RoomState): string | null {
   const texts = ring.map((m) => reports.get(m.member) ?? '');
@@ -108,7 +113,7 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   if (odds.length === 0) return null;
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
-    `${nameRanks(ring, odds)} ${when} with another state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
+    `${nameRanks(ring, odds)} ${when} with a different state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
     'so the run is invalid. Reload those pages and start again.'
   );
 }

@@ -1,34 +1,38 @@
-/** The order of a generation's members in the ring, from the known faults of their links. */
+/**
+ * Determines the order of a generation's members in the ring from the known faults of their links.
+ */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { includesPair, isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
 import type { RoomState } from './state.ts';
 
 /**
- * An order for these members that respects the known faults of their links. Only members with
- * enough evidence against them are left out; if no order avoids all broken links, the ring tries
- * them again.
+ * Returns an order of these members that avoids links with known faults. Members are left out only
+ * if there is enough evidence against them. If no order avoids all broken links, the ring tries
+ * these links again.
  */
 export function orderOf(state: RoomState, members: readonly RosterEntry[], separated = state.separated): Order {
   const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
   const doubtful = members.filter(({ member }) => suspects.has(member));
-  // The next attempt, beside a rank that links to others, shows which end is at fault.
+  // Two suspects should not be neighbours. If each is next to a rank that links to others, the next
+  // attempt shows which of them is at fault.
   const apart = doubtful.flatMap((a, i) =>
     doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
-  // With a relay they can stay neighbours. Untried pairs may not link either.
+  // With a relay, pairs that failed to link can stay neighbours. Without a relay they should be
+  // separated only if possible, because untried pairs may fail to link, too.
   const better = [...separated, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
   const breaks = breaksOf(faults);
   const order = orderAround(members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
-  // Otherwise the broken links are tried again.
+  // If the evidence against a member is not enough, the broken links are tried again.
   const tolerated = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
   const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, tolerated, hasRelay, better);
   const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
   for (const [a, b] of hasRelay ? neighbours(ring) : []) {
     const pair: [string, string] = [a.member, b.member];
-    // Tabs of one browser need no network.
+    // Tabs of one browser need no network to reach each other.
     const isNeeded =
       a.browser !== b.browser && pair.some((member) => suspects.has(member) || needsRelay(unlinked, member));
     if (isNeeded || isPair(unlinked, a, b)) all.set(pair.join(' '), pair);
@@ -37,8 +41,8 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
 }
 
 /**
- * Whether a pair, or every relayed pair, could not link over the relay in the last generation: the
- * pair links directly next.
+ * Whether the relay did not help in the last generation: this pair, or every relayed pair, could
+ * not link over it. The pair then links directly next time.
  */
 function isRelayInVain({ relayed, faults, generation }: RoomState, pair: readonly [string, string]): boolean {
   const last = faults.filter((fault) => fault.kind === 'unlinked' && fault.generation === generation);

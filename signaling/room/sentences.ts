@@ -1,12 +1,16 @@
-/** Sentences about ranks in messages to users. */
+/** Builds sentences about ranks for messages to users. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 
 /**
- * Most members that a sentence names before "and 5 others": `ended.message` holds 1200 characters.
+ * Maximum number of members that a sentence names before "and 5 others", because `ended.message`
+ * may have at most 1200 characters.
  */
 export const MAX_NAMED = 8;
 
-/** "Rank 2 (Ada)", "Rank 1 (Bo) and rank 2 (Ada)", "Rank 0 (..), ... and 3 others". */
+/**
+ * Returns a phrase such as "Rank 2 (Ada)", "Rank 1 (Bo) and rank 2 (Ada)" or "Rank 0 (..), ... and
+ * 3 others".
+ */
 export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]): string {
   const named = ranks.slice(0, MAX_NAMED).map((rank) => `rank ${rank} (${ring[rank]?.name})`);
   const others = ranks.length - named.length;
@@ -16,12 +20,12 @@ export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]
   return sentence.charAt(0).toUpperCase() + sentence.slice(1);
 }
 
-/** The most likely causes of failed connections, with advice. */
+/** Returns the most likely causes of failed connections, with advice. */
 export function networkAdvice({ hasRelay }: { hasRelay: boolean }): string {
   const causes =
-    'their Wi-Fi isolates its devices (client isolation, usual in schools and guest networks), or a VPN or firewall blocks the connection';
+    'the Wi-Fi isolates its devices from each other (client isolation, usual in schools and guest networks), or a VPN or firewall blocks the connection';
   const relay = hasRelay
     ? 'The TURN relay of this server did not help: check that it runs and that its ports are open.'
-    : 'This server has no TURN relay (--turn), which would avoid that.';
-  return `Most likely ${causes}. ${relay} Turn off client isolation, or use another network: a cable, or a phone's hotspot.`;
+    : 'This server has no TURN relay (--turn). A relay would avoid this problem.';
+  return `Most likely, ${causes}. ${relay} Turn off client isolation, or use another network, for example a cable or a phone's hotspot.`;
 }

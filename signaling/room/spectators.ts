@@ -6,7 +6,7 @@ export function admitSpectator(state: RoomState, member: string, { name, holdsKe
   const { spectators, spectatorCapacity, hidden } = state;
   if (isSpectator(state, member)) return admit(state, member);
   if (spectators.length >= spectatorCapacity) {
-    const message = `This room has its most spectators (${spectatorCapacity}). Join it to train, or wait until one leaves.`;
+    const message = `This room has its maximum number of spectators (${spectatorCapacity}). Join it to train, or wait until a spectator leaves.`;
     return refuse(state, member, 'room-full', message);
   }
   const known = {
@@ -30,8 +30,8 @@ function admit(state: RoomState, member: string): Step {
 }
 
 /**
- * Removes a spectator that left or lost its connection: nothing depends on it, and it may join
- * again.
+ * Removes a spectator that left or lost its connection at once: nothing depends on a spectator, and
+ * it may join again.
  */
 export function removeSpectator(state: RoomState, member: string): Step {
   const hidden = new Map(state.hidden);
@@ -42,8 +42,8 @@ export function removeSpectator(state: RoomState, member: string): Step {
 }
 
 /**
- * Forwards a rank's update to the spectators. Only rank 0 may send it, or while PAUSED a member
- * with the state.
+ * Forwards a rank's update to the spectators. Only rank 0 may send updates; while the room is
+ * PAUSED, a member with the state may send them.
  */
 export function forwardUpdate(state: RoomState, member: string, update: string): Step {
   const { ring, phase, membersWithState, spectators } = state;

@@ -1,4 +1,4 @@
-/** The state, events and effects of a room. Plain immutable data. */
+/** The state, events and effects of a room. All of them are plain immutable data. */
 import type { ClientMessage, Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type {
   Nodes,
@@ -18,41 +18,44 @@ import type { Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
-  /** Number of the current or last run; 0 before the first. */
+  /** Number of the current or latest run; 0 before the first run. */
   readonly run: number;
-  /** Number of the latest generation; 0 before the first. It only grows. */
+  /** Number of the latest generation; 0 before the first. The number only grows. */
   readonly generation: number;
-  /** World size of a room that starts by itself; in a fixed room, of all runs. */
+  /**
+   * World size at which the room starts by itself; `null` if the host starts the runs. In a room
+   * with a fixed world, all runs have this size.
+   */
   readonly worldSize: number | null;
   readonly capacity: number;
   readonly spectatorCapacity: number;
   /** Whether members have a TURN relay as a last resort. */
   readonly hasRelay: boolean;
-  /** In the order in which they joined. */
+  /** Members in the order in which they joined. */
   readonly members: readonly RosterEntry[];
-  /** In the order in which they joined. Spectators are not members. */
+  /** Spectators in the order in which they joined. They are not members. */
   readonly spectators: readonly Spectator[];
-  /** Private data of each member and spectator, which is not sent to others. */
+  /** Private data of each member and spectator. It is not sent to others. */
   readonly hidden: ReadonlyMap<string, Hidden>;
-  /** The generation's members as in `prepare`: index is rank. Empty while FORMING and PAUSED. */
+  /** The generation's members by rank, as in `prepare`. Empty while FORMING and PAUSED. */
   readonly ring: readonly RosterEntry[];
-  /** Neighbours that connect over a relay, as in `prepare`. */
+  /** Neighbours that connect over a relay, as in the `prepare` message. */
   readonly relayed: readonly [string, string][];
-  /** Reports of ring members in this phase; equal texts mean equal states. */
+  /** Reports of ring members in this phase. Equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
   /** Reports of ring members that this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
-  /**
-   * Ring members that have entered SYNCING in this generation: their work of the previous one has
-   * ended.
-   */
+  /** Ring members that have entered SYNCING: their work of the previous generation is over. */
   readonly begun: ReadonlySet<string>;
   /**
-   * Ranks of the run's latest generation that reached RUNNING: an older state would undo their
-   * steps. Empty: no rank has reached it.
+   * Ranks of the run's latest generation that reached RUNNING. A state of any other member is older
+   * and would undo their steps. Empty if no generation has reached RUNNING.
    */
   readonly membersWithState: ReadonlySet<string>;
-  /** PAUSED, and no member with the run's latest state is present: the run ends soon. */
+  /**
+   * Whether the room is PAUSED and no member with the run's latest state is present. Such a run
+   * ends soon.
+   */
   readonly isAbandoned: boolean;
   /** Consecutive generations with the same members that did not reach RUNNING. */
   readonly retries: number;
@@ -74,42 +77,46 @@ export interface RoomState extends Readonly<RoomSettings> {
    * member is in one pair at most.
    */
   readonly separated: readonly (readonly [string, string])[];
-  /** How the latest run ended; `null`: no run has ended, as far as this server knows. */
+  /** How the latest run ended; `null` if no run has ended as far as this server knows. */
   readonly ended: Ended | null;
-  /** Members that a host removed: they cannot reconnect. */
+  /** Members that a host has removed. They cannot reconnect. */
   readonly removed: ReadonlySet<string>;
   /**
-   * Whether the room is being restored from members' states: members that have not returned may
-   * know more.
+   * Whether the room is being restored from the states of its members. Members that have not
+   * returned may know more.
    */
   readonly isRestoring: boolean;
   /**
-   * Smallest number of new runs and generations: smaller ones may have been used before the room
-   * was restored.
+   * Smallest number for new runs and generations. Smaller numbers may have been used before the
+   * room was restored.
    */
   readonly numbersFrom: number;
-  /** Highest generation that a returning member reported: its number is used. */
+  /** Highest generation that a returning member reported. New generations have higher numbers. */
   readonly highestReported: number;
 }
 
 export type Ended = Omit<Extract<ServerMessage, { type: 'ended' }>, 'type'>;
 
 export interface Hidden {
-  /** Id of its browser. It is private: another tab could use it to pass for one of that browser. */
+  /**
+   * Id of the member's browser. It is private, because another tab could use it to pretend to be in
+   * that browser.
+   */
   readonly browser: string | undefined;
-  /** The world size that it expects. */
+  /** The world size that the member expects. */
   readonly worldSize: number | undefined;
-  /** Whether it was a rank of a generation. */
+  /** Whether the member was a rank of a generation. */
   readonly hasRun: boolean;
-  /** Whether it has entered SYNCING once: it may have received the state of other ranks. */
+  /** Whether the member has ever entered SYNCING: it may have received the state of other ranks. */
   readonly hasEntered: boolean;
   readonly holdsKey: boolean;
-  /** Whether its connection is lost; it may return. */
+  /** Whether the member's connection is lost. The member may return. */
   readonly isAway: boolean;
-  /** Whether it is left out of generations until its suspension ends. */
+  /** Whether the member is left out of generations until its suspension ends. */
   readonly isSuspended: boolean;
   /**
-   * The run whose state it has, even if outdated; `null`: no state, `undefined`: not reported yet.
+   * The run whose state the member has, even if this state is outdated. `null`: it has no state.
+   * `undefined`: it has not reported yet.
    */
   readonly stateOfRun: number | null | undefined;
 }
@@ -119,11 +126,11 @@ export type Newcomer = Pick<
   Extract<ClientMessage, { type: 'join' }>,
   'name' | 'browser' | 'rank' | 'worldSize' | 'isSpectator'
 > & {
-  /** Whether it has presented the room's host key. */
+  /** Whether the newcomer has presented the room's host key. */
   holdsKey: boolean;
 };
 
-/** A client's message with its sender, if it concerns the room. */
+/** A client's message with its sender. Only messages that concern the room are included. */
 type MemberEvent = Exclude<
   ClientMessage,
   { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' | 'remove' }
@@ -133,7 +140,7 @@ type MemberEvent = Exclude<
 
 export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed';
 
-/** A tab joins or reconnects; a `reconnect` has presented a valid token. */
+/** A tab joins or reconnects. For `reconnect`, the connection has already checked the token. */
 export type ArrivalEvent =
   | ({ type: 'join'; member: string } & Newcomer)
   | ({ type: 'reconnect'; member: string; reconnectState: ReconnectState } & Newcomer);
@@ -142,25 +149,26 @@ export type ArrivalEvent =
 export type PresentEvent =
   | MemberEvent
   | { type: 'remove'; member: string; whom: string }
-  /** Its connection was lost without a message. */
+  /** The member's connection was lost without a message. */
   | { type: 'away'; member: string }
   | { type: 'left'; member: string; reason: LeaveReason };
 
 export type RoomEvent = ArrivalEvent | PresentEvent | TimerEvent;
 
-/** A timer that a `setTimer` effect started has fired. */
+/** The event of a timer that has fired; a `setTimer` effect started the timer. */
 export type TimerEvent =
   | { type: 'deadline'; generation: number; phase: RoomPhase }
   | { type: 'missed'; member: string }
-  /** The time to report a failure of this generation is over. */
+  /** The time for further reports of a failure of this generation is over. */
   | { type: 'gathered'; generation: number }
   /**
-   * `ms` have passed since all were linked: ranks with at most this time must have entered SYNCING.
+   * `ms` have passed since all ranks were linked. Ranks whose time limit is `ms` or less must have
+   * entered SYNCING.
    */
   | { type: 'entering'; generation: number; ms: number }
   | { type: 'grow' }
   | { type: 'age-faults' }
-  /** The suspension with this id has ended, or its probation. */
+  /** The suspension with this id has ended, or the probation after it. */
   | { type: 'suspension-end'; id: number }
   | { type: 'abandoned' }
   | { type: 'restore-timeout' };
@@ -174,7 +182,7 @@ export type RoomEffect =
   | { type: 'clearTimer'; key: string }
   /** The member is removed: send the reason and close its connection. */
   | { type: 'expel'; member: string; code: Refusal; message: string }
-  /** The last member has left. The room can be joined again: the hub decides for how long. */
+  /** The last member has left. The room can be joined again for a time that the hub decides. */
   | { type: 'empty' };
 
 export interface Step {
@@ -188,16 +196,16 @@ export interface RoomOptions extends RoomOpening {
   hasRelay?: boolean;
 }
 
-/** Most removed members that are remembered; tokens of earlier ones have expired. */
+/** Maximum number of remembered removed members. The tokens of earlier ones have expired. */
 export const MAX_REMOVED = 1024;
 
-/** `removed` with one more member, the latest last. */
+/** Returns `removed` with one more member at its end. */
 export function withRemoved(removed: ReadonlySet<string>, member: string): ReadonlySet<string> {
   if (removed.has(member)) return removed;
   return new Set([...removed, member].slice(-MAX_REMOVED));
 }
 
-/** An empty room. */
+/** Creates an empty room. */
 export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, hasRelay = false } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
@@ -239,7 +247,7 @@ export function createRoom(options: RoomOptions): RoomState {
   };
 }
 
-/** A step without effects. */
+/** Returns a step without effects. */
 export function noEffects(state: RoomState): Step {
   return { state, effects: [] };
 }
@@ -258,12 +266,12 @@ export function refuse(state: RoomState, member: string, code: Refusal, message:
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'refused', code, message } }] };
 }
 
-/** Bounds of an elastic run; `null`: the world is fixed. */
+/** Returns the bounds of an elastic run, or `null` if the world is fixed. */
 export function nodesOf({ nodes, job }: RoomState): Nodes | null {
   return isElastic(job) ? nodes : null;
 }
 
-/** Whether there is a run, even a paused one. */
+/** Whether there is a run; it may be paused. */
 export function isRunOn({ phase }: RoomState): boolean {
   return phase !== 'FORMING';
 }
@@ -272,7 +280,7 @@ export function isAway({ hidden }: RoomState, member: string): boolean {
   return hidden.get(member)?.isAway ?? false;
 }
 
-/** Id of a member's browser, or its own without one. */
+/** Returns the id of a member's browser, or the member's own id if its browser is unknown. */
 export function browserOf({ hidden }: RoomState, member: string): string {
   return hidden.get(member)?.browser ?? member;
 }
@@ -281,17 +289,17 @@ export function rankOf({ ring }: RoomState, member: string): number {
   return ring.findIndex((m) => m.member === member);
 }
 
-/** Whether `generation` is the latest one and these are two of its ranks. */
+/** Whether `generation` is the latest generation, and `member` and `peer` are two of its ranks. */
 export function isOfRing(state: RoomState, generation: number, member: string, peer: string): boolean {
   return generation === state.generation && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
-/** Members that are connected and have a device, also suspended ones. */
+/** Returns the members that are connected and have a device, including suspended ones. */
 export function presentMembers(state: RoomState): RosterEntry[] {
   return state.members.filter((m) => m.device !== null && !isAway(state, m.member));
 }
 
-/** Members that count: connected, with a device, and not suspended. */
+/** Returns the members that can train: connected, with a device, and not suspended. */
 export function readyMembers(state: RoomState): RosterEntry[] {
   return presentMembers(state).filter((m) => !isSuspended(state, m.member));
 }
@@ -300,7 +308,10 @@ export function isSuspended({ hidden }: RoomState, member: string): boolean {
   return hidden.get(member)?.isSuspended ?? false;
 }
 
-/** Members that may control the room: those with its key, else the oldest present member. */
+/**
+ * Returns the members that may control the room: those with its host key or, if there are none, the
+ * oldest present member.
+ */
 export function hostsOf(state: RoomState): string[] {
   const present = state.members.filter(({ member }) => !isAway(state, member)).map(({ member }) => member);
   const watching = state.spectators.map(({ member }) => member);
@@ -312,12 +323,12 @@ export function isSpectator({ spectators }: RoomState, member: string): boolean 
   return spectators.some((spectator) => spectator.member === member);
 }
 
-/** Members and spectators. */
+/** Returns the ids of all members and spectators. */
 export function everyone({ members, spectators }: RoomState): string[] {
   return [...members, ...spectators].map(({ member }) => member);
 }
 
-/** Whether a locked room stays locked: a lock that no member could open is removed. */
+/** Whether a locked room stays locked. A lock that no member could open is removed. */
 export function shouldStayLocked(state: RoomState): boolean {
   return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }
@@ -329,26 +340,30 @@ export function change(state: RoomState, member: string, known: Partial<Hidden>)
     : { ...state, hidden: new Map(state.hidden).set(member, { ...before, ...known }) };
 }
 
-/** Marks members as not ready: `null` device. */
+/** Marks members as not ready, with a device of `null`. */
 export function unready(state: RoomState, which: (member: string) => boolean): RoomState {
   return { ...state, members: state.members.map((m) => (which(m.member) ? { ...m, device: null } : m)) };
 }
 
-/** Number of ready members at which a run begins by itself; `null`: the host begins it. */
+/**
+ * Returns the number of ready members at which a run begins by itself, or `null` if the host begins
+ * it.
+ */
 export function startsWith(state: RoomState): number | null {
   return state.startAt === null ? null : Math.max(state.startAt, nodesOf(state)?.min ?? 0);
 }
 
-/** Number of ready members missing to begin a run by itself, or to resume it. */
+/** Returns how many ready members are still missing before a run begins by itself or resumes. */
 export function waitingFor(state: RoomState): number {
-  // Suspended members count if too few others are ready.
+  // Suspended members are included, because they are used if too few others are ready.
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
-  // Enough members are ready, but no member has the state, or the run waits for the host.
+  // The result is at least 1 unless the host paused the run: even if enough members are ready, none
+  // of them has the state.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 
-/** The `room` message, to all members and spectators. */
+/** Returns the effect that sends the `room` message to all members and spectators. */
 export function roomMessage(state: RoomState): RoomEffect {
   const { phase, run, generation, members, spectators } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
@@ -373,7 +388,7 @@ export function broadcastRoom(state: RoomState): Step {
   return { state, effects: [roomMessage(state)] };
 }
 
-/** A message to the generation's members that are still present. */
+/** Returns the effect that sends a message to all present members of the generation. */
 export function toRing(state: RoomState, message: ServerMessage): RoomEffect {
   const here = new Set(state.members.map((m) => m.member));
   return { type: 'send', to: state.ring.map((m) => m.member).filter((id) => here.has(id)), message };

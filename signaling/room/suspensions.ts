@@ -1,8 +1,8 @@
 /**
- * Suspensions of ranks that blocked other ranks. A suspended member stays in the room, is left
- * out of its generations for a time and then tried again. Each suspension is twice as long as the
- * one before, unless too few other members are left to train. Suspensions count by browser, so that
- * reopening a tab does not help.
+ * Suspensions of ranks that blocked other ranks. A suspended member stays in the room. It is left
+ * out of generations for a time, and then tried again. Each suspension is twice as long as the
+ * previous one, unless too few other members are left to train. A suspension applies to all tabs of
+ * a browser, so reopening a tab does not help.
  */
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
@@ -20,23 +20,27 @@ import {
   type Step,
 } from './state.ts';
 
-/** Milliseconds of a first suspension. */
+/** Duration of a first suspension in milliseconds. */
 export const SUSPENDED_MS = 30_000;
 /**
- * Milliseconds of a first suspension of a late rank: to try it again costs other ranks a long wait.
+ * Duration of the first suspension of a late rank in milliseconds. It is longer because each new
+ * attempt with a late rank costs the other ranks a long wait.
  */
 export const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
-/** Milliseconds after a suspension in which another one is twice as long. */
+/**
+ * Duration of the probation after a suspension in milliseconds. A suspension that begins in this
+ * time is twice as long as the previous one.
+ */
 export const PROBATION_MS = 600_000;
 
 const NETWORK =
-  'Check the network of this machine (VPN, firewall, guest Wi-Fi). Between different networks the server needs a TURN relay (--turn).';
+  'Check the network of this machine (VPN, firewall, guest Wi-Fi). If the tabs are in different networks, the server needs a TURN relay (--turn).';
 const REASONS: Record<Reason, string> = {
   unreachable: `The other ranks could not connect to this tab over the network, so they continue without it. ${NETWORK}`,
   unstable: `Links between this tab and other ranks failed more than once, so they continue without it. ${NETWORK}`,
   late:
-    'The other ranks waited for this tab until a deadline, so they continue without it. Close other programs and tabs on this ' +
+    'The other ranks waited for this tab until their deadline, so they continue without it. Close other programs and tabs on this ' +
     'machine, or ask the host for a smaller batch.',
   stuck:
     'This tab did not end its work of the previous generation, so the other ranks continue without it. If it does not recover by itself, ' +
@@ -60,7 +64,7 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
   const others = readyMembers(state).filter(({ member }) => !reasons.has(member));
-  // The run waits for it, so it is tried again soon.
+  // If too few others are left, the run waits for this member, so it is tried again soon.
   const isMissed = others.length < (nodesOf(state)?.min ?? 0);
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
     const before = suspensions.get(key);
@@ -72,7 +76,7 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   return { state: { ...state, suspensions }, effects };
 }
 
-/** The suspension in force for all tabs of this browser. */
+/** Returns the suspension that is in force for all tabs of this member's browser. */
 export function suspensionOf(
   { suspensions }: RoomState,
   member: string,
@@ -87,10 +91,10 @@ export function isOnProbation(state: RoomState, member: string): boolean {
   return state.suspensions.has(browserOf(state, member));
 }
 
-/** The notice to a suspended member. */
+/** Returns the effect that sends a notice to a suspended member. */
 export function noticeOf(state: RoomState, member: string): RoomEffect {
   const suspension = state.suspensions.get(browserOf(state, member))!;
-  const message = `${REASONS[suspension.reason]} It will be tried again within ${secondsOf(suspension)} s.`;
+  const message = `${REASONS[suspension.reason]} This tab will be tried again within ${secondsOf(suspension)} s.`;
   return {
     type: 'send',
     to: [member],
@@ -98,19 +102,22 @@ export function noticeOf(state: RoomState, member: string): RoomEffect {
   };
 }
 
-/** Sentences that name the first few suspended members and the time left. */
+/** Returns sentences that name the first few suspended members and their remaining time. */
 export function suspendedOf(state: RoomState): string[] {
   return state.members
     .filter(({ member }) => isSuspended(state, member))
     .slice(0, MAX_NAMED)
     .flatMap(({ member, name }) => {
-      // A returning member may report another browser.
+      // A returning member may report another browser, so there may be no suspension for it.
       const suspension = state.suspensions.get(browserOf(state, member));
       return suspension ? [`${name} is suspended and will be tried again within ${secondsOf(suspension)} s.`] : [];
     });
 }
 
-/** Ends a suspension, so that its members count again; or ends its probation. */
+/**
+ * Ends a suspension, so that its members can train again. If the suspension has already ended, ends
+ * its probation.
+ */
 export function endSuspension(state: RoomState, id: number): Step {
   const [key, suspension] = [...state.suspensions].find(([, one]) => one.id === id) ?? [];
   if (key === undefined || suspension === undefined) return noEffects(state);

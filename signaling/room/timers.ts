@@ -3,39 +3,39 @@ import { MIN_ACCUSERS, timesLate } from './faults.ts';
 import type { RoomEffect, RoomState } from './state.ts';
 
 /**
- * Milliseconds for all members to link: Chromium ends a connection attempt after 16 s, and people
- * wait less.
+ * Milliseconds within which all members must link. Chromium ends a connection attempt after 16 s,
+ * and people do not wait that long.
  */
 export const LINKING_MS = 15_000;
 
 /**
- * Milliseconds for all members to build the model, share parameters and report: shaders compile for
- * seconds.
+ * Milliseconds within which all members must build the model, share parameters and report.
+ * Compiling shaders takes seconds.
  */
 export const SYNCING_MS = 120_000;
 
 /**
- * Milliseconds for a rank to end its work of the previous generation and enter SYNCING: a little
- * longer than the deadline of a collective; less if other ranks have waited for it once, or more
- * often.
+ * Milliseconds within which a rank must end its work of the previous generation and enter SYNCING.
+ * The first value is a little longer than the deadline of a collective. The other two are for ranks
+ * that were reported as late once, or more often.
  */
 export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
 
 /**
- * Milliseconds between a generation's first step and the next newcomers: each growth interrupts all
- * ranks for a moment.
+ * Milliseconds between the start of a generation's training and the next newcomers, because each
+ * growth interrupts all ranks for a moment.
  */
 export const COOLING_MS = 3_000;
 
 /**
- * Milliseconds of one ageing interval of faults. They are remembered for four to five intervals,
- * which is longer than a generation can take to fail by a collective's deadline.
+ * Duration of one ageing interval of faults in milliseconds. Faults are remembered for four to five
+ * intervals. A generation that fails by a collective's deadline takes less time.
  */
 export const AGE_FAULTS_MS = 60_000;
 
 /**
- * Milliseconds in which a run waits for a member with its state: all may have lost the network for
- * a moment.
+ * Milliseconds for which a run waits for a member with its state. All such members may have lost
+ * the network for a moment.
  */
 export const ABANDONED_MS = 60_000;
 
@@ -60,8 +60,9 @@ export function deadlineOf({ generation, phase }: RoomState, ms: number): RoomEf
 }
 
 /**
- * Time for a rank to enter SYNCING; the shortest only if two others reported twice that it was
- * late. In a ring of two ranks one other is enough.
+ * Returns the time in milliseconds within which a rank must enter SYNCING. The shortest time
+ * applies only if two other members reported in two generations that the rank was late. In a ring
+ * of two ranks, reports of one member are enough.
  */
 export function enteringMs({ faults, ring }: RoomState, member: string): number {
   const accusers = Math.min(MIN_ACCUSERS, ring.length - 1);
@@ -69,7 +70,10 @@ export function enteringMs({ faults, ring }: RoomState, member: string): number 
   return ENTERING_MS[Math.min(timesLate(faults, member), least)]!;
 }
 
-/** The timer for the next ranks whose time to enter ends, `ms` after all were linked. */
+/**
+ * Returns the timer for those ranks whose time limit ends next. `ms` is the time since all ranks
+ * were linked.
+ */
 export function enteringOf(state: RoomState, ms: number): RoomEffect[] {
   const { ring, begun, generation } = state;
   const waiting = ring.map(({ member }) => member).filter((member) => ring.length > 1 && !begun.has(member));

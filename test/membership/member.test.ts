@@ -25,7 +25,7 @@ const room = {
   waitingFor: 0,
 };
 
-/** The state after some events, and the effects of the last one. */
+/** Returns the state after some events, and the effects of the last one. */
 function after(...events: MembershipEvent[]): { state: MembershipState; effects: string[] } {
   let state = OUTSIDE;
   let effects: string[] = [];
@@ -64,13 +64,13 @@ test('a generation is linked, entered and trained', () => {
   ]);
 });
 
-test('a generation continues while newcomers link, and is dropped when one of its ranks is gone', () => {
+test('a generation continues while newcomers link, and ends when one of its ranks is gone', () => {
   const cy = { ...ring[0]!, member: 'C1' };
   expect(after(...RUNNING, prepare(2, 1, [...ring, cy])).effects).toEqual(['link']);
   expect(after(...RUNNING, prepare(2, 1, [ring[0]!, cy])).effects).toEqual(['drop', 'link']);
 });
 
-test('a report without a connection is sent after the reconnect', () => {
+test('a report that is due without a connection is sent after the member has reconnected', () => {
   const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', generation: 1, peers: ['B1'] });
   expect(effects).toEqual([]);
   const back: MembershipEvent = { type: 'admitted', member: 'A1' };
@@ -86,14 +86,14 @@ test('a run ends once', () => {
   expect(after(...RUNNING, ended(0)).effects).toEqual([]);
 });
 
-test('a pause drops the generation until its run ends', () => {
+test('a pause ends the generation, and the member waits until the run resumes or ends', () => {
   expect(after(...RUNNING, pause(1, 1))).toMatchObject({ state: { pausedFor: 1, active: null }, effects: ['drop'] });
   expect(after(...RUNNING, ended(1), pause(1, 1)).state.pausedFor).toBeNull();
   const later = after(...RUNNING, ended(1), pause(2, 5), ended(2));
   expect(later).toMatchObject({ state: { pausedFor: null, isOver: true }, effects: ['end'] });
 });
 
-test('a member that is admitted under a new id forgets run and generation', () => {
+test('a member that is admitted under a new id forgets its run and generation', () => {
   const newcomer = after(...RUNNING, { type: 'admitted', member: 'A2' });
   expect(newcomer.effects).toEqual(['drop']);
   expect(newcomer.state).toEqual({ ...OUTSIDE, member: 'A2', isConnected: true });
@@ -102,7 +102,8 @@ test('a member that is admitted under a new id forgets run and generation', () =
 test('the reconnect state reports whether the run continues', () => {
   const { settings: _, ...running } = reported(after(...RUNNING).state, 1, 'RUNNING');
   expect(running).toEqual({ run: 1, isRunOn: true, generation: 7, isSteady: true });
-  // The end of its run may have been lost, whatever the room's phase.
+  // The message about the end of the run may have been lost, so the phase of the room does not
+  // matter.
   expect(reported(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });
   expect(reported(after(...RUNNING, ended(1)).state, 1, 'RUNNING')).toMatchObject({
     isRunOn: false,

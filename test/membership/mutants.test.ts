@@ -1,6 +1,6 @@
 /**
- * Every invariant can be broken: the schedules find a fault that is put into the room, the
- * members or recovery.
+ * Tests that every invariant can be broken. A fault is put into the room, the members or recovery,
+ * and the schedules must find it.
  */
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
@@ -14,10 +14,10 @@ import type { Arriving, Tab, TabReplica } from './recovery/tab.ts';
 import { playActions, playSeed, shrink, type Outcome } from './schedule.ts';
 import { REAL_PARTS, type Parts } from './world/model.ts';
 
-/** Schedules in which a fault must show; most do within a hundred. */
+/** Maximum number of schedules until a fault is found. Most faults are found within a hundred. */
 const ENOUGH = 20_000;
 
-/** The first schedule that breaks `invariant`. */
+/** Returns the first schedule that breaks `invariant`. */
 function find(invariant: string, mutant: Partial<Parts>): { outcome: Outcome; parts: Parts } | null {
   const parts = { ...REAL_PARTS, ...mutant };
   for (let seed = 0; seed < ENOUGH; seed++) {
@@ -27,7 +27,7 @@ function find(invariant: string, mutant: Partial<Parts>): { outcome: Outcome; pa
   return null;
 }
 
-/** The room's function with changed effects. */
+/** Returns the room's function with changed effects. */
 const roomThat =
   (
     change: (effects: RoomEffect[], before: RoomState, after: RoomState, type: string) => RoomEffect[],
@@ -36,7 +36,7 @@ const roomThat =
     const { state, effects } = stepRoom(before, event);
     return { state, effects: change([...effects], before, state, event.type) };
   };
-/** The room's function with a changed state, which is restored afterwards. */
+/** Returns the room's function, but with some values of the state changed while it runs. */
 const roomAs =
   (change: Partial<RoomState>): Parts['stepRoom'] =>
   (before, event) => {
@@ -47,7 +47,7 @@ const roomAs =
 const isMessage = (effect: RoomEffect, ...types: string[]): boolean =>
   effect.type === 'send' && types.includes(effect.message.type);
 
-/** Samples that no rank holds are assigned to no rank. */
+/** Fault: samples without a retained gradient are assigned to no rank. */
 const assignsOnlyRetained = (assigner: SampleAssigner): SampleAssigner => {
   const reassign = assigner.reassign.bind(assigner);
   assigner.reassign = (position, held, retainedGradients) => {
@@ -57,7 +57,7 @@ const assignsOnlyRetained = (assigner: SampleAssigner): SampleAssigner => {
   };
   return assigner;
 };
-/** A rank regards only its own retained gradients. */
+/** Fault: a rank ignores the retained gradients of other ranks. */
 const regardsOnlyOwn = (assigner: SampleAssigner): SampleAssigner => {
   const reassign = assigner.reassign.bind(assigner);
   assigner.reassign = (position, held, retainedGradients) => {
@@ -74,7 +74,7 @@ const withoutParts = ({ window, ...assignment }: StepAssignment): StepAssignment
   const { epoch, offset } = window.next;
   return { ...assignment, window: { ...window, next: { epoch, offset } } };
 };
-/** The next position in federated data lacks the parts into which the epoch is divided. */
+/** Fault: in federated data, the next position lacks the parts into which the epoch is divided. */
 const assignsWithoutParts = (assigner: SampleAssigner): SampleAssigner => {
   const [assign, reassign] = [assigner.assign.bind(assigner), assigner.reassign.bind(assigner)];
   assigner.assign = (position) => withoutParts(assign(position));
@@ -97,10 +97,14 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
       ),
     },
   ],
-  ['I1', 'a restored room continues the numbers that members reported', { stepRoom: roomAs({ numbersFrom: 0 }) }],
+  [
+    'I1',
+    'a restored room continues to count from the numbers that members reported',
+    { stepRoom: roomAs({ numbersFrom: 0 }) },
+  ],
   [
     'I2',
-    'all ranks train when the first has compared states',
+    'all ranks train as soon as the first rank has compared states',
     {
       stepRoom: roomThat((effects, before, { generation, ring }, type) =>
         type === 'synced' && before.generation === generation
@@ -134,7 +138,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I4',
-    'a repeated step counts as of its first generation',
+    'a repeated step is treated as one of its first generation',
     {
       electState: (states) => electState(states.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
     },
@@ -146,9 +150,9 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
       electState: (states) => electState(states.map((one) => ({ ...one, step: -one.step }))),
     },
   ],
-  ['I4', 'samples that no rank holds are assigned to no rank', { assigner: assignsOnlyRetained }],
-  ['I4', 'a rank regards only its own retained gradients', { assigner: regardsOnlyOwn }],
-  ['I4', 'a step is applied with the gradients that have arrived', { needsAll: false }],
+  ['I4', 'samples without a retained gradient are assigned to no rank', { assigner: assignsOnlyRetained }],
+  ['I4', 'a rank ignores the retained gradients of other ranks', { assigner: regardsOnlyOwn }],
+  ['I4', 'a step is applied with only the gradients that have arrived', { needsAll: false }],
   [
     'I5',
     'the room accepts any number of ranks',
@@ -164,7 +168,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I6',
-    'a message is sent to a member that has left',
+    'the room sends a message to a member that has left',
     {
       stepRoom: roomThat((effects, before) =>
         effects.map((effect) =>
@@ -238,7 +242,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
 ];
 
-/** A tab's replica with changed methods. */
+/** Returns a change of a tab's replica that replaces some of its methods. */
 const replicaThat =
   (change: (replica: TabReplica, tab: Tab) => Partial<TabReplica>): NonNullable<Faults['replica']> =>
   (replica, tab) => ({ ...replica, ...change(replica, tab) });
@@ -250,7 +254,7 @@ const statesThat =
 const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
     kind,
-    'a rank that is one step behind receives that step with any state',
+    'a rank that is one step behind receives that step whatever its state is',
     {
       states: statesThat(({ step, appliedIn }, all) => {
         const furthest = all.filter((one) => one.step === step + 1);
@@ -260,7 +264,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ]),
   [
     'federated',
-    'a repeated step counts as of its first generation',
+    'a repeated step is treated as one of its first generation',
     {
       states: statesThat(({ appliedIn, previousAppliedIn }) => ({
         appliedIn: -appliedIn,
@@ -271,12 +275,12 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ['replicated', 'the state with the fewest steps is elected', { states: statesThat(({ step }) => ({ step: -step })) }],
   [
     'federated',
-    'a rank without a state takes part in the election, as the furthest one',
+    'a rank without a state takes part in the election as if it had most steps',
     { states: statesThat(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
   ],
   [
     'federated',
-    'a rank that loads a state offers the gradient of its old last step',
+    'a rank that loads a state offers the gradient of the last step of its old state',
     {
       replica: replicaThat((real, tab) => ({
         load: (state) => {
@@ -289,7 +293,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ],
   [
     'replicated',
-    'a rank offers the gradient of the step before its last one',
+    'a rank offers the gradient of the step before its last step',
     { stepped: (tab) => (tab.kept = tab.history.before!.sum ?? tab.kept) },
   ],
   [
@@ -310,25 +314,33 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
       currentGradients: gradientsOfAll,
     },
   ],
-  ['replicated', 'samples that no rank holds are assigned to no rank', { assigner: assignsOnlyRetained }],
-  ['replicated', 'a rank regards only its own retained gradients', { assigner: regardsOnlyOwn }],
+  ['replicated', 'samples without a retained gradient are assigned to no rank', { assigner: assignsOnlyRetained }],
+  ['replicated', 'a rank ignores the retained gradients of other ranks', { assigner: regardsOnlyOwn }],
   [
     'federated',
-    'an assigner keeps the ranks of its first generation',
+    'a sample assigner still uses the ranks of its first generation',
     { assigner: (assigner) => Object.assign(assigner, { enter: () => {} }) },
   ],
-  ['federated', 'the division of an epoch is lost after each step', { assigner: assignsWithoutParts }],
-  ['replicated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
-  ['federated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
+  ['federated', 'the division of an epoch into parts is lost after each step', { assigner: assignsWithoutParts }],
   [
     'replicated',
-    'a rank with a new GPU has lost the generation of its last step',
+    'a step is applied without the contribution of the last rank',
+    { contributions: (parts) => parts.slice(0, -1) },
+  ],
+  [
+    'federated',
+    'a step is applied without the contribution of the last rank',
+    { contributions: (parts) => parts.slice(0, -1) },
+  ],
+  [
+    'replicated',
+    'a rank whose GPU was set up again has lost the generation of its last step',
     { reloaded: ({ progress }) => Object.assign(progress, { appliedIn: 0, previousAppliedIn: 0 }) },
   ],
 ];
 
-describe('recovery schedules find a fault', () => {
-  test.each(RECOVERY_MUTANTS)('with %s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
+describe('recovery schedules find this fault', () => {
+  test.each(RECOVERY_MUTANTS)('%s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
     const isBroken = async (seed: number): Promise<boolean> =>
       (await playRecovery(kind, seed, faults)).violation !== null;
     let seed = 0;
@@ -337,7 +349,7 @@ describe('recovery schedules find a fault', () => {
   });
 });
 
-describe('membership schedules find a broken invariant', () => {
+describe('membership schedules find the fault that breaks an invariant', () => {
   test.each(MUTANTS)('%s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
     expect(find(invariant, mutant)).not.toBeNull();
   });

@@ -1,6 +1,7 @@
 /**
- * Tabs that train, fail and train again, in random schedules: each sample counts once, all ranks
- * have one state, no step is undone. The invariants are in recovery/invariants.ts.
+ * Tabs that train, fail and train again, in random schedules. Each sample must be learned exactly
+ * once in an epoch, all ranks must have the same state, and no step may be undone. The invariants
+ * are in recovery/invariants.ts.
  */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
@@ -24,7 +25,7 @@ test.each(['replicated', 'federated'] as const)(
     expect(total.worlds).toBeGreaterThan(3 * SCHEDULES);
     expect(total.caughtUp).toBeGreaterThan(SCHEDULES / 8);
     expect(total.loaded).toBeGreaterThan(SCHEDULES);
-    // Retained gradients of a federated step are computed again.
+    // With federated data, retained gradients of a step are computed again.
     if (kind === 'replicated') expect(total.retaken).toBeGreaterThan(SCHEDULES / 2);
   },
 );

@@ -1,37 +1,44 @@
 /**
  * A rank's training state, reduced to what membership can affect: the applied steps, their order,
- * and how much of the next step was computed. Numbers stand for parameters and gradients: two are
- * equal exactly if their histories are. Progress and state election are production's.
+ * and how much of the next step was computed. Numbers take the place of parameters and gradients:
+ * two numbers are equal only if their histories are equal. The code for progress and state election
+ * is the real one.
  */
 import type { GradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
 import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
-/** Samples of an epoch; a run is one epoch. A window has one sample per rank. */
+/** Number of samples in an epoch. A run is one epoch, and a window has one sample per rank. */
 export const EPOCH_SAMPLES = 8;
 
 /** An averaged gradient. */
 interface Gradient {
   generation: number;
-  /** Samples, one bit each. */
+  /** Samples in the gradient, one bit each. */
   samples: number;
   next: CursorPosition;
 }
 
 export class Replica implements GradientStore {
-  /** The run whose state it has; 0: none. */
+  /** The run whose state the replica has; 0 if it has none. */
   run = 0;
-  /** The state's hash after each step, and the generation that applied it; at index 0 the start. */
+  /**
+   * For each step, the hash of the state after it, and the generation that applied it. Index 0 is
+   * the start.
+   */
   hashes: number[] = [];
   generations: number[] = [];
   progress: Progress = startOfRun();
-  /** Samples applied, one bit each. */
+  /** Samples in all applied gradients, one bit each. */
   learned = 0;
-  /** Number of its samples of the next step whose gradients it has computed, and their state. */
+  /**
+   * Number of samples of the next step whose gradients this rank has computed, and the hash of the
+   * state in which it computed them.
+   */
   heldSamples = 0;
   base = 0;
-  /** The gradient of its last step. */
+  /** The gradient of the latest step. */
   kept: Gradient | null = null;
 
   get steps(): number {
@@ -57,7 +64,7 @@ export class Replica implements GradientStore {
     return copy;
   }
 
-  /** The state that it reports when it enters a generation of `run`. */
+  /** Returns the state that the rank reports when it enters a generation of `run`. */
   reconnectState(run: number): PeerState {
     const { step, appliedIn, previousAppliedIn, verdicts } = this.progress;
     const isFresh = this.run !== run;
@@ -82,7 +89,7 @@ export class Replica implements GradientStore {
     this.kept = null;
   }
 
-  /** Begins `run`, if no rank has a state. */
+  /** Begins `run` if no rank has a state. */
   begin(run: number): void {
     this.load(new Replica());
     this.run = run;

@@ -1,5 +1,5 @@
 /**
- * Random schedules of small actions of a world. A schedule follows from its seed, and can be
+ * Random schedules of small actions in a world. A schedule is determined by its seed, and can be
  * repeated from its actions.
  */
 import { createRng, mixSeed } from '../../src/util/rng.ts';
@@ -7,7 +7,9 @@ import { Violation } from './violation.ts';
 import { REAL_PARTS, type Parts, type WorldOptions } from './world/model.ts';
 import { World } from './world/world.ts';
 
-/** An action, the slot of its client, and a number that chooses its variant. */
+/**
+ * The name of an action, the slot of its client, and a number that chooses a variant of the action.
+ */
 export type Action = readonly [name: ActionName, slot: number, x: number];
 
 const PROGRESS = {
@@ -26,8 +28,8 @@ const PROGRESS_NAMES = Object.keys(PROGRESS) as (keyof typeof PROGRESS)[];
 
 const ACTIONS = {
   ...PROGRESS,
-  // Long stretches in which one client does nothing, or only one client does something. Random
-  // single actions seldom lead to them.
+  // In these long stretches one client does nothing, or only one client does something. Random
+  // single actions seldom lead to such stretches.
   without: (world: World, slot: number, x: number) => makeProgress(world, 1 + (x % STRETCH), (other) => other !== slot),
   alone: (world: World, slot: number, x: number) => makeProgress(world, 1 + (x % STRETCH), (other) => other === slot),
   join: (world: World, slot: number) => world.join(slot),
@@ -54,7 +56,10 @@ const ACTIONS = {
 };
 type ActionName = keyof typeof ACTIONS;
 
-/** How often each action is tried; those that make progress most often. */
+/**
+ * Weight of each action: how often it is tried. Actions that make progress have the highest
+ * weights.
+ */
 const WEIGHTS: Record<ActionName, number> = {
   up: 14,
   down: 14,
@@ -90,21 +95,24 @@ const WEIGHTS: Record<ActionName, number> = {
   repeat: 3,
   disturb: 0,
 };
-/** Actions that would end most schedules early if all had them. */
+/**
+ * Additional weights in a few schedules. These actions would end most schedules early if all
+ * schedules had them.
+ */
 const RARE: Partial<Record<ActionName, number>> = { stop: 2, remove: 2, leave: 4, fail: 4 };
-/** An unreliable network. */
+/** Additional weights for an unreliable network. */
 const PATCHY: Partial<Record<ActionName, number>> = { cut: 6, stall: 24 };
-/** Faults that a WebSocket does not have. */
+/** Additional weights for faults that do not occur with a WebSocket. */
 const LOSSY: Partial<Record<ActionName, number>> = { disturb: 8 };
 
-/** Every action as often as its weight. */
+/** Returns a list that contains every action as often as its weight. */
 const lottery = (more: Partial<Record<ActionName, number>>): ActionName[] =>
   (Object.keys(WEIGHTS) as ActionName[]).flatMap((name) =>
     Array.from({ length: WEIGHTS[name] + (more[name] ?? 0) }, () => name),
   );
 const LOTTERIES = [lottery({}), lottery({}), lottery({}), lottery(RARE), lottery(PATCHY), lottery(LOSSY)];
 
-/** Rooms of the schedules. */
+/** Possible rooms of a schedule. */
 const ROOMS: readonly WorldOptions[] = [
   { slots: 3, nodes: { min: 1, max: 3 }, startAt: 2, hasRelay: false },
   { slots: 3, nodes: { min: 1, max: 3 }, startAt: null, hasRelay: true },
@@ -112,29 +120,40 @@ const ROOMS: readonly WorldOptions[] = [
   { slots: 3, nodes: { min: 1, max: 2 }, startAt: null, hasRelay: false },
   { slots: 3, nodes: null, startAt: 2, hasRelay: false },
   { slots: 3, nodes: { min: 2, max: 2 }, startAt: 1, hasRelay: false },
-  // The smallest ring that has other orders.
+  // A ring of four is the smallest ring that can have different orders.
   { slots: 4, nodes: { min: 1, max: 4 }, startAt: 4, hasRelay: false },
 ];
 
-/** Most actions of a stretch in which one client is left out or alone. */
+/** Maximum number of actions in a stretch in which one client is left out or alone. */
 const STRETCH = 16;
-/** Most stretches without faults at the beginning of a schedule. */
+/** Maximum number of stretches without faults at the beginning of a schedule. */
 const CALM = 3;
-/** Most actions that are tried then, including faults: about half of them are possible. */
+/**
+ * Maximum number of actions, including faults, that are tried after these stretches. About half of
+ * them are possible.
+ */
 const TRIES = 60;
-/** Bursts of actions in which a schedule must come to rest after the last fault; some need 60. */
+/**
+ * Number of bursts of actions after the last fault in which a schedule must finish. Some schedules
+ * need 60.
+ */
 const REST = 1000;
 
 export interface Outcome {
   options: WorldOptions;
   actions: Action[];
-  /** Actions between two timers that add newcomers, after the last fault. */
+  /**
+   * Number of actions between two firings of the timer that adds newcomers, after the last fault.
+   */
   burst: number;
   violation: Violation | null;
   world: World;
 }
 
-/** Takes up to `limit` actions that make progress, in turn; returns whether any was possible. */
+/**
+ * Performs up to `limit` actions that make progress, one after another for each client. Returns
+ * whether any action was possible.
+ */
 function makeProgress(world: World, limit: number, isOne: (slot: number) => boolean = () => true): boolean {
   let left = limit;
   for (let moved = true; moved && left > 0;) {
@@ -150,16 +169,20 @@ function makeProgress(world: World, limit: number, isOne: (slot: number) => bool
   return left < limit;
 }
 
-/** Stops all faults: the world must come to rest, and no client may be left waiting. */
+/**
+ * Stops all faults. Then the world must reach a state without further actions, and no client may
+ * still wait.
+ */
 function comeToRest(world: World, burst: number): void {
   world.heal();
   for (let bursts = 0; bursts < REST; bursts++) {
-    // Newcomers are added in the middle of other actions.
+    // In this way, newcomers are added in the middle of other actions.
     if (makeProgress(world, burst)) {
       world.server.grow();
       continue;
     }
-    // Clients notice missing peers first, then the host resumes the run, then the next timer fires.
+    // First the clients notice missing peers, then the host resumes the run, then the next timer
+    // fires.
     const slots = [...world.clients.keys()];
     const isNoticed = slots.some((slot) => world.stall(slot, 1)) || slots.some((slot) => world.resume(slot));
     if (!isNoticed && !world.server.fireNext()) {
@@ -168,17 +191,19 @@ function comeToRest(world: World, burst: number): void {
       return;
     }
   }
-  // A member that has missed a message, which no WebSocket loses, may repeat its request forever.
-  if (!world.isLossy) throw new Violation('I7', 'it never comes to rest');
+  // A member that has missed a message may repeat its request forever. No WebSocket loses messages,
+  // so this is an error only without losses.
+  if (!world.isLossy) throw new Violation('I7', 'the world never reaches a state without further actions');
 }
 
-/** The schedule of a seed. */
+/** Plays the schedule of a seed. */
 export function playSeed(seed: number, parts: Parts = REAL_PARTS): Outcome {
   const rng = createRng(mixSeed(seed));
   const room = ROOMS[rng.below(ROOMS.length)]!;
   const { slots } = room;
   return play(room, 6 + rng.below(40), parts, (perform) => {
-    // At least as many clients join as a run that starts by itself needs.
+    // The number of clients that join is at least the number that a run needs in order to start by
+    // itself.
     for (let slot = Math.max((room.startAt ?? 0) - 1, 1 + rng.below(slots - 1)); slot >= 0; slot--) {
       perform(['join', slot, 0]);
       perform(['without', slots, STRETCH - 1]);
@@ -192,7 +217,7 @@ export function playSeed(seed: number, parts: Parts = REAL_PARTS): Outcome {
   });
 }
 
-/** Repeats a schedule from its actions; impossible ones are skipped. */
+/** Plays a schedule again from its actions. Impossible actions are skipped. */
 export function playActions(like: Outcome, actions: readonly Action[], parts: Parts = REAL_PARTS): Outcome {
   return play(like.options, like.burst, parts, (perform) => actions.forEach(perform));
 }
@@ -219,7 +244,7 @@ function play(
   return outcome;
 }
 
-/** Shortens a failing schedule while it breaks the same invariant. */
+/** Shortens a failing schedule as long as it still breaks the same invariant. */
 export function shrink(failing: Outcome, parts: Parts = REAL_PARTS): Outcome {
   const invariant = failing.violation?.invariant;
   let best = failing;
@@ -234,7 +259,7 @@ export function shrink(failing: Outcome, parts: Parts = REAL_PARTS): Outcome {
   return best;
 }
 
-/** The broken invariant, and the actions that lead to it. */
+/** Describes the broken invariant and the actions that lead to it. */
 export function describeFailure(seed: number, { options, actions, burst, violation }: Outcome): string {
   const events = actions.map(([name, slot, x]) => `${name} ${slot} ${x}`).join(', ');
   return `seed ${seed}: ${violation?.message}\n  room ${JSON.stringify(options)}, bursts of ${burst}\n  ${events}`;

@@ -1,14 +1,14 @@
 /**
- * A room, its members and a run in random schedules of messages, timers and faults: lost
- * connections, crashes, freezes, broken links, restarts of the server, duplicates. The invariants
- * are in world/invariants.ts.
+ * A room, its members and a run in random schedules of messages, timers and faults. The faults are
+ * lost connections, crashes, freezes, broken links, restarts of the server, and duplicate messages.
+ * The invariants are in world/invariants.ts.
  */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
 import { describeFailure, playActions, playSeed, shrink, type Action } from './schedule.ts';
 
 test(`${SCHEDULES} schedules break no invariant`, { timeout: 6_000_000 }, () => {
-  // `again`: more than one generation has trained.
+  // `again` counts the schedules in which more than one generation has trained.
   const seen = { again: 0, restored: 0, finished: 0, paused: 0, resumed: 0, separated: 0, suspended: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
@@ -34,7 +34,7 @@ test(`${SCHEDULES} schedules break no invariant`, { timeout: 6_000_000 }, () => 
   expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 
-test('a member never receives an older room message: the host can resume a paused run', () => {
+test('a member never receives an older room message after a newer one, so the host can resume a paused run', () => {
   const room = { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false };
   const together: Action[] = [
     ['join', 1, 0],

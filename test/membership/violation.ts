@@ -1,4 +1,4 @@
-/** An invariant that a schedule has broken. */
+/** The error that a schedule throws when it breaks an invariant. */
 export class Violation extends Error {
   readonly invariant: string;
 

@@ -11,7 +11,7 @@ import { create, testServers, UPGRADE } from './helpers.ts';
 
 const { onEnd, start, member } = testServers();
 
-/** The status of the response to an upgrade request. */
+/** Returns the status of the response to an upgrade request. */
 async function upgrade({ port }: SignalingServer, headers: Record<string, string> = {}): Promise<number | undefined> {
   const socket = request({
     port,
@@ -33,7 +33,7 @@ async function upgrade({ port }: SignalingServer, headers: Record<string, string
 }
 
 describe('origins', () => {
-  test('named in the options, and that of the server, may connect; others may not', async () => {
+  test('may connect if they are listed in the options or belong to the server; others may not', async () => {
     const server = await start({ origins: ['https://class.example', 'http://lab.example:8080/'] });
     expect(await upgrade(server, { origin: 'https://class.example' })).toBe(101);
     expect(await upgrade(server, { origin: 'http://lab.example:8080' })).toBe(101);
@@ -44,7 +44,7 @@ describe('origins', () => {
   });
 
   test.each(['class.example', 'https://class.example/room', 'null', 'wss://class.example', ''])(
-    'that are invalid are rejected: %s',
+    'are rejected if they are invalid: %s',
     async (origin) => {
       await expect(startSignaling({ origins: [origin] })).rejects.toThrow(/is not an origin such as/);
     },
@@ -52,7 +52,7 @@ describe('origins', () => {
 });
 
 describe('addresses', () => {
-  test('come from the proxy if it is trusted', async () => {
+  test('are read from the header of the proxy if it is trusted', async () => {
     const limits = { socketsPerAddress: 1 };
     const ada = { 'x-forwarded-for': '203.0.113.7, 198.51.100.1' };
     const bo = { 'x-forwarded-for': '203.0.113.7, 198.51.100.2' };
@@ -69,12 +69,12 @@ describe('addresses', () => {
     ['made up, 2001:DB8::1', '2001:db8::1'],
     ['203.0.113.7, unknown', '192.0.2.1'],
     [undefined, '192.0.2.1'],
-  ])('X-Forwarded-For: %s means %s', (header, address) => {
+  ])('are read from X-Forwarded-For: %s means %s', (header, address) => {
     const req = { headers: { 'x-forwarded-for': header }, socket: { remoteAddress: '192.0.2.1' } };
     expect(clientAddress(req as unknown as IncomingMessage, true)).toBe(address);
   });
 
-  test('connect at a limited rate', async () => {
+  test('can connect at a limited rate only', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { connectionBurst: 2, connectionsPerSecond: 1 } });
     const statuses = [await upgrade(server), await upgrade(server), await upgrade(server)];
@@ -82,13 +82,13 @@ describe('addresses', () => {
     expect([...statuses, await upgrade(server)]).toEqual([101, 101, 429, 101]);
   });
 
-  test('of a class of sixty connect at once', async () => {
+  test('can have sixty connections at once, as many as a class', async () => {
     const server = await start();
     const statuses = await Promise.all(Array.from({ length: 60 }, () => upgrade(server)));
     expect(new Set(statuses)).toEqual(new Set([101]));
   });
 
-  test('open rooms at a limited rate', async () => {
+  test('can open rooms at a limited rate only', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { roomBurst: 1, roomsPerMinute: 6 } });
     const openRoom = async (): Promise<string> => {
@@ -101,7 +101,7 @@ describe('addresses', () => {
     expect([...answers, await openRoom()]).toEqual(['admitted', 'rate-limited', 'admitted']);
   });
 
-  test('are forgotten if there are too many, the longest unused first', () => {
+  test('are forgotten if there are too many; the one that was unused for longest is forgotten first', () => {
     const buckets = new AddressBuckets(new ManualClock(), 1, 1);
     expect([buckets.take('first'), buckets.take('second'), buckets.take('first')]).toEqual([true, true, false]);
     for (let i = 0; i < MAX_ADDRESSES - 1; i++) buckets.take(`address ${i}`);
@@ -110,12 +110,12 @@ describe('addresses', () => {
   });
 });
 
-/** A frame of a WebSocket's client, masked with zeros. */
+/** Returns a frame as the client of a WebSocket sends it, masked with zeros. */
 function frame(opcode: number, payload: string, isFinal = true): Buffer {
   return Buffer.from([(isFinal ? 0x80 : 0) | opcode, 0x80 | payload.length, 0, 0, 0, 0, ...Buffer.from(payload)]);
 }
 
-/** A WebSocket without a client library: it can send what no browser sends. */
+/** Opens a WebSocket without a client library, which can send what no browser sends. */
 async function rawSocket({ port }: SignalingServer): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
   onEnd(() => void socket.destroy());
@@ -124,7 +124,7 @@ async function rawSocket({ port }: SignalingServer): Promise<Socket> {
   return socket;
 }
 
-/** The bytes that the server sends until it closes. */
+/** Resolves with the bytes that the server sends until it closes the connection. */
 async function receivedUntilClose(socket: Socket): Promise<string> {
   let received = '';
   socket.on('data', (data: Buffer) => (received += data.toString('latin1')));
@@ -134,7 +134,7 @@ async function receivedUntilClose(socket: Socket): Promise<string> {
   return received;
 }
 
-describe('a connection is closed if it', () => {
+describe('the server closes a connection that', () => {
   const TEXT = 1;
   const PING = 9;
 
@@ -149,7 +149,7 @@ describe('a connection is closed if it', () => {
     const socket = await rawSocket(server);
     socket.write(frame(TEXT, '{', false));
     for (let i = 0; i < 100; i++) socket.write(frame(0, ' ', false));
-    // Close code 1008: against the server's policy.
+    // The close code 1008 means that the server's policy was violated.
     expect(await receivedUntilClose(socket)).toContain('\x03\xf0');
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
   });

@@ -9,7 +9,7 @@ afterEach(() => void vi.useRealTimers());
 const HOUR_MS = 60 * 60 * 1000;
 
 describe('a run of more than a day', () => {
-  test('renews credentials half-way, with which members return', async () => {
+  test('renews credentials after half of their lifetime, and members return with the new ones', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const server = await start({ secret: 'a secret of the server' });
     const ada = member(server);

@@ -4,7 +4,7 @@ import { Credentials } from '../../signaling/credentials.ts';
 const SECRET = 'a secret of at least 16 characters';
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-test('a token proves one member of one room', () => {
+test('a token is valid for one member of one room', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
@@ -21,7 +21,7 @@ test('a token is not a host key, and a host key is not a token', () => {
   expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
 });
 
-test('a seal proves the removed members of one room, and does not expire', () => {
+test('a seal is valid for the removed members of one room, and does not expire', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const members = ['member-ada', 'member-bo'];
@@ -37,7 +37,7 @@ test('a seal proves the removed members of one room, and does not expire', () =>
   expect(credentials.isSeal('', 'K7F3QX', members)).toBe(false);
 });
 
-test('credentials are valid after a restart with the same secret only', () => {
+test('credentials are valid after a restart only if the secret is the same', () => {
   const before = new Credentials(SECRET);
   const token = before.tokenFor('K7F3QX', 'member-ada');
   expect(new Credentials(SECRET).isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
@@ -56,7 +56,7 @@ test('credentials are valid for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
 });
 
-test('half of their time has passed after half a day', () => {
+test('credentials report that half of their lifetime is over after half a day', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];
@@ -66,7 +66,7 @@ test('half of their time has passed after half a day', () => {
   expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([true, true]);
 });
 
-test('a changed expiry or signature is rejected', () => {
+test('credentials with a changed expiry or signature are rejected', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
   const [expiry, update] = token.split('.') as [string, string];
@@ -84,6 +84,6 @@ test('a changed expiry or signature is rejected', () => {
   for (const one of forged) expect(credentials.isToken(one, 'K7F3QX', 'member-ada'), one).toBe(false);
 });
 
-test('a short secret is rejected', () => {
+test('a secret that is too short is rejected', () => {
   expect(() => new Credentials('short')).toThrow(/at least 16 characters/);
 });

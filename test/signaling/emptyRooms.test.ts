@@ -6,7 +6,7 @@ import { rooms, testServers } from './helpers.ts';
 const { start, member, openAndLeave } = testServers();
 
 describe('an empty room', () => {
-  test('opened by a tab is kept for a minute; the next member is its host', async () => {
+  test('is kept for a minute if a tab opened it; the next member is its host', async () => {
     const clock = new ManualClock();
     const server = await start({ clock });
     const room = await openAndLeave(server);
@@ -17,7 +17,7 @@ describe('an empty room', () => {
     expect(await again.next('room')).toMatchObject({ hosts: [id], phase: 'FORMING' });
     await again.send({ type: 'heartbeat' });
     await again.next('heartbeat');
-    // The minute of the empty room is over, but it is not empty.
+    // A minute has passed since the room became empty, but it is no longer empty.
     clock.advance(10_000);
     expect(await rooms(server)).toBe(1);
     await again.send({ type: 'leave' });
@@ -29,7 +29,7 @@ describe('an empty room', () => {
     expect((await late.next('refused')).code).toBe('no-room');
   });
 
-  test('has the code that the launcher chose, which is unique', async () => {
+  test('has the code that the launcher chose, and no other room can have this code', async () => {
     const server = await start();
     expect(server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toBe('K7F3QX');
     expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toThrow(
@@ -40,7 +40,7 @@ describe('an empty room', () => {
     await ada.next('admitted');
   });
 
-  test('opened by the launcher is kept as long as the server runs', async () => {
+  test('is kept as long as the server runs if the launcher opened it', async () => {
     const clock = new ManualClock();
     const server = await start({ clock });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
@@ -56,7 +56,7 @@ describe('an empty room', () => {
     expect(await rooms(server)).toBe(1);
   });
 
-  test('is dropped for a new one if the server is full, the longest empty first', async () => {
+  test('is dropped for a new room if the server is full, beginning with the room that has been empty for longest', async () => {
     const server = await start({ limits: { maxRooms: 2 } });
     const first = await openAndLeave(server);
     const second = await openAndLeave(server);

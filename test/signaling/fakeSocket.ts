@@ -1,4 +1,4 @@
-/** The server's end of a WebSocket without a network: sent messages are passed to `onsend`. */
+/** The server's end of a WebSocket without a network. Sent messages are passed to `onsend`. */
 import { EventEmitter } from 'node:events';
 import { WebSocket } from 'ws';
 
@@ -6,9 +6,12 @@ export class FakeSocket extends EventEmitter {
   readyState: number = WebSocket.OPEN;
   /** Bytes that the other end has not read. */
   bufferedAmount = 0;
-  /** The code it was closed with. */
+  /** The code with which the socket was closed. */
   closedWith: number | null = null;
-  /** Whether the other end reads at once; otherwise it reads when {@link read} is called. */
+  /**
+   * Whether the other end reads messages at once. Otherwise it reads them when {@link read} is
+   * called.
+   */
   isReading = true;
   readonly #onsend: (text: string) => void;
   readonly #unread: (() => void)[] = [];
@@ -18,7 +21,7 @@ export class FakeSocket extends EventEmitter {
     this.#onsend = onsend;
   }
 
-  /** The socket with the type that connections expect. */
+  /** Returns the socket with the type that connections expect. */
   get socket(): WebSocket {
     return this as unknown as WebSocket;
   }

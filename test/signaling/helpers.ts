@@ -1,4 +1,4 @@
-/** Servers of a test, and members that connect to them with real WebSockets. */
+/** Servers for tests, and members that connect to them with real WebSockets. */
 import { afterEach } from 'vitest';
 import { WebSocket } from 'ws';
 import {
@@ -63,8 +63,8 @@ export class TestMember {
   }
 
   /**
-   * The next message of this type that fits; messages before it are dropped. Rejects if the socket
-   * closes before.
+   * Resolves with the next message that has this type and fits; messages before it are dropped.
+   * Rejects if the socket closes first.
    */
   async next<Type extends ServerMessage['type']>(
     type: Type,
@@ -76,7 +76,7 @@ export class TestMember {
     }
   }
 
-  /** The server's answer to a first message: `admitted`, or a refusal's code. */
+  /** Resolves with the server's answer to a first message: `admitted`, or the code of a refusal. */
   async answer(): Promise<string> {
     for (;;) {
       const message = await this.#take('an answer arrived');
@@ -103,19 +103,22 @@ export async function enter(member: TestMember, room: string, name: string): Pro
   return { id, token };
 }
 
-/** A WebSocket's upgrade request. */
+/** The upgrade request of a WebSocket. */
 export const UPGRADE =
   'GET /signal HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
 
-/** Servers and members of the tests of a file; they are closed after each test. */
+/**
+ * Returns functions that create servers and members for the tests of a file. Both are closed after
+ * each test.
+ */
 export function testServers() {
   const open: (() => Promise<void> | void)[] = [];
   afterEach(async () => {
     while (open.length > 0) await open.pop()!();
   });
 
-  /** Calls `close` after the test; later ones first. */
+  /** Calls `close` after the test. Functions that were passed later are called first. */
   function onEnd(close: () => Promise<void> | void): void {
     open.push(close);
   }
@@ -132,7 +135,7 @@ export function testServers() {
     return one;
   }
 
-  /** A room with two members, whose run has begun. */
+  /** Creates a room with two members whose run has begun. */
   async function pair(options: SignalingOptions = {}) {
     const server = await start(options);
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
@@ -182,7 +185,7 @@ export function returning(room: string, id: string, token: string): ClientMessag
   };
 }
 
-/** Numbers of rooms and connections, as `/healthz` reports them. */
+/** Resolves with the numbers of rooms and connections that `/healthz` reports. */
 async function health({ url }: SignalingServer): Promise<{ rooms: number; connections: number }> {
   return (await (await fetch(`${url}/healthz`)).json()) as { rooms: number; connections: number };
 }
@@ -191,7 +194,7 @@ export async function rooms(server: SignalingServer): Promise<number> {
   return (await health(server)).rooms;
 }
 
-/** Number of sockets that the server has not seen closed yet. */
+/** Resolves with the number of sockets that are open as far as the server knows. */
 export async function connections(server: SignalingServer): Promise<number> {
   return (await health(server)).connections;
 }

@@ -49,7 +49,7 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
   return { socket, sent };
 }
 
-test('a room that refuses a newcomer differs from a room that was dropped', async () => {
+test('a newcomer that the room refuses gets another answer than a newcomer whose room was dropped', async () => {
   const room = openRoom();
   const { socket: host } = await join(room);
   host.receive(JSON.stringify({ type: 'lock', isLocked: true }));
@@ -58,7 +58,7 @@ test('a room that refuses a newcomer differs from a room that was dropped', asyn
   expect(refused.sent).toMatchObject([{ type: 'refused', code: 'room-locked' }]);
   expect(refused.socket.closedWith).toBe(1008);
 
-  // The room is found, and dropped before the newcomer enters.
+  // The directory finds the room, but the room is dropped before the newcomer enters.
   const rooms: RoomDirectory = { ...localRoomDirectory(hub), find: () => Promise.resolve(hub) };
   hub.forget(room);
   const late = await join(room, rooms);

@@ -3,7 +3,7 @@ import { networkOf, siteOf } from '../../signaling/http/address.ts';
 import { FailureCounter, MAX_ADDRESSES, SERVER_NETWORKS, SITE_NETWORKS, TokenBucket } from '../../signaling/limits.ts';
 import { ManualClock } from '../manualClock.ts';
 
-test('an address is blocked for the rest of its minute', () => {
+test('an address with too many failures is blocked until its minute is over', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 2);
   counter.add('a', 'one');
@@ -18,7 +18,7 @@ test('an address is blocked for the rest of its minute', () => {
   expect(counter.isBlocked('a')).toBe(false);
 });
 
-test('a repeated failure counts once', () => {
+test('a repeated failure is counted only once', () => {
   const counter = new FailureCounter(new ManualClock(), 2);
   for (let i = 0; i < 40; i++) counter.add('class', 'the link of yesterday');
   expect(counter.isBlocked('class')).toBe(false);
@@ -26,7 +26,7 @@ test('a repeated failure counts once', () => {
   expect(counter.isBlocked('class')).toBe(true);
 });
 
-/** The `i`th network of a site, as limits count it. */
+/** Returns the `i`th network of a site in the form that limits use. */
 const networkIn = (site: string, i: number): string => networkOf(`2001:db8:${site}:${(i + 1).toString(16)}::1`);
 
 test('networks of one site are blocked together', () => {
@@ -41,7 +41,7 @@ test('networks of one site are blocked together', () => {
   expect(counter.isBlocked(networkIn('a', 999))).toBe(false);
 });
 
-test('failing sites are blocked when all together fail too often; other sites are not', () => {
+test('sites with failures are blocked when all sites together fail too often; other sites are not', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   for (let i = 0; i < SERVER_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
@@ -58,13 +58,13 @@ test('failing sites are blocked when all together fail too often; other sites ar
   for (const site of ['a', 'b', 'c']) expect(counter.isBlocked(networkIn(site, 999)), site).toBe(false);
 });
 
-test('a limited number of addresses is remembered; the oldest is forgotten', () => {
+test('only a limited number of addresses is remembered; the oldest is forgotten first', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   counter.add('returning', 'code');
   counter.add('oldest', 'code');
   clock.advance(60_000);
-  // Its minute begins again, so it is one of the youngest.
+  // A new minute begins for this address, so it is one of the youngest.
   counter.add('returning', 'code');
   for (let i = 0; i < MAX_ADDRESSES - 1; i++) counter.add(`address ${i}`, 'code');
   expect(counter.isBlocked('returning')).toBe(true);
@@ -74,7 +74,7 @@ test('a limited number of addresses is remembered; the oldest is forgotten', () 
   expect(counter.isBlocked('one more')).toBe(true);
 });
 
-test('a token bucket passes a burst at once and the rest at its rate', () => {
+test('a token bucket allows a burst at once, and then its rate', () => {
   const clock = new ManualClock();
   const bucket = new TokenBucket(clock, 2, 3);
   const taken = () => Array.from({ length: 5 }, () => bucket.take()).filter(Boolean).length;
@@ -93,7 +93,7 @@ test.each([
   ['fe80::1%eth0', 'fe80:0:0:0::/64'],
   ['::1', '0:0:0:0::/64'],
   ['', ''],
-])('%s counts as %s', (address, network) => {
+])('the address %s belongs to the network %s', (address, network) => {
   expect(networkOf(address)).toBe(network);
 });
 
@@ -102,6 +102,6 @@ test.each([
   ['2001:db8:1:2:3:4:5:6', '2001:db8:1::/48'],
   ['2001:db8::', '2001:db8:0::/48'],
   ['', ''],
-])('%s belongs to the site %s', (address, site) => {
+])('the network of %s belongs to the site %s', (address, site) => {
   expect(siteOf(networkOf(address))).toBe(site);
 });

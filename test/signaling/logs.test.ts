@@ -1,4 +1,6 @@
-/** The server's log, at every level: events of members, but no messages, names or secrets. */
+/**
+ * The server's log contains events of members at every level, but no messages, names or secrets.
+ */
 import { afterEach, expect, test } from 'vitest';
 import { Child } from '../../bench/signaling/child.ts';
 import type { ServerOptions, ServerReply } from '../../bench/signaling/serverProcess.ts';
@@ -31,7 +33,7 @@ test('the log of a whole run at level trace contains no secrets', async () => {
   for (const one of both) await one.next('go');
   for (const one of both) await one.send({ type: 'finished', generation, step: 9, stateHash: 'y' });
   for (const one of both) await one.next('ended');
-  // Refusals quote the refused message to its sender only.
+  // A refusal quotes the refused message, but only to its sender.
   const wrong = new TestMember(server);
   await wrong.join('AAAAAA', 'Cy Twombly');
   await wrong.closed;

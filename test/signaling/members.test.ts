@@ -40,7 +40,7 @@ describe('members', () => {
     expect((await bo.next('prepare')).members.map((m) => m.name)).toEqual(['Ada', 'Bo']);
   });
 
-  test('receive which of them share a browser, but not its id', async () => {
+  test('are informed which members share a browser, but not of its id', async () => {
     const server = await start();
     const browser = 'a-random-id-0123456789';
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 3 });
@@ -61,7 +61,7 @@ describe('members', () => {
     expect(received.join()).not.toContain(browser);
   });
 
-  test('end a fixed run by leaving', async () => {
+  test('end a run with a fixed world when they leave', async () => {
     const { ada, bo } = await pair();
     await ada.send({ type: 'leave' });
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) left while connecting/);
@@ -69,7 +69,7 @@ describe('members', () => {
     expect(await bo.closed).toBe(1000);
   });
 
-  test('end a fixed run some time after a lost connection', async () => {
+  test('end a run with a fixed world some time after they have lost their connection', async () => {
     const clock = new ManualClock();
     const { server, ada, bo } = await pair({ clock });
     ada.socket.terminate();
@@ -81,7 +81,7 @@ describe('members', () => {
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection while connecting/);
   });
 
-  test('continue over another connection if they return in time', async () => {
+  test('continue the run if they return over another connection in time', async () => {
     const clock = new ManualClock();
     const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock });
     await ada.send({ type: 'linked', generation });
@@ -99,7 +99,7 @@ describe('members', () => {
     for (const one of [again, bo]) await one.next('sync');
   });
 
-  test('cannot be replaced with another token', async () => {
+  test('cannot be replaced by a client with a wrong token', async () => {
     const { server, room, adaId, adaToken, generation } = await pair();
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
@@ -115,7 +115,7 @@ describe('members', () => {
     }
   });
 
-  test('cannot be replaced while they are disconnected, with or without a secret of the server', async () => {
+  test('cannot be replaced while they are disconnected, whether or not the server has a lasting secret', async () => {
     for (const secret of [null, 'a secret of the server']) {
       const clock = new ManualClock();
       const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock, secret });
@@ -134,7 +134,7 @@ describe('members', () => {
     }
   });
 
-  test('that watch receive the updates of rank 0, at a limited rate', async () => {
+  test('receive the updates of rank 0 at a limited rate if they are spectators', async () => {
     const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { updateBurst: 2 } });
     const wu = member(server);
     await wu.send({ type: 'join', version: PROTOCOL_VERSION, room, name: 'Wu', isSpectator: true });
@@ -158,7 +158,7 @@ describe('members', () => {
     for (let i = 0; i < 3; i++) expect(await ada.next('heartbeat')).toEqual({ type: 'heartbeat' });
   });
 
-  test('are removed when they are silent, but not if they send heartbeats', async () => {
+  test('are removed if they are silent, but not while they send heartbeats', async () => {
     const clock = new ManualClock();
     const { ada, bo } = await pair({ clock });
     clock.advance(8_000);
@@ -170,20 +170,20 @@ describe('members', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('are disconnected if they send no first message', async () => {
+  test('are disconnected if they never send a message', async () => {
     const clock = new ManualClock();
     const ada = await member(await start({ clock })).opened();
-    // The server's end of the connection exists once its answer has arrived.
+    // When this answer has arrived, the server's end of the connection exists.
     clock.advance(5_000);
     expect(await ada.next('refused')).toMatchObject({ code: 'silent' });
     await ada.closed;
   });
 
-  test('that miss a deadline end the run', async () => {
+  test('end the run if they miss a deadline', async () => {
     const clock = new ManualClock();
     const { ada, bo, adaId, boId, generation } = await pair({ clock, limits: { silentMs: 1e9 } });
     await ada.send({ type: 'linked', generation });
-    // The next message proves that the report has arrived.
+    // When the next message has arrived, the report has arrived, too.
     await ada.send({ type: 'signal', generation, to: boId, attempt: 0, signal: { type: 'offer', sdp: adaId } });
     await bo.next('signal');
     clock.advance(15_000);

@@ -52,7 +52,7 @@ describe('/metrics', () => {
     for (const secret of [room, boId, 'Ada', '127.0.0.1']) expect(text).not.toContain(secret);
   });
 
-  test('is served to this machine, and with the token', async () => {
+  test('is served to this machine, and to other machines that send the token', async () => {
     const server = await start({ trustProxy: true, metricsToken: 'a-long-token' });
     expect((await get(server, '/metrics')).status).toBe(200);
     const elsewhere = { 'x-forwarded-for': '127.0.0.1, 203.0.113.7' };
@@ -68,7 +68,7 @@ describe('/metrics', () => {
   });
 });
 
-test('rooms are logged under a name that is not their code', async () => {
+test('logs contain a name of the room instead of its code', async () => {
   const lines: string[] = [];
   const metrics = new Metrics(() => ({ rooms: 0, connections: 0, members: 0 }));
   const rooms = new RoomLog(pino({ level: 'info' }, { write: (line) => void lines.push(line) }), metrics);
@@ -86,17 +86,17 @@ test('rooms are logged under a name that is not their code', async () => {
   expect(await metrics.text()).toContain('peergrad_generations_total{cause="start"} 1');
 });
 
-test('a server that closes is alive, not ready, and refuses connections', async () => {
+test('a server that is closing is alive but not ready, and refuses connections', async () => {
   const server = await start({ limits: { closeGraceMs: 500 } });
   expect(await get(server, '/readyz')).toEqual({ status: 200, text: '{"ready":true}' });
-  // Never answers the closing handshake, so the server waits for it.
+  // This client never answers the closing handshake, so the server waits for it.
   const stuck = connect(server.port, '127.0.0.1');
   onEnd(() => void stuck.destroy());
   stuck.write(UPGRADE);
   await once(stuck, 'data');
   const closing = server.close();
   const answers = ['/readyz', '/healthz'].map(async (path) => {
-    // Without keep-alive: fetch would keep its connection, and the server would close it.
+    // There is no keep-alive: fetch would keep its connection open, and the server would close it.
     const asked = request({ port: server.port, host: '127.0.0.1', path, agent: false }).end();
     const [response] = (await once(asked, 'response')) as [{ statusCode: number; resume: () => void }];
     response.resume();

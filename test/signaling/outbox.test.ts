@@ -26,7 +26,7 @@ const room = (generation: number): ServerMessage => ({
 });
 const sync = (generation: number): ServerMessage => ({ type: 'sync', generation });
 
-/** An outbox, and the messages that the other end has read, such as "room 1". */
+/** Returns an outbox, and the messages that the other end has read, such as "room 1". */
 function outbox() {
   const taken: string[] = [];
   const socket = new FakeSocket((text) => {
@@ -37,7 +37,7 @@ function outbox() {
   return { box, socket, taken };
 }
 
-test('only the last of several room messages in one turn of the event loop is sent', async () => {
+test('only the last of all room messages in one turn of the event loop is sent', async () => {
   const { box, taken } = outbox();
   for (let generation = 1; generation <= 5; generation++) box.send(room(generation));
   expect(taken).toEqual([]);
@@ -86,7 +86,7 @@ test('nothing is sent to a closed connection', async () => {
   expect(taken).toEqual([]);
 });
 
-test('a crowd that joins at once receives fewer room messages than changes', async () => {
+test('many tabs that join at once receive fewer room messages than there are changes', async () => {
   const server = await start();
   const code = server.createRoom({ job: DEFAULT_JOB, startAt: null });
   const CROWD = 64;
@@ -98,6 +98,6 @@ test('a crowd that joins at once receives fewer room messages than changes', asy
   }
   await Promise.all(members.map((one, i) => one.join(code, `pupil ${i}`)));
   await Promise.all(members.map((one) => one.next('room', ({ members: all }) => all.length === CROWD)));
-  // That would be the number if every member received every change.
+  // This is the number of messages that would arrive if every member received every change.
   expect(received).toBeLessThan((CROWD * (CROWD + 1)) / 2);
 });

@@ -6,15 +6,15 @@ import { create, enter, returning, rooms, testServers } from './helpers.ts';
 
 const { start, member, pair } = testServers();
 
-describe('refusals', () => {
-  test('a wrong code', async () => {
+describe('the server', () => {
+  test('refuses a wrong code', async () => {
     const ada = member(await start());
     await ada.join('AAAAAA');
     expect((await ada.next('refused')).message).toMatch(/no room AAAAAA/);
     expect(await ada.closed).toBe(1008);
   });
 
-  test('too many wrong codes from one address, for a minute', async () => {
+  test('refuses an address for a minute after too many wrong codes', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
@@ -31,7 +31,7 @@ describe('refusals', () => {
     await late.next('admitted');
   });
 
-  test('one wrong code many times does not block its address', async () => {
+  test('does not block an address that sends the same wrong code many times', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     for (let i = 0; i < 10; i++) {
@@ -44,7 +44,7 @@ describe('refusals', () => {
     expect(await late.answer()).toBe('admitted');
   });
 
-  test('wrong codes of returning tabs without a token count like those of newcomers', async () => {
+  test('counts wrong codes of returning tabs without a token like those of newcomers', async () => {
     const clock = new ManualClock();
     const { server, room, adaId, adaToken } = await pair({
       clock,
@@ -68,7 +68,7 @@ describe('refusals', () => {
     expect(await reconnect(room)).toBe('not-member');
   });
 
-  test('a rank of another member', async () => {
+  test('refuses a newcomer that requests the rank of another member', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = member(server);
@@ -83,7 +83,7 @@ describe('refusals', () => {
     expect(await bo.closed).toBe(1008);
   });
 
-  test('a full room', async () => {
+  test('refuses a newcomer to a full room', async () => {
     const server = await start({ limits: { roomCapacity: 1 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     await enter(member(server), room, 'Ada');
@@ -93,7 +93,7 @@ describe('refusals', () => {
     expect(await bo.closed).toBe(1008);
   });
 
-  test('only the 65th member of a class behind one address', async () => {
+  test('refuses only the 65th member of a class behind one address', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     const members = Array.from({ length: 64 }, () => member(server));
@@ -103,23 +103,25 @@ describe('refusals', () => {
     expect((await last.next('refused')).code).toBe('room-full');
   });
 
-  test('a room that is training', async () => {
+  test('refuses a newcomer to a room that is training', async () => {
     const { server, room } = await pair();
     const cy = member(server);
     await cy.join(room);
     expect((await cy.next('refused')).code).toBe('room-running');
   });
 
-  test('more rooms than the server may have', async () => {
+  test('refuses to open more rooms than its limit', async () => {
     const server = await start({ limits: { maxRooms: 1 } });
     server.createRoom({ job: DEFAULT_JOB, startAt: null });
-    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/has 1 rooms, its maximum/);
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(
+      /has its maximum number of rooms \(1\)/,
+    );
     const ada = member(server);
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('rate-limited');
   });
 
-  test('wrong codes do not block opening a room', async () => {
+  test('opens a room for an address that sent too many wrong codes', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 1 } });
     const child = member(server);
     await child.join('AAAAAA');
@@ -129,7 +131,7 @@ describe('refusals', () => {
     await teacher.next('admitted');
   });
 
-  test('a room that refuses its creator is dropped', async () => {
+  test('drops a room that refuses its creator', async () => {
     const server = await start({ limits: { roomCapacity: 0 } });
     const ada = member(server);
     await ada.send(create());
@@ -145,28 +147,28 @@ describe('refusals', () => {
     ['a signal that simple-peer would execute', '{"type":"signal","signal":{"type":"renegotiate"}}'],
     ['a first message of another type', '{"type":"heartbeat"}'],
     ['binary', Buffer.from('{}')],
-  ])('%s', async (_, data) => {
+  ])('refuses %s', async (_, data) => {
     const ada = member(await start());
     await ada.raw(data);
     expect((await ada.next('refused')).code).toBe('bad-message');
     expect(await ada.closed).toBe(1008);
   });
 
-  test('a second room on one connection', async () => {
+  test('refuses a second room on one connection', async () => {
     const ada = member(await start());
     await ada.send(create());
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('bad-message');
   });
 
-  test('a flood of messages', async () => {
+  test('refuses a flood of messages', async () => {
     const { ada, bo } = await pair({ limits: { messageBurst: 5 } });
     for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
     expect((await ada.next('refused')).code).toBe('rate-limited');
     expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
   });
 
-  test('an oversized frame closes its connection only', async () => {
+  test('closes only the connection that sends an oversized frame', async () => {
     const server = await start();
     const ada = member(server);
     await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));
@@ -174,7 +176,7 @@ describe('refusals', () => {
     await member(server).send(create());
   });
 
-  test('a client that never reads', async () => {
+  test('closes the connection of a client that never reads', async () => {
     const { ada, bo, adaId, generation } = await pair({ limits: { messageBurst: 10_000, maxUnsentBytes: 100_000 } });
     ada.socket.pause();
     const sdp = 'x'.repeat(48 * 1024);
@@ -184,7 +186,7 @@ describe('refusals', () => {
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection/);
   });
 
-  test('another path, and pages of other origins', async () => {
+  test('refuses WebSockets to another path, and from pages of other origins', async () => {
     const server = await start();
     await expect(member(server, { path: '/other' }).opened()).rejects.toThrow('404');
     await expect(member(server, { origin: 'https://evil.example' }).opened()).rejects.toThrow('403');
@@ -192,13 +194,13 @@ describe('refusals', () => {
     await member(server, { origin: server.url }).opened();
   });
 
-  test('more sockets from one address than the limit', async () => {
+  test('refuses more sockets from one address than its limit', async () => {
     const server = await start({ limits: { socketsPerAddress: 1 } });
     const ada = await member(server).opened();
     await expect(member(server).opened()).rejects.toThrow('429');
     ada.socket.close();
     await ada.closed;
-    // The server may notice the end a moment after the client.
+    // The server may notice the end of the connection a moment after the client.
     await expect
       .poll(() =>
         member(server)

@@ -6,7 +6,7 @@ import { connections, CPU, create, enter, NO_RUN, returning, testServers, type T
 
 const { start, member } = testServers();
 
-test('a lock is dropped if a restart has invalidated its host key', async () => {
+test('a locked room is unlocked if its host key is no longer valid after a restart', async () => {
   const server = await start();
   const settings = { ...NO_RUN.settings, isLocked: true };
   const back = {
@@ -23,7 +23,7 @@ test('a lock is dropped if a restart has invalidated its host key', async () => 
   expect(await teacher.answer()).toBe('admitted');
 });
 
-test('a removed member stays out after a restart of the server', async () => {
+test('a member that the host removed cannot return after a restart of the server', async () => {
   const secret = 'a secret of the server';
   const server = await start({ secret });
   const [ada, bo, cy] = [member(server), member(server), member(server)];
@@ -56,10 +56,10 @@ test('a removed member stays out after a restart of the server', async () => {
     });
     return one;
   };
-  // The server believes the first member, because no other has returned.
+  // The server admits the first member whatever it reports, because no other member has returned.
   const removedTab = await reconnect(boId);
   expect(await removedTab.answer()).toBe('admitted');
-  // It does not believe a list that it has not signed.
+  // The server does not accept a list that it has not signed.
   const liar = await reconnect(cyId, { removed: { members: [boId.id, first.member], seal: removed!.seal } });
   expect(await liar.answer()).toBe('admitted');
   const host = await reconnect({ id: first.member, token: first.token }, { removed });
@@ -70,7 +70,7 @@ test('a removed member stays out after a restart of the server', async () => {
 });
 
 describe('a server that has restarted without a secret', () => {
-  test('counts restored rooms apart from opened rooms and from wrong codes', async () => {
+  test('counts restored rooms, opened rooms and wrong codes separately', async () => {
     const clock = new ManualClock();
     const limits = { restoresPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
     const server = await start({ clock, limits });
@@ -91,7 +91,7 @@ describe('a server that has restarted without a secret', () => {
     expect(await reconnect('AAAAAC')).toBe('admitted');
   });
 
-  test('admits each reported rank once without a token, then requires it', async () => {
+  test('admits each reported rank once without a token, and then requires its token', async () => {
     const server = await start();
     const ids = ['member-ada', 'member-bo'] as const;
     const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));

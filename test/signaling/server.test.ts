@@ -7,7 +7,7 @@ import { testServers, UPGRADE } from './helpers.ts';
 const { start, pair } = testServers();
 
 describe('the server', () => {
-  test('informs members that it closes, and does not end their run', async () => {
+  test('informs members before it closes, and does not end their run', async () => {
     const { server, ada, bo } = await pair();
     await server.close();
     for (const one of [ada, bo]) {

@@ -1,14 +1,14 @@
-/** Collectives of one generation in the recovery schedules; the last one breaks. */
+/** The collectives of one generation in the recovery schedules. The last one of them breaks. */
 import { PeerGoneError } from '../../../src/util/errors.ts';
 import type { Rng } from '../../../src/util/rng.ts';
 import { Violation } from '../violation.ts';
 import type { Tab } from './tab.ts';
 
-/** Most tabs of a schedule. */
+/** Maximum number of tabs in a schedule. */
 export const MOST_TABS = 4;
 const RANKS = Array.from({ length: MOST_TABS }, (_, rank) => rank);
 
-/** The failure of every broken collective. One object, because an error takes long to create. */
+/** The error of every broken collective. It is one object, because creating an error takes long. */
 export const gone = new PeerGoneError('A link broke.');
 
 export type Trace = (line: string) => void;
@@ -21,8 +21,8 @@ interface Call {
 }
 
 /**
- * The collectives of a generation. After `left` of them one breaks: some ranks complete it, the
- * others do not, and all later ones fail.
+ * The collectives of a generation. The first `left` collectives succeed, and the next one breaks:
+ * some ranks complete it, the others do not. All later ones fail.
  */
 export class Collectives {
   readonly generation: number;
@@ -33,7 +33,7 @@ export class Collectives {
   #calls: Call[] = [];
   #what = '';
   #isBroken = false;
-  /** Whether the collective that broke was completed by any rank. */
+  /** Whether any rank has completed the collective that broke. */
   wasCompleted = false;
 
   constructor(generation: number, tabs: readonly Tab[], left: number, rng: Rng, trace: Trace | null) {
@@ -45,8 +45,8 @@ export class Collectives {
   }
 
   /**
-   * Calls a collective: resolves with all ranks' values, by rank, when every rank has called it.
-   * `complete` is called before.
+   * Calls a collective. When every rank has called it, it resolves with the values of all ranks, by
+   * rank. `complete` is called before that.
    */
   exchange<T>(what: string, tab: Tab, value: T, complete?: (values: T[]) => void): Promise<T[]> {
     const rank = this.tabs.indexOf(tab);
@@ -89,7 +89,7 @@ export class Collectives {
   }
 }
 
-/** The part of a process group that production's recovery uses. */
+/** The methods of a process group that the real recovery code uses. */
 export class Group {
   readonly generation: number;
   readonly rank: number;

@@ -1,19 +1,27 @@
-/** Training states of the recovery schedules: histories stand for parameters and gradients. */
+/**
+ * Training states of the recovery schedules. Histories take the place of parameters and gradients.
+ */
 import type { StepAssignment } from '../../../src/engine/training/data/sampleAssigner.ts';
 import type { CursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { Violation } from '../violation.ts';
 import type { Tab } from './tab.ts';
 
-/** Result of an all-reduce for the ranks that completed it; stands for an averaged gradient. */
+/**
+ * Result of an all-reduce for the ranks that completed it. It takes the place of an averaged
+ * gradient.
+ */
 export interface Sum {
   readonly generation: number;
-  /** Positions before and after, as numbers. */
+  /** Positions in the data before and after the step, as numbers. */
   readonly from: number;
   readonly to: number;
   readonly isEndOfEpoch: boolean;
-  /** Samples by tab, one bit each; if every tab has all samples, those of all tabs at index 0. */
+  /**
+   * Learned samples of each tab, one bit per sample. If every tab has all samples, index 0 contains
+   * the samples of all tabs.
+   */
   readonly learned: readonly number[];
-  /** Tabs that took part, one bit each. */
+  /** Tabs that took part, one bit per tab. */
   readonly tabs: number;
 }
 
@@ -35,18 +43,21 @@ export function numberOf({ epoch, offset, parts = 0 }: CursorPosition): number {
 }
 
 /**
- * Stands for parameters and optimizer state: two are the same object exactly if the same steps led
- * to them from the same start.
+ * Takes the place of parameters and optimizer state. Two states are the same object only if the
+ * same steps led to them from the same start.
  */
 export class History {
   readonly id: number;
   readonly steps: number;
-  /** The last step. */
+  /** The latest step; `null` at the start. */
   readonly sum: Sum | null;
   readonly before: History | null;
-  /** Position after the last step. */
+  /** Position in the data after the latest step. */
   readonly at: number;
-  /** The current epoch: learned samples by tab, and the tabs that took part in every step. */
+  /**
+   * For the current epoch: the learned samples of each tab, and the tabs that took part in every
+   * step.
+   */
   readonly learned: readonly number[];
   readonly tabs: number;
   readonly #owner: HistoryOwner;
@@ -64,7 +75,7 @@ export class History {
     this.tabs = isNewEpoch ? -1 : before!.tabs & sum.tabs;
   }
 
-  /** The state after one more step. */
+  /** Returns the state after one more step. */
   after(sum: Sum): History {
     const known = this.#after.get(sum);
     if (known) return known;
@@ -80,7 +91,7 @@ export class History {
     return next;
   }
 
-  /** The state after `steps` steps, or this one if it has fewer. */
+  /** Returns the state after `steps` steps, or this state if it has fewer steps. */
   until(steps: number): History {
     return this.steps > steps ? this.before!.until(steps) : this;
   }

@@ -1,14 +1,14 @@
-/** The invariants of recovery, R1 to R5. A {@link Violation} is thrown if one is broken. */
+/** The invariants R1 to R5 of recovery. If one of them is broken, a {@link Violation} is thrown. */
 import { Violation } from '../violation.ts';
 import { numberOf, type History, type Part, type Sum } from './history.ts';
 import type { Tab } from './tab.ts';
 
-/** `replicated`: every tab has all samples. `federated`: every tab has its own. */
+/** `replicated`: every tab has all samples. `federated`: every tab has its own samples. */
 export type DataKind = 'replicated' | 'federated';
 
 interface InvariantOptions {
   kind: DataKind;
-  /** Number of samples in the data set, if it is replicated. */
+  /** Number of samples in the data set if it is replicated. */
   samples: number;
   /** Number of samples of each tab. */
   sizes: readonly number[];
@@ -18,7 +18,10 @@ export class Invariants {
   readonly #kind: DataKind;
   readonly #samples: number;
   readonly #sizes: readonly number[];
-  /** The state after a step, by the generation that applied it and the step. */
+  /**
+   * States by generation and step: the generation that applied the step, and the number of the
+   * step.
+   */
   readonly #named = new Map<number, History>();
 
   constructor({ kind, samples, sizes }: InvariantOptions) {
@@ -28,25 +31,25 @@ export class Invariants {
   }
 
   /**
-   * R1: after each step the number of learned samples is the position's. `tabs` took part in all
-   * steps of the epoch.
+   * R1: after each step the number of learned samples fits the position in the data. In `tabs`, the
+   * bits of the tabs that took part in all steps of the epoch are set.
    */
   checkLearned(learned: readonly number[], tabs: number, { isEndOfEpoch, to }: Sum): void {
     if (this.#kind === 'replicated') {
       const due = isEndOfEpoch ? this.#samples : Math.floor(to / 4096) % 4096;
       if (bitsOf(learned[0]!) !== due)
-        throw new Violation('R1', `${bitsOf(learned[0]!)} samples of ${due} are learned`);
+        throw new Violation('R1', `${bitsOf(learned[0]!)} samples are learned instead of ${due}`);
       return;
     }
     if (!isEndOfEpoch) return;
     for (const [slot, size] of this.#sizes.entries()) {
       if (((tabs >> slot) & 1) === 1 && learned[slot] !== (1 << size) - 1) {
-        throw new Violation('R1', `tab ${slot} took part in the whole epoch, and not all of its samples are learned`);
+        throw new Violation('R1', `tab ${slot} took part in the whole epoch, but not all of its samples are learned`);
       }
     }
   }
 
-  /** R3: step and generation name one state. */
+  /** R3: only one state exists for a step and the generation that applied it. */
   checkName({ name, progress, history }: Tab): void {
     const { step, appliedIn } = progress;
     if (appliedIn === 0) return;
@@ -56,17 +59,17 @@ export class Invariants {
     else if (known !== history) {
       throw new Violation(
         'R3',
-        `${name} has another state after step ${step} of generation ${appliedIn} than others had`,
+        `${name} has a different state after step ${step} of generation ${appliedIn} than the others`,
       );
     }
   }
 
-  /** R2: the gradients that a tab keeps are the first ones of its assignment. */
+  /** R2: the gradients that a tab keeps belong to the first samples of its assignment. */
   checkHeld({ name, held, assignment }: Tab): void {
     if (held.some((index, i) => assignment?.indices[i] !== index)) {
       throw new Violation(
         'R2',
-        `${name} has gradients of the samples ${held.join()} and uses them as those of ${assignment?.indices.join()}`,
+        `${name} has gradients of the samples ${held.join()}, but uses them for the samples ${assignment?.indices.join()}`,
       );
     }
   }
@@ -91,14 +94,14 @@ export class Invariants {
   }
 
   /**
-   * R2: all ranks have one state. R5: no step of ranks in `trained` is undone, except a last step
-   * that is repeated in a later generation.
+   * R2: all ranks have the same state. R5: no step of ranks in `trained` is undone. Only their
+   * latest step may be replaced, if it is repeated in a later generation.
    */
   checkBegun(tabs: readonly Tab[], trained: ReadonlySet<Tab>): void {
     const { history, progress } = tabs[0]!;
     for (const tab of tabs) {
       if (tab.history !== history || tab.progress.appliedIn !== progress.appliedIn) {
-        throw new Violation('R2', `${tab.name} enters with another state than ${tabs[0]!.name}`);
+        throw new Violation('R2', `${tab.name} and ${tabs[0]!.name} enter with different states`);
       }
       const { arrived } = tab;
       if (!trained.has(tab) || arrived.sum === null) continue;

@@ -1,7 +1,8 @@
 /**
- * Random schedules of tabs that train, fail and train again: production's recovery, sample
- * assignment and progress, with histories instead of numbers, and with collectives that break after
- * some of their ranks are done. The invariants are checked after every action.
+ * Random schedules of tabs that train, fail and train again. The code for recovery, sample
+ * assignment and progress is the real one. Histories take the place of parameters and gradients,
+ * and collectives break after some of their ranks have completed them. The invariants are checked
+ * after every action.
  */
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { PartitionedDataAssigner } from '../../../src/engine/training/data/partitionedDataAssigner.ts';
@@ -18,9 +19,9 @@ import { numberOf, type Part, type Sum } from './history.ts';
 import { Invariants, type DataKind } from './invariants.ts';
 import { Tab, type Arriving, type TabOwner, type TabReplica } from './tab.ts';
 
-/** Faults in the code under test; see mutants.test.ts. */
+/** Faults that are put into the code under test; see mutants.test.ts. */
 export interface Faults {
-  /** Changes the states of all ranks that a rank receives. */
+  /** Changes the states of all ranks as one rank receives them. */
   states?: (states: Arriving[]) => Arriving[];
   /** Changes how a tab loads a state. */
   replica?: (replica: TabReplica, tab: Tab) => TabReplica;
@@ -30,7 +31,7 @@ export interface Faults {
   stepped?: (tab: Tab) => void;
   /** Changes a tab after its GPU was set up again. */
   reloaded?: (tab: Tab) => void;
-  /** Leaves out contributions to an all-reduce. */
+  /** Leaves out some contributions to an all-reduce. */
   contributions?: (parts: Part[]) => Part[];
 }
 
@@ -46,9 +47,12 @@ class Schedule implements TabOwner {
   readonly #tabs: Tab[] = [];
   readonly #sizes: number[];
   readonly #batchSize: number;
-  /** Whether training changes buffers of the model, which follow from no gradient. */
+  /**
+   * Whether training changes buffers of the model. Their changes cannot be computed from a
+   * gradient.
+   */
   readonly #hasBuffers: boolean;
-  /** Tabs of the latest generation that trained, if they still have its state. */
+  /** Tabs that trained in the latest generation that trained, if they still have its state. */
   #trained = new Set<Tab>();
   #ring: Tab[] = [];
   #generation = 0;
@@ -86,7 +90,7 @@ class Schedule implements TabOwner {
       this.#loseGpus();
       await this.#runGeneration(rng.below(rng.below(2) === 0 ? 14 : 6));
     }
-    // All tabs take part, and nothing breaks any more.
+    // All tabs take part now, and nothing breaks any more.
     this.#ring = [...this.#ring, ...this.#tabs.filter((tab) => !this.#ring.includes(tab))];
     await this.#runGeneration(Infinity);
     for (const tab of this.#tabs) {
@@ -97,7 +101,8 @@ class Schedule implements TabOwner {
   #changeRing(): void {
     const rng = this.#rng;
     for (const [slot, tab] of this.#tabs.entries()) {
-      // Not the last tab with the state: steps that only lost tabs applied are lost.
+      // The last tab with the state is not removed: its steps would be lost, and this is no fault
+      // of recovery.
       if (rng.below(16) > 0 || (this.#trained.size === 1 && this.#trained.has(tab))) continue;
       this.#trace?.(`${tab.name} crashes`);
       this.#trained.delete(tab);
@@ -111,7 +116,7 @@ class Schedule implements TabOwner {
         ...this.#ring.filter((tab) => here.includes(tab)),
         ...here.filter((tab) => !this.#ring.includes(tab)),
       ];
-      // The server waits for one of the tabs that trained last.
+      // The server would wait for one of the tabs that trained last.
       if (ring.length === 0 || (this.#trained.size > 0 && !ring.some((tab) => this.#trained.has(tab)))) continue;
       if (rng.below(6) === 0) ring.reverse();
       this.#ring = ring;
@@ -119,7 +124,7 @@ class Schedule implements TabOwner {
     }
   }
 
-  /** Sets up lost GPUs again: they receive the state that the CPU has kept. */
+  /** Sets up lost GPUs again. They receive the state that the CPU has kept. */
   #loseGpus(): void {
     for (const tab of this.#tabs) {
       if (this.#rng.below(12) > 0 || tab.isFresh) continue;
@@ -130,7 +135,7 @@ class Schedule implements TabOwner {
     }
   }
 
-  /** Runs one generation until a collective breaks, after `count` others. */
+  /** Runs one generation. A collective breaks after `count` others. */
   async #runGeneration(count: number): Promise<void> {
     const generation = ++this.#generation;
     const ring = this.#ring;
@@ -154,7 +159,7 @@ class Schedule implements TabOwner {
     if (failure) throw new Violation('R4', messageOf(failure));
   }
 
-  /** Enters a generation as the training loop and the strategy do. */
+  /** Enters a generation in the same way as the training loop and the strategy. */
   async #enter(tab: Tab, collectives: Collectives): Promise<void> {
     const {
       states = same,
@@ -201,7 +206,7 @@ class Schedule implements TabOwner {
         const parts = await collectives.exchange('all-reduce', tab, part, (all) => this.#invariants.checkAlike(all));
         sum = this.#sumOf(collectives.generation, contributions(parts), parts);
       } catch (error) {
-        // If other ranks have the sum, this rank had contributed all its gradients.
+        // If other ranks have the sum, this rank has contributed all its gradients.
         const left = assignment.indices.length - tab.heldSamples;
         const computed = collectives.wasCompleted ? left : this.#rng.below(left + 1);
         tab.held = [...assignment.indices.subarray(0, tab.heldSamples + computed)];
@@ -218,7 +223,10 @@ class Schedule implements TabOwner {
     }
   }
 
-  /** The sum of an all-reduce of `parts`: the same object for all ranks that complete it. */
+  /**
+   * Returns the sum of an all-reduce of `parts`. All ranks that complete it receive the same
+   * object.
+   */
   #sumOf(generation: number, counted: Part[], parts: Part[]): Sum {
     const known = this.#sums.get(parts);
     if (known) return known;
@@ -228,7 +236,8 @@ class Schedule implements TabOwner {
     for (const part of counted) {
       const at = this.#kind === 'replicated' ? 0 : part.tab.slot;
       for (const index of part.assignment.indices) {
-        if (((learned[at]! >> index) & 1) === 1) throw new Violation('R1', `sample ${index} counts twice in a step`);
+        if (((learned[at]! >> index) & 1) === 1)
+          throw new Violation('R1', `sample ${index} is learned twice in a step`);
         learned[at]! |= 1 << index;
       }
     }
@@ -267,7 +276,7 @@ export async function playRecovery(
   }
 }
 
-/** The trace of a schedule, its violation, and the command that repeats it. */
+/** Returns the trace of a schedule, its violation, and the command that repeats it. */
 export async function describeRecovery(kind: DataKind, seed: number, faults: Faults = {}): Promise<string> {
   const lines: string[] = [];
   const { violation } = await playRecovery(kind, seed, faults, (line) => lines.push(line));

@@ -1,4 +1,4 @@
-/** One tab in the recovery schedules, with the real rules of recovery. */
+/** One tab in the recovery schedules. It uses the real rules of recovery. */
 import type {
   GradientStore,
   SampleAssigner,
@@ -12,12 +12,12 @@ import { Violation } from '../violation.ts';
 import type { Collectives } from './collectives.ts';
 import { History, numberOf, type HistoryOwner, type Sum } from './history.ts';
 
-/** State that a rank reports when it enters a generation. */
+/** The state that a rank reports when it enters a generation. */
 export type Arriving = PeerState & { note: { retained: RetainedGradient | null } };
 
 export type TabReplica = StateTransfer<object, Sum, History>;
 
-/** State that the tabs of a schedule share. */
+/** Objects that the tabs of a schedule share. */
 export interface TabOwner extends HistoryOwner {
   readonly seen: { caughtUp: number; loaded: number };
   checkName(tab: Tab): void;
@@ -31,11 +31,11 @@ export class Tab implements GradientStore {
   history: History;
   keepsGradient = false;
   kept: Sum | null = null;
-  /** Samples whose gradients it has computed for the next step. */
+  /** Samples whose gradients the tab has computed for the next step. */
   held: number[] = [];
   assignment: StepAssignment | null = null;
   assigner: SampleAssigner | null = null;
-  /** Its state when it entered the latest generation. */
+  /** The tab's state when it entered the latest generation. */
   arrived: History;
   readonly #owner: TabOwner;
 
@@ -58,7 +58,7 @@ export class Tab implements GradientStore {
     this.held = [];
   }
 
-  /** Digest of history and progress, which must fit together. */
+  /** Returns a digest of history and progress. Throws if they do not fit together. */
   digest(): string {
     const { step, appliedIn, position } = this.progress;
     const { history } = this;

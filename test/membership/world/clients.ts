@@ -1,6 +1,7 @@
 /**
- * The clients of the modelled world: the real membership function and recovery, with modelled links
- * and training. Every method returns whether its action was possible.
+ * The clients of the modelled world. They use the real membership function and the real recovery
+ * code, but their links and their training are modelled. Every method returns whether its action
+ * was possible.
  */
 import { neighbours } from '../../../signaling/room/edges.ts';
 import { OUTSIDE, type MembershipEffect, type MembershipEvent } from '../../../src/engine/membership/membership.ts';
@@ -39,7 +40,7 @@ export class Clients {
     this.server = new Server(options, parts.stepRoom, this.#invariants);
   }
 
-  /** The situations that occurred. */
+  /** Returns the situations that occurred. */
   get situations(): Invariants['seen'] {
     return this.#invariants.seen;
   }
@@ -87,7 +88,7 @@ export class Clients {
       case 'train':
         this.#invariants.checkTrain(client, effect.generation);
         client.isTraining = true;
-        // Not if the generation has ended before this message arrived.
+        // The client is still behind if the generation has ended before this message arrived.
         if (this.server.room?.generation === effect.generation && this.server.room.phase === 'RUNNING')
           client.isBehind = false;
         return;
@@ -137,7 +138,7 @@ export class Clients {
     return this.generations.get(active)!.ring.indexOf(member!);
   }
 
-  /** A tab is closed or crashes: it keeps nothing. */
+  /** Closes or crashes a tab, which loses everything. */
   protected vanish(client: Client): void {
     const { connection } = client;
     if (connection !== null) {
@@ -169,7 +170,7 @@ export class Clients {
     return !relayed.some((pair) => pair.includes(a.member!) && pair.includes(b.member!));
   }
 
-  /** The first of a generation's members that `client` cannot work with now. */
+  /** Returns the first of a generation's members with which `client` cannot work now. */
   protected missing(client: Client, number: number): string | undefined {
     const generation = this.generations.get(number)!;
     return generation.ring.find((member) => {
@@ -190,7 +191,7 @@ export class Clients {
     return true;
   }
 
-  /** One step towards the elected state. */
+  /** Takes one step towards the elected state. */
   enter(slot: number): boolean {
     const client = this.clients[slot]!;
     const { active, stage, isFrozen, state } = client;
@@ -212,7 +213,7 @@ export class Clients {
     const all = (statuses as Status[]).map((status) => status.replica);
     generation.comparison ??= this.#parts.electState(all.map((one) => one.reconnectState(run)));
     const { sources } = generation.comparison;
-    // Its missing state comes from all ranks that have it.
+    // The missing state is sent by all ranks that have it.
     if (!sources.includes(rank) && hasSent.includes(false)) return false;
     const before = replica.copy();
     this.#parts.takeOver(replica, rank, all, generation.comparison, run);
@@ -241,7 +242,9 @@ export class Clients {
     };
   }
 
-  /** Computes the gradient of one more sample, or contributes all of them to the step. */
+  /**
+   * Computes the gradient of one more sample. If all are computed, contributes them to the step.
+   */
   compute(slot: number): boolean {
     const client = this.clients[slot]!;
     const { replica, isTraining, isFrozen, active, assigner } = client;
@@ -249,7 +252,7 @@ export class Clients {
     const { indices } = (client.assignment ??= assigner!.assign(replica.progress.position));
     if (replica.heldSamples < indices.length) {
       if (replica.heldSamples > 0 && replica.base !== replica.hash) {
-        throw new Violation('I3', `${client.member} adds to a gradient of another state`);
+        throw new Violation('I3', `${client.member} adds to a gradient that was computed in another state`);
       }
       replica.heldSamples++;
       replica.base = replica.hash;
@@ -281,7 +284,8 @@ export class Clients {
         if (this.#parts.needsAll) return false;
         continue;
       }
-      if (one.base !== replica.hash) throw new Violation('I3', `${client.member} applies a gradient of another state`);
+      if (one.base !== replica.hash)
+        throw new Violation('I3', `${client.member} applies a gradient that was computed in another state`);
       overlap |= samples & one.samples;
       samples |= one.samples;
     }
@@ -309,7 +313,7 @@ export class Clients {
     return true;
   }
 
-  /** A client notices that it cannot continue without a peer. */
+  /** Makes a client notice that it cannot continue because it does not reach a peer. */
   stall(slot: number, x: number): boolean {
     const client = this.clients[slot]!;
     const { linking, active, isFrozen, state } = client;
@@ -326,7 +330,7 @@ export class Clients {
     return true;
   }
 
-  /** A client's link to the next rank slows down the ring. */
+  /** Makes a client report that its link to the next rank slows down the ring. */
   slow(slot: number): boolean {
     const client = this.clients[slot]!;
     const { connection, isTraining, isFrozen, active } = client;

@@ -1,6 +1,6 @@
 /**
- * The invariants of membership, I1 to I11: a {@link Violation} is thrown if a step of the world
- * breaks one.
+ * The invariants I1 to I11 of membership. If a step of the world breaks one of them, a {@link
+ * Violation} is thrown.
  */
 import { MAX_RETRIES, type RoomEffect, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { neighbours } from '../../../signaling/room/edges.ts';
@@ -12,15 +12,18 @@ import type { Client, Generation, WorldOptions } from './model.ts';
 interface Observed {
   readonly options: WorldOptions;
   readonly clients: readonly Client[];
-  /** Every generation that was prepared; {@link Invariants.onStep} adds them. */
+  /** All generations that were prepared. {@link Invariants.onStep} adds them. */
   readonly generations: Map<number, Generation>;
 }
 
 export class Invariants {
   readonly #world: Observed;
-  /** State hashes by run, generation and step: all ranks that take a step must agree on it. */
+  /**
+   * State hashes by run, generation and step. All ranks that take a step must have the same hash
+   * after it.
+   */
   readonly #steps = new Map<string, number>();
-  /** The members that reported each member, by the reported one. */
+  /** For each reported member, the members that reported it. */
   readonly #accusers = new Map<string, Set<string>>();
   /** The situations that occurred. */
   readonly seen = {
@@ -35,18 +38,18 @@ export class Invariants {
     this.#world = world;
   }
 
-  /** Checks a step of the room, before its effects are carried out. */
+  /** Checks a step of the room before its effects are carried out. */
   onStep(before: RoomState, event: RoomEvent, after: RoomState, effects: readonly RoomEffect[]): void {
     this.#recordAccusations(before, event);
     this.#checkRoom(before, after, effects);
     this.#checkSuspended(before, event, effects);
   }
 
-  /** Checks a room whose step's effects have been carried out. */
+  /** Checks a room after the effects of a step have been carried out. */
   onDone(before: RoomState, after: RoomState): void {
     for (const client of this.#world.clients) {
-      // It is out of the ring: it left, failed or missed a deadline. Steps that it applied alone
-      // may be undone.
+      // The client is out of the ring, because it left, failed or missed a deadline. Steps that it
+      // applied alone may be undone.
       const { member } = client;
       if (member !== null && isCounted(before, member) && !isCounted(after, member)) client.isBehind = true;
     }
@@ -63,7 +66,8 @@ export class Invariants {
     };
     if (event.type === 'broken' || event.type === 'late') for (const peer of event.peers) accuse(event.member, peer);
     if (event.type !== 'deadline' || before.phase !== 'LINKING') return;
-    // The silence of two neighbours that are not linked counts as a report.
+    // If two neighbours are not linked and send no report, this is treated as a report of each
+    // about the other.
     for (const [a, b] of neighbours(before.ring)) {
       if (before.reports.has(a.member) || before.reports.has(b.member)) continue;
       accuse(a.member, b.member);
@@ -73,14 +77,14 @@ export class Invariants {
 
   #checkRoom(before: RoomState, after: RoomState, effects: readonly RoomEffect[]): void {
     if (after.isPausedByHost && !after.isRestoring && after.phase !== 'PAUSED') {
-      throw new Violation('I9', `the host has paused the run, and the room is ${after.phase}`);
+      throw new Violation('I9', `the host has paused the run, but the room is ${after.phase}`);
     }
     for (const [i, effect] of effects.entries()) {
       if (effect.type !== 'send') continue;
       const { to, message } = effect;
       if (message.type === 'refused') continue;
       for (const member of to) {
-        // A client that is removed in the same step may receive a message before.
+        // A client that is removed in the same step may receive a message before its removal.
         const isExpelledNext = effects.slice(i + 1).some((next) => next.type === 'expel' && next.member === member);
         if (!after.hidden.has(member) && !isExpelledNext) {
           throw new Violation('I6', `a ${message.type} was sent to ${member}, which is not a member`);
@@ -98,14 +102,14 @@ export class Invariants {
     }
   }
 
-  /** No member is suspended because of the reports of one other member. */
+  /** I11: no member is suspended because of reports of only one other member. */
   #checkSuspended(before: RoomState, event: RoomEvent, effects: readonly RoomEffect[]): void {
-    // A missed deadline needs no report, and newcomers whose generations all failed are suspended
-    // without one.
+    // If a member missed a deadline, no report is needed. Newcomers whose generations all failed
+    // are also suspended without a report.
     const isObserved = event.type === 'deadline' || event.type === 'entering' || before.retries >= MAX_RETRIES;
     for (const effect of effects) {
       if (effect.type !== 'send' || effect.message.type !== 'suspended') continue;
-      // A newcomer also receives the message, if another tab of its browser is suspended.
+      // The message is also sent to a newcomer if another tab of its browser is suspended.
       for (const member of effect.to.filter((one) => isCounted(before, one))) {
         this.seen.hasSuspended = true;
         const accusers = this.#accusers.get(member)?.size ?? 0;
@@ -125,7 +129,7 @@ export class Invariants {
       if (neighbours(ring).some((two) => two.every((member) => pair.includes(member)))) {
         throw new Violation(
           'I10',
-          `generation ${generation} names ${pair.join()} as separated, and they are neighbours`,
+          `generation ${generation} names ${pair.join()} as separated, but they are neighbours`,
         );
       }
     }
@@ -145,7 +149,7 @@ export class Invariants {
         contributions: new Map(),
         comparison: null,
       });
-      // Steps that a client applied alone may be undone if it has not reported `ready` by now.
+      // If a client has not reported `ready` by now, the steps that it applied alone may be undone.
       for (const client of this.#world.clients) {
         const { member, replica } = client;
         if (member !== null && replica.run === run && !isCounted(after, member)) client.isBehind = true;
@@ -158,11 +162,13 @@ export class Invariants {
         }
       }
     } else if (known.ring.join() !== ring.join() || known.run !== run) {
-      throw new Violation('I1', `generation ${generation} is ${known.ring.join()} and ${ring.join()}`);
+      throw new Violation('I1', `generation ${generation} has the ring ${known.ring.join()} and also ${ring.join()}`);
     }
   }
 
-  /** A generation has begun to train: no client outside of it may have a newer state. */
+  /**
+   * Checks a generation that has begun to train: no client outside of it may have a newer state.
+   */
   #checkBegun({ ring, members, hidden, run, generation, nodes }: RoomState): void {
     if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
       throw new Violation('I5', `generation ${generation} trains with ${ring.length} ranks`);
@@ -177,7 +183,7 @@ export class Invariants {
       if (isThere && !client.isBehind && newest && Number(newest.split(' ')[0]) < replica.steps) {
         throw new Violation(
           'I4',
-          `generation ${generation} begins at step ${newest}, and ${member} at ${replica.steps} waits`,
+          `generation ${generation} begins at step ${newest}, although ${member} waits with step ${replica.steps}`,
         );
       }
       client.isBehind = true;
@@ -188,7 +194,7 @@ export class Invariants {
     const { ring, entered } = this.#world.generations.get(generation)!;
     const { nodes } = this.#world.options;
     if (state.active?.members.map((m) => m.member).join() !== ring.join()) {
-      throw new Violation('I1', `${member} trains in another generation ${generation} than ${ring.join()}`);
+      throw new Violation('I1', `${member} trains in a generation ${generation} whose ring is not ${ring.join()}`);
     }
     if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
       throw new Violation('I5', `${member} trains in a world of ${ring.length}`);
@@ -197,7 +203,7 @@ export class Invariants {
     if (entered.some((other) => other !== own)) {
       throw new Violation(
         'I2',
-        `${member} trains in generation ${generation} with ${own}, its members entered with ${entered.join()}`,
+        `${member} trains in generation ${generation} with ${own}, but its members entered with ${entered.join()}`,
       );
     }
   }
@@ -214,7 +220,8 @@ export class Invariants {
       if (other.member === null || other === client || other.isBehind || client.isBehind) continue;
       if (other.replica.run !== replica.run) continue;
       const both = Math.min(steps, other.replica.steps);
-      // A rank that has not entered this generation yet may lag, but its steps may not differ.
+      // A rank that has not entered this generation yet may be several steps behind, but its steps
+      // must be the same.
       if (other.active === generation && other.isTraining && Math.abs(steps - other.replica.steps) > 1) {
         throw new Violation(
           'I4',
@@ -228,8 +235,8 @@ export class Invariants {
   }
 
   /**
-   * A client that was never out of the run keeps all its steps, except a last one that is
-   * repeated in a later generation.
+   * I4: a client that was never out of the run keeps all its steps. Only its latest step may be
+   * replaced, if it is repeated in a later generation.
    */
   checkKept({ member, active, replica }: Client, before: Replica): void {
     const last = before.steps;
@@ -240,7 +247,7 @@ export class Invariants {
   }
 }
 
-/** Whether a room has this member, and counts it as ready. */
+/** Whether a room has this member and treats it as ready. */
 function isCounted({ members }: RoomState, member: string): boolean {
   return members.some((m) => m.member === member && m.device !== null);
 }

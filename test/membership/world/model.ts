@@ -9,7 +9,7 @@ import type { Nodes } from '../../../src/protocol/room.ts';
 import type { SampleAssigner, StepAssignment } from '../../../src/engine/training/data/sampleAssigner.ts';
 import { Replica, takeOver } from '../replica.ts';
 
-/** The functions under test; a test may replace one by a faulty one. */
+/** The functions under test. A test may replace one of them with a faulty one. */
 export interface Parts {
   stepRoom: typeof stepRoom;
   advanceMember: typeof advanceMember;
@@ -32,9 +32,9 @@ export const REAL_PARTS: Parts = {
 };
 
 export interface WorldOptions {
-  /** Most clients at the same time. */
+  /** Maximum number of clients at the same time. */
   slots: number;
-  /** `null`: a fixed world. */
+  /** `null` means a fixed world. */
   nodes: Nodes | null;
   startAt: number | null;
   hasRelay: boolean;
@@ -47,7 +47,7 @@ export type ToServer =
   | Pick<Sent & { type: 'reconnect' }, 'type' | 'reconnectState'>;
 export type ToClient = ServerMessage | { type: 'admitted'; member: string };
 
-/** A WebSocket: ordered, and without loss while it is open. */
+/** A WebSocket. Its messages arrive in order, and none is lost while it is open. */
 export interface Connection {
   readonly member: string;
   toServer: ToServer[];
@@ -56,7 +56,7 @@ export interface Connection {
   isOpen: boolean;
 }
 
-/** Closes the server's end. */
+/** Closes the server's end of a connection. */
 export function hangUp(connection: Connection): void {
   connection.isOpen = false;
   connection.toServer = [];
@@ -64,31 +64,34 @@ export function hangUp(connection: Connection): void {
 
 export interface Client {
   readonly slot: number;
-  /** `null`: the slot has no client now. */
+  /** `null` means that the slot has no client now. */
   member: string | null;
   incarnations: number;
   state: MembershipState;
-  /** The last `room` message that it received. */
+  /** The latest `room` message that the client received. */
   room: Extract<ServerMessage, { type: 'room' }> | null;
   connection: Connection | null;
   isFrozen: boolean;
-  /** Whether it must send `ready`. */
+  /** Whether the client must send `ready`. */
   isDue: boolean;
-  /** The generation whose links it opens; whether they are open. */
+  /** The generation whose links the client opens, and whether they are open. */
   linking: number;
   isLinked: boolean;
-  /** The generation whose group it has. */
+  /** The generation whose process group the client has. */
   active: number;
-  /** Progress of entering: 0 has sent its status, 1 has sent what others need, 2 has its state. */
+  /**
+   * Progress of entering a generation. 0: the client has sent its status. 1: it has sent what
+   * others need. 2: it has the elected state.
+   */
   stage: number;
   isTraining: boolean;
   replica: Replica;
   assigner: SampleAssigner | null;
-  /** Its samples of the next step. */
+  /** The client's samples of the next step. */
   assignment: StepAssignment | null;
   /**
-   * Whether a run continues without it, in a generation of which it is not a member: its last steps
-   * may be undone.
+   * Whether a run continues without this client, in a generation of which it is not a member. Its
+   * latest steps may then be undone.
    */
   isBehind: boolean;
 }
@@ -115,28 +118,28 @@ export function emptySlot(slot: number): Client {
   };
 }
 
-/** Removes a client's state of a run. */
+/** Removes what a client knows of a run. */
 export function forget(client: Client): void {
   Object.assign(client, { replica: new Replica(), assigner: null, assignment: null });
 }
 
-/** The members of a generation, and what they exchange. */
+/** A generation: its members, and what they exchange. */
 export interface Generation {
   readonly run: number;
   readonly ring: readonly string[];
   readonly relayed: readonly (readonly [string, string])[];
   /** By rank. */
   readonly statuses: (Status | null)[];
-  /** Result of all statuses, once all have arrived. */
+  /** Result of the election, once all statuses have arrived. */
   comparison: ElectedState | null;
   readonly hasSent: boolean[];
-  /** State with which each rank has entered. */
+  /** State with which each rank has entered; the index is the rank. */
   readonly entered: (string | null)[];
-  /** Contributions of ranks to the step after `steps`. */
+  /** Contributions of the ranks, by the number of steps that were applied before. */
   readonly contributions: Map<number, ({ samples: number; base: number } | null)[]>;
 }
 
-/** State of a rank that enters a generation. */
+/** Status of a rank that enters a generation. */
 export interface Status {
   replica: Replica;
   note: { retained: RetainedGradient | null };

@@ -8,7 +8,7 @@ interface Timer {
   event: RoomEvent;
 }
 
-/** Called before and after the effects of a step are carried out. */
+/** Called before and after the effects of a step of the room are carried out. */
 export interface ServerObserver {
   onStep: (before: RoomState, event: RoomEvent, after: RoomState, effects: readonly RoomEffect[]) => void;
   onDone: (before: RoomState, after: RoomState) => void;
@@ -18,12 +18,12 @@ export class Server {
   readonly #stepRoom: Parts['stepRoom'];
   readonly #options: WorldOptions;
   readonly #observer: ServerObserver;
-  /** `null`: the server has restarted, and no member has returned. */
+  /** `null` means that the server has restarted and no member has returned. */
   room: RoomState | null;
   restarts = 0;
   readonly #timers = new Map<string, Timer>();
   readonly #peers = new Map<string, Connection>();
-  /** Connections that their clients have closed, and the server not yet. */
+  /** Connections that their clients have closed, but the server has not closed yet. */
   readonly #dying: Connection[] = [];
   #now = 0;
 
@@ -115,20 +115,23 @@ export class Server {
     if (before !== undefined && before !== connection) hangUp(before);
   }
 
-  /** The end of a connection reaches the server. */
+  /** Makes the server notice the end of a connection. */
   lose(connection: Connection): void {
     const { member } = connection;
     hangUp(connection);
     if (this.#peers.get(member) === connection) this.#dispatch({ type: 'away', member });
   }
 
-  /** A client has closed this connection; what it has sent may still arrive. */
+  /**
+   * Handles a connection that its client has closed. What the client sent before may still arrive.
+   */
   abandon(connection: Connection): void {
     this.#dying.push(connection);
   }
 
   /**
-   * The server receives the next message of a connection that its client has closed, or its end.
+   * Takes the next message of a connection that its client has closed. Without a message, the
+   * server notices the end of the connection.
    */
   bury(x: number): boolean {
     if (this.#dying.length === 0) return false;
@@ -143,7 +146,7 @@ export class Server {
     return true;
   }
 
-  /** No message of a frozen client has arrived for too long. */
+  /** Closes a connection because no message of its frozen client has arrived for too long. */
   silence(connection: Connection): boolean {
     const { member } = connection;
     if (!connection.isOpen || this.#peers.get(member) !== connection) return false;
@@ -153,7 +156,7 @@ export class Server {
     return true;
   }
 
-  /** Restarts without memory. */
+  /** Restarts the server, which forgets everything. */
   restart(): boolean {
     if (this.room === null) return false;
     this.room = null;
@@ -164,7 +167,7 @@ export class Server {
     return true;
   }
 
-  /** Fires any timer: it may be late or early. */
+  /** Fires any timer. It may fire early or late. */
   fire(x: number): boolean {
     if (this.#timers.size === 0) return false;
     const key = [...this.#timers.keys()][x % this.#timers.size]!;
@@ -182,7 +185,7 @@ export class Server {
     this.#dispatch(timer.event);
   }
 
-  /** Fires the timer that is due next. */
+  /** Fires the timer that is due first. */
   fireNext(): boolean {
     let due: string | null = null;
     for (const [key, { at }] of this.#timers) if (due === null || at < this.#timers.get(due)!.at) due = key;

@@ -1,10 +1,8 @@
 /**
- * A room and its members, with every fault between them, as a machine that takes one small action
- * at a time. The functions of the room and of the members are the real ones; the hub, the
- * connections, the links and the training are modelled. {@link Invariants} are checked after every
- * step.
- *
- * Every action returns whether it was possible.
+ * A room and its members, with every possible fault between them, as a machine that takes one small
+ * action at a time. The functions of the room and of the members are the real ones. The hub, the
+ * connections, the links and the training are modelled. The {@link Invariants} are checked after
+ * every step. Every action returns whether it was possible.
  */
 import { reconnectStateOf } from '../../../src/engine/membership/membership.ts';
 import type { Device } from '../../../src/protocol/room.ts';
@@ -14,7 +12,7 @@ import { hangUp, type Client, type ToClient, type ToServer } from './model.ts';
 const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
 
 export class World extends Clients {
-  /** Whether a fault occurred that only the end of a connection would repair. */
+  /** Whether a fault occurred that would be repaired only when the connection ends. */
   isLossy = false;
 
   // ---- Messages and requests ----
@@ -41,7 +39,7 @@ export class World extends Clients {
     client.connection = { member: client.member!, toServer: [first], toClient: [], isOpen: true };
   }
 
-  /** The server receives a client's next message. */
+  /** Makes the server receive a client's next message. */
   up(slot: number): boolean {
     const { connection } = this.clients[slot]!;
     const message = connection?.toServer.shift();
@@ -50,7 +48,7 @@ export class World extends Clients {
     return true;
   }
 
-  /** A client receives the server's next message, with the `room` messages before it. */
+  /** Makes a client receive the server's next message, and the `room` messages before it. */
   down(slot: number): boolean {
     const client = this.clients[slot]!;
     const { connection, isFrozen } = client;
@@ -123,7 +121,7 @@ export class World extends Clients {
 
   // ---- Faults ----
 
-  /** A client's own failure, for example of its GPU or of the job. */
+  /** Makes a client fail, for example because of its GPU or the job. */
   fail(slot: number, x: number): boolean {
     const client = this.clients[slot]!;
     const { active, isFrozen } = client;
@@ -135,7 +133,7 @@ export class World extends Clients {
     return true;
   }
 
-  /** The client notices the end of its connection first; some of its messages still arrive. */
+  /** Ends a connection whose client notices this first. Some of its messages may still arrive. */
   drop(slot: number, x: number): boolean {
     const client = this.clients[slot]!;
     const { connection } = client;
@@ -147,7 +145,9 @@ export class World extends Clients {
     return true;
   }
 
-  /** The server notices the end of a connection first; some of its messages still arrive. */
+  /**
+   * Ends a connection whose end the server notices first. Some of its messages may still arrive.
+   */
   cutOff(slot: number, x: number): boolean {
     const { connection } = this.clients[slot]!;
     if (!connection?.isOpen) return false;
@@ -157,7 +157,8 @@ export class World extends Clients {
   }
 
   /**
-   * The server receives the next message of a connection that its client has closed, or its end.
+   * Takes the next message of a connection that its client has closed. Without a message, the
+   * server notices the end of the connection.
    */
   bury(x: number): boolean {
     return this.server.bury(x);
@@ -184,13 +185,16 @@ export class World extends Clients {
     return true;
   }
 
-  /** No message of a frozen client has reached the server for too long. */
+  /**
+   * Closes a connection because no message of its frozen client has reached the server for too
+   * long.
+   */
   silence(slot: number): boolean {
     const { connection, isFrozen } = this.clients[slot]!;
     return isFrozen && connection !== null && this.server.silence(connection);
   }
 
-  /** Cuts the link between two slots, or repairs it. */
+  /** Cuts the link between two slots. If it is cut already, repairs it. */
   cut(x: number): boolean {
     const most = 2 * this.clients.length - 3;
     this.cutPairs ^= 1 << (1 + (x % most));
@@ -207,7 +211,10 @@ export class World extends Clients {
     return true;
   }
 
-  /** Delivers a message twice, with others between. A `room` message never follows a newer one. */
+  /**
+   * Delivers a message twice, with other messages in between. An old `room` message never follows a
+   * newer one.
+   */
   repeat(slot: number, x: number): boolean {
     const { connection } = this.clients[slot]!;
     const queue: (ToServer | ToClient)[] | undefined = x % 2 === 0 ? connection?.toServer : connection?.toClient;
@@ -222,8 +229,8 @@ export class World extends Clients {
   }
 
   /**
-   * Drops a message, or moves it before another. A WebSocket does neither: this only shows that no
-   * invariant depends on it.
+   * Drops a message, or moves it before another one. A WebSocket does neither. This only shows that
+   * no invariant depends on it.
    */
   disturb(slot: number, x: number): boolean {
     const { connection } = this.clients[slot]!;
@@ -240,7 +247,7 @@ export class World extends Clients {
 
   // ---- After the faults ----
 
-  /** The number of generations that trained, and the situations that occurred. */
+  /** Returns the number of generations that trained, and the situations that occurred. */
   get seen() {
     const trained = [...this.generations.values()].filter(({ contributions }) => contributions.size > 0);
     return { generations: trained.length, restarts: this.server.restarts, ...this.situations };
@@ -250,27 +257,29 @@ export class World extends Clients {
   heal(): void {
     this.cutPairs = 0;
     for (const client of this.clients) client.isFrozen = false;
-    // If no client knows the room, it no longer exists.
+    // If no client knows the room any more, it no longer exists.
     if (this.server.room === null && this.clients.every(({ member, room }) => member === null || room === null)) {
       for (const client of this.clients) this.vanish(client);
     }
   }
 
-  /** What still waits although no further action is possible; `null`: nothing. */
+  /** Describes what still waits although no further action is possible; `null` if nothing waits. */
   unfinished(): string | null {
     const { room } = this.server;
     if (room === null) return this.clients.some(({ member }) => member !== null) ? 'no client has returned' : null;
     const waiting = this.clients.filter(({ linking, active }) => linking > 0 || active > 0);
     if (waiting.length > 0) {
       const who = waiting.map(({ member, state }) => `${member} (${state.active?.phase ?? 'LINKING'})`).join(', ');
-      return `the room is ${room.phase}, and these wait: ${who}`;
+      return `the room is ${room.phase}, and these clients wait: ${who}`;
     }
     if (room.phase === 'FORMING') {
       const paused = this.clients.find(({ member, state }) => member !== null && state.pausedFor !== null);
       return paused === undefined ? null : `${paused.member} waits for a run that has ended`;
     }
-    if (room.phase !== 'PAUSED') return `the room is ${room.phase}, and no client is in its generation`;
+    if (room.phase !== 'PAUSED') return `the room is ${room.phase}, but no client is in its generation`;
     const present = this.clients.filter(({ member }) => member !== null).length;
-    return present < (room.nodes?.min ?? 0) || present === 0 ? null : `the room is PAUSED with ${present} members`;
+    return present < (room.nodes?.min ?? 0) || present === 0
+      ? null
+      : `the room is PAUSED although it has ${present} members`;
   }
 }

@@ -1,4 +1,4 @@
-/** Several signaling processes that serve the same rooms through a Redis. */
+/** Several signaling processes that serve the same rooms through one Redis server. */
 import { createClient } from 'redis';
 import { describe, expect, test } from 'vitest';
 import { Child } from '../../../bench/signaling/child.ts';
@@ -27,7 +27,7 @@ function start(redis: RedisServer, options: SignalingOptions = {}): Promise<Sign
   return startServer({ redisUrl: redis.url, ...options });
 }
 
-/** Two processes that share a Redis. */
+/** Starts two processes that share a Redis server. */
 async function two(options: SignalingOptions = {}) {
   const redis = await startRedis();
   const [one, other] = [await start(redis, options), await start(redis, options)];
@@ -45,7 +45,9 @@ async function joined(server: Pick<SignalingServer, 'url'>, room: string, name: 
   return { tab, ...(await enter(tab, room, name)) };
 }
 
-/** Takes a generation from `prepare` to `go`; resolves with its `prepare`. */
+/**
+ * Makes the tabs begin a generation, from `prepare` to `go`. Resolves with the `prepare` message.
+ */
 async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
   const prepares = await Promise.all(tabs.map((tab) => tab.next('prepare', (m) => m.members.length === worldSize)));
   const { generation } = prepares[0]!;
@@ -56,7 +58,7 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
   return prepares[0]!;
 }
 
-/** The reconnect state of a rank that trains. */
+/** Returns the reconnect state of a rank that trains. */
 function stateOf(generation: number, ring: RosterEntry[]): ReconnectState {
   return {
     settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isPausedByHost: false },
@@ -86,7 +88,10 @@ async function reconnect(
   return tab;
 }
 
-/** Reconnects until admitted, as a tab does while no server knows the owner of its room. */
+/**
+ * Reconnects again and again until it is admitted, as a tab does while no server knows the owner of
+ * its room.
+ */
 async function reconnectUntilAdmitted(...args: Parameters<typeof reconnect>): Promise<TestMember> {
   for (;;) {
     const tab = await reconnect(...args);
@@ -96,11 +101,15 @@ async function reconnectUntilAdmitted(...args: Parameters<typeof reconnect>): Pr
   }
 }
 
-/** Lets time pass, one renewal of leases at a time, with the answers of Redis. */
+/**
+ * Advances the clock by one renewal of leases at a time, and waits each time for the answers of
+ * Redis.
+ */
 async function pass(clock: ManualClock, ms: number, servers: readonly SignalingServer[]): Promise<void> {
   for (let passed = 0; passed < ms; passed += 2_000) {
     clock.advance(2_000);
-    // A wrong code is looked up in Redis, after all earlier requests.
+    // The server looks up a wrong code in Redis. It gets the answer after the answers to all
+    // earlier requests.
     for (const server of servers) {
       const stranger = member(server);
       await stranger.join('AAAAAA');
@@ -122,7 +131,7 @@ async function redisClient(redis: RedisServer) {
 }
 
 describe.skipIf(!hasRedis)('two processes', () => {
-  test('serve one room, with a whole run across both', async () => {
+  test('serve one room, in which members of both processes train a whole run', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -143,7 +152,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(metrics).toMatch(/^peergrad_process_messages_total\{direction="received"\} [1-9]/m);
   });
 
-  test('let a host with its key control the room through either, and drop the empty room', async () => {
+  test('let a member with the host key control the room through either process, and drop the empty room', async () => {
     const clock = new ManualClock();
     const { one, other } = await two({ clock });
     const ada = member(one);
@@ -171,7 +180,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await late.next('refused')).code).toBe('no-room');
   });
 
-  test('refuse wrong codes, and newcomers of a full room, through either', async () => {
+  test('refuse wrong codes and newcomers to a full room through either process', async () => {
     const { one, other } = await two({ limits: { roomCapacity: 1 } });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: null });
     await joined(one, room, 'Ada');
@@ -184,7 +193,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await lost.next('refused')).code).toBe('no-room');
   });
 
-  test('deliver messages that arrive while the room is searched', async () => {
+  test('deliver messages that arrive during the search for the room', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -195,7 +204,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await train([ada.tab, bo]);
   });
 
-  test('let members leave through the other process, or return through the owner', async () => {
+  test('let a member of the other process leave, or return through the owner of the room', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 3, nodes: NODES });
     const [ada, bo, cy] = [
@@ -210,7 +219,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(await again.next('go')).toEqual({ type: 'go', generation });
     await cy.tab.send({ type: 'leave' });
     expect((await again.next('prepare')).members.map(({ member: id }) => id)).toEqual([ada.id, bo.id]);
-    // The other process no longer relays for its old connection.
+    // The other process no longer relays for the old connection of this member.
     const gone = await reconnect(other, room, { id: bo.id, token: 'x'.repeat(40) }, stateOf(generation, members));
     expect((await gone.next('refused')).code).toBe('not-member');
   });
@@ -224,7 +233,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await train(all.map(({ tab }) => tab));
   });
 
-  test('do not open the same room twice', async () => {
+  test('do not open two rooms with the same code', async () => {
     const { one, other } = await two();
     expect(() => one.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/openRoom/);
     await one.openRoom({ job: DEFAULT_JOB, startAt: null, code: 'AAAAAA' });
@@ -233,7 +242,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await expect(other.openRoom(taken)).rejects.toThrow('The room AAAAAA already exists.');
   });
 
-  test('restore a room at the same time: one owns it, the other relays', async () => {
+  test('restore a room at the same time; one process owns the room and the other relays', async () => {
     const { one, other } = await two({ secret: SECRET });
     const credentials = new Credentials(SECRET);
     const ids = ['Ada-Ada-Ada', 'Bo-Bo-Bo-Bo', 'Cy-Cy-Cy-Cy', 'Di-Di-Di-Di'];
@@ -247,11 +256,11 @@ describe.skipIf(!hasRedis)('two processes', () => {
     for (const tab of tabs) expect(await tab.next('go')).toEqual({ type: 'go', generation: 7 });
     expect((await rooms(one)) + (await rooms(other))).toBe(1);
     const late = await joined(one, 'AAAAAA', 'Ed');
-    // Members that know a later generation may not have returned.
+    // The generation is higher than 7 because members that know a later one may not have returned.
     expect((await train([...tabs, late.tab])).generation).toBeGreaterThan(7);
   });
 
-  test('let members of a closing owner restore their room in the other', async () => {
+  test('let members restore their room in the other process when its owner closes', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -263,7 +272,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(await rooms(other)).toBe(1);
   });
 
-  test('let members of a closing relay return to the owner', async () => {
+  test('let members return through the owner when the relaying process closes', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -301,7 +310,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
 });
 
 describe.skipIf(!hasRedis)('a lease', () => {
-  test('that another process has taken drops the room, and its members reconnect', async () => {
+  test('is lost when another process takes it; the room is dropped and its members reconnect', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
@@ -318,7 +327,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
   });
 
-  test('that expires while a newcomer waits does not make the code wrong', async () => {
+  test('may expire while a newcomer waits; the code is not treated as wrong', async () => {
     const redis = await startRedis();
     const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
     const client = await redisClient(redis);
@@ -336,14 +345,14 @@ describe.skipIf(!hasRedis)('a lease', () => {
     await joined(server, 'AAAAAA', 'Ed');
   });
 
-  test('expires if Redis is away for longer; until then the room continues', async () => {
+  test('expires if Redis is away for too long; until then the room continues', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
     await train([ada.tab, bo.tab]);
     redis.freeze();
-    // The renewal has no answer, which the next one notices.
+    // This renewal gets no answer. The next renewal notices that.
     clock.advance(2_000);
     clock.advance(2_000);
     expect(await bo.tab.closed).toBe(1012);
@@ -357,7 +366,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     expect(await rooms(one)).toBe(0);
   });
 
-  test('is taken again after Redis has restarted without it', async () => {
+  test('is taken again after Redis has restarted and lost its data', async () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -369,7 +378,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     const back = await reconnectUntilAdmitted(other, room, bo, stateOf(generation, members));
     expect(await back.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(one)).toBe(1);
-    // A process that starts later receives the secret of the members' tokens.
+    // A process that starts later receives the secret that signed the members' tokens.
     const third = await start(redis);
     ada.tab.socket.terminate();
     const again = await reconnectUntilAdmitted(third, room, ada, stateOf(generation, members));
@@ -378,7 +387,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
 });
 
 describe.skipIf(!hasRedis)('a process that is killed', () => {
-  test('loses its rooms, which members restore in another', async () => {
+  test('loses its rooms, and their members restore them in another process', async () => {
     const redis = await startRedis();
     const order: ServerOptions = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
     const child = new Child('./serverProcess.ts', JSON.stringify(order));
@@ -394,13 +403,13 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
     expect(codes).toEqual([1006, 1012, 1006, 1012]);
     const newcomer = member(other);
     await newcomer.join(room, 'Flo');
-    // Their requests wait until the lease has expired.
+    // The requests of the members wait until the lease has expired.
     const back = await Promise.all(
       all.map((who) => reconnectUntilAdmitted(other, room, who, stateOf(generation, members))),
     );
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(other)).toBe(1);
-    // Its code was right: it is admitted, or may retry.
+    // The newcomer's code was right, so it is admitted or may retry.
     expect(['admitted', 'server-closing']).toContain(await newcomer.answer());
     const late = await joined(other, room, 'Ed');
     const next = await train([...back, late.tab], 5);
@@ -409,9 +418,9 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
 });
 
 describe('a server that shares its rooms', () => {
-  test('does not start without Redis, and does not quote its password', async () => {
+  test('does not start without Redis, and does not quote the password of Redis', async () => {
     const closed = startSignaling({ redisUrl: 'redis://:hidden@127.0.0.1:1' });
-    await expect(closed).rejects.toThrow(/^The Redis at 127\.0\.0\.1:1 does not answer/);
+    await expect(closed).rejects.toThrow(/^Redis at 127\.0\.0\.1:1 does not answer/);
     const wrong = startSignaling({ redisUrl: 'http://hidden' });
     await expect(wrong).rejects.toThrow(/^REDIS_URL is not a Redis URL such as/);
   });

@@ -1,4 +1,4 @@
-/** A Redis for one test: on a free port, without files. */
+/** A Redis server for one test. It uses a free port and no files. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
@@ -26,7 +26,7 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Kills it; its data are lost. */
+  /** Kills the Redis server; its data are lost. */
   async stop(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const exited = once(this.#process, 'exit');
@@ -38,7 +38,7 @@ export class RedisServer {
     this.#process = await launch(this.port);
   }
 
-  /** Stops its process: it answers no more, and its connections stay open. */
+  /** Suspends the Redis process: it does not answer any more, but its connections stay open. */
   freeze(): void {
     this.#process.kill('SIGSTOP');
   }

@@ -19,7 +19,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Response headers of a request to the server as `host`. */
+/** Resolves with the headers of the response to a request whose Host header is `host`. */
 function headers({ url, port }: SignalingServer, host: string): Promise<Record<string, unknown>> {
   const ask = url.startsWith('https') ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
@@ -46,7 +46,7 @@ test('pages run only their own scripts', async () => {
   expect([...directives.values()].join()).not.toMatch(/'unsafe|blob:|data:|\*/);
 });
 
-test('pages connect to their own host by name, and fetch data from the web', async () => {
+test('pages may connect to their own host by its name, and fetch data from the web', async () => {
   const expected: [SignalingServer, string, string][] = [
     [plain, 'class.example:8080', "'self' ws://class.example:8080 wss://class.example:8080 https: http:"],
     [secure, 'class.example', "'self' ws://class.example wss://class.example https:"],
@@ -58,13 +58,13 @@ test('pages connect to their own host by name, and fetch data from the web', asy
   }
 });
 
-test('pages send no referrer and have no camera; they may keep the display on', async () => {
+test('pages send no referrer and may not use the camera, but may keep the display on', async () => {
   const all = await headers(plain, 'class.example');
   expect(all['referrer-policy']).toBe('no-referrer');
   expect(all['permissions-policy']).toMatch(/camera=\(\).*screen-wake-lock=\(self\)/);
 });
 
-test('pages have their own browsing context group over https and on this machine', async () => {
+test('pages have their own browsing context group over https, and over http on this machine', async () => {
   const name = 'cross-origin-opener-policy';
   expect((await headers(plain, 'class.example:8080'))[name]).toBeUndefined();
   expect((await headers(plain, 'localhost:8080'))[name]).toBe('same-origin');

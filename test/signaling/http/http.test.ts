@@ -23,7 +23,8 @@ beforeAll(async () => {
   await writeFile(path.join(folder, 'dist/assets/app-1a2b.js'), '1');
   await writeFile(path.join(folder, 'data/t10k-labels-idx1-ubyte.gz'), 'labels');
   await writeFile(path.join(folder, 'data/notes.txt'), 'private');
-  // More than the sockets' buffers hold: an aborted download of these is always cut short.
+  // The file does not fit into the buffers of the sockets, so an aborted download of it is never
+  // complete.
   await writeFile(path.join(folder, 'dist/assets/large-1a2b.bin'), Buffer.alloc(LARGE_BYTES));
   await writeFile(path.join(folder, 'data/large-idx1-ubyte'), Buffer.alloc(LARGE_BYTES));
   await mkdir(path.join(folder, 'data/train-images-idx3-ubyte'));
@@ -38,7 +39,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Status of a request whose path and headers are sent unchanged, unlike with fetch. */
+/**
+ * Resolves with the status of a request. Unlike fetch, it sends the path and the headers unchanged.
+ */
 function rawStatus(pathname: string, headers: Record<string, string> = {}): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     request({ port: server.port, host: '127.0.0.1', path: pathname, headers }, (res) => {
@@ -50,7 +53,9 @@ function rawStatus(pathname: string, headers: Record<string, string> = {}): Prom
   });
 }
 
-/** Begins `requests` downloads on one connection, which it closes after the first bytes. */
+/**
+ * Begins `requests` downloads on one connection, and closes the connection after the first bytes.
+ */
 async function abortedDownload(pathname: string, requests = 1): Promise<void> {
   const socket = connect(server.port, '127.0.0.1');
   socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(requests));
@@ -59,13 +64,13 @@ async function abortedDownload(pathname: string, requests = 1): Promise<void> {
   await once(socket, 'close');
 }
 
-/** Number of open files of this process in the test's folder. Linux only. */
+/** Returns the number of open files of this process in the test's folder. Linux only. */
 function openFiles(): number {
   const targets = readdirSync('/proc/self/fd').map((fd) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`);
     } catch {
-      // The descriptor of the listing itself, which is closed by now.
+      // This is the descriptor of the listing itself, which is closed by now.
       return '';
     }
   });
@@ -79,7 +84,7 @@ describe('the HTTP server', () => {
     expect(await response.json()).toEqual({ ok: true, rooms: 0, connections: 0 });
   });
 
-  test('lets browsers cache hashed files, and not the page', async () => {
+  test('lets browsers cache files with a hash in their name, but not the page', async () => {
     const page = await fetch(`${server.url}/`);
     expect(await page.text()).toBe('<!doctype html>');
     expect(page.headers.get('cache-control')).toBe('no-cache');
@@ -89,7 +94,7 @@ describe('the HTTP server', () => {
     expect(script.headers.get('content-type')).toContain('javascript');
   });
 
-  test('lists and serves IDX files unchanged, and no others', async () => {
+  test('lists and serves only the IDX files of a folder, and serves them unchanged', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
     expect(await index.json()).toEqual(['large-idx1-ubyte', 't10k-labels-idx1-ubyte.gz']);
     const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
@@ -122,7 +127,7 @@ describe('the HTTP server', () => {
     expect((await fetch(`${server.url}/`, { method: 'POST' })).status).toBe(405);
   });
 
-  test('confirms a cached copy', async () => {
+  test('answers that a cached copy is still valid', async () => {
     const etag = (await fetch(`${server.url}/`)).headers.get('etag');
     expect(etag).not.toBeNull();
     expect(await rawStatus('/', { 'if-none-match': etag! })).toBe(304);
@@ -147,7 +152,7 @@ describe('the HTTP server', () => {
     expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
-  test('serves pictures in folders, or one file only', async () => {
+  test('serves the pictures in subfolders, or a single file', async () => {
     await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
     for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'top.png']) {
       await writeFile(path.join(folder, 'pets', name), name);
@@ -165,7 +170,7 @@ describe('the HTTP server', () => {
     await one.close();
   });
 
-  test('serves a folder again that was unreadable for a moment', async () => {
+  test('serves a folder again after it was unreadable for a moment', async () => {
     const [place, away] = ['moved', 'away'].map((name) => path.join(folder, name));
     await mkdir(place!);
     await writeFile(path.join(place!, 'train-labels-idx1-ubyte'), 'labels');
@@ -175,14 +180,14 @@ describe('the HTTP server', () => {
     await rename(place!, away!);
     expect((await get('index.json')).status).toBe(500);
     await rename(away!, place!);
-    // Without a request for the list before.
+    // The list was not requested before.
     expect(await (await get('train-labels-idx1-ubyte')).text()).toBe('labels');
     await moved.close();
   });
 
-  test('lists no data without a folder', async () => {
+  test('sends an empty list if there is no data folder', async () => {
     const bare = await startSignaling({ logLevel: 'silent' });
-    // The page requests it: a 404 would be an error in the console of every visitor.
+    // The page requests the list. With status 404, every visitor would see an error in the console.
     const index = await fetch(`${bare.url}/data/index.json`);
     expect(index.status).toBe(200);
     expect(await index.json()).toEqual([]);

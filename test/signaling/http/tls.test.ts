@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('a self-signed certificate is stored privately, and created again if it is damaged', async () => {
+test('only the user can read a stored self-signed certificate; a damaged one is created again', async () => {
   const cache = path.join(folder, 'cache');
   const first = await selfSignedCertificate(cache);
   expect(fingerprint(first)).toMatch(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/);
@@ -55,7 +55,7 @@ test('certificate files are checked', async () => {
   await expect(readCertificate(at('k.pem'), at('c.pem'))).rejects.toThrow(/not a PEM certificate and its key/);
 });
 
-test('TURN passwords have the format of coturn, per member, for two hours', () => {
+test('TURN passwords have the format of coturn, differ for each member, and are valid for two hours', () => {
   const ice = { ...NO_ICE, stun: ['stun:a.example'], turn: ['turn:b.example:3478'], turnSecret: 'north' };
   const credential = createHmac('sha1', 'north').update('1007200:Ada').digest('base64');
   expect(iceServersFor('Ada', ice, 1_000_000_000)).toEqual([
@@ -70,7 +70,7 @@ test('ICE addresses are checked', () => {
   expect(() => checkIceOptions({ ...NO_ICE, stun: ['https://a.example'] })).toThrow(/not a STUN address/);
 });
 
-test('TURN passwords are renewed at half of their lifetime; STUN servers are not renewed', () => {
+test('TURN passwords are renewed after half of their lifetime; STUN servers need no renewal', () => {
   const ice = { ...NO_ICE, turn: ['turn:b.example'], turnSecret: 'north' };
   const [server] = iceServersFor('Ada', ice, 0);
   expect(renewIceAfterMs(ice)).toBe((Number(server?.username?.split(':')[0]) * 1000) / 2);

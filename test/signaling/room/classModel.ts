@@ -1,6 +1,7 @@
 /**
- * A class in a room: members that link, train and report as tabs do, on a network in which some
- * pairs may not reach each other, in simulated time. The room's function is the real one.
+ * Models a class in a room, in simulated time. Members link, train and report as tabs do, on a
+ * network in which some pairs may not reach each other. The state machine of the room is the real
+ * one.
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
@@ -15,23 +16,29 @@ export interface ClassOptions {
   hasRelay?: boolean;
   /** Whether links over the relay fail. */
   isRelayDown?: boolean;
-  /** Whether two members' packets reach each other at this time. */
+  /** Whether packets of two members reach each other at this time. */
   canReach?: (a: string, b: string, now: number) => boolean;
-  /** Milliseconds of a member's step; infinite: it hangs. */
+  /** Returns the milliseconds of a member's step. If infinite, the member hangs. */
   stepMs?: (member: string) => number;
-  /** The rank to which a member falsely reports a broken link, in a generation of these ranks. */
+  /**
+   * Returns the rank to which a member falsely reports a broken link, or `null`. `ring` contains
+   * the ranks of the generation.
+   */
   liesAbout?: (member: string, ring: readonly string[]) => string | null;
   /** Whether false reports begin only after training has begun. */
   liesLate?: boolean;
-  /** Whether the other ranks report a failed generation after a false report. */
+  /** Whether the other ranks report after a false report that the generation failed. */
   othersReport?: boolean;
-  /** Whether only the first rank names the late ones; the others report a failed generation. */
+  /**
+   * Whether only the first rank reports which ranks are late. The others only report that the
+   * generation failed.
+   */
   hasOneWitness?: boolean;
 }
 
 /** Milliseconds between two attempts to reach a neighbour. */
 const ATTEMPT_MS = 1_000;
-/** Milliseconds from the end of a path to the end of its link. */
+/** Milliseconds between the failure of a path and the end of the link that uses it. */
 const NOTICE_MS = 5_000;
 
 type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
@@ -42,14 +49,14 @@ export class ClassModel {
   readonly #rng: Rng;
   #state: RoomState;
   readonly #timers = new Map<string, () => void>();
-  /** Browser of each member. */
+  /** Browsers by member. */
   readonly #browsers = new Map<string, string>();
-  /** Time until which a member is busy with a step of any generation. */
+  /** For each member, the time until which it is busy with a step of any generation. */
   readonly #busyUntil = new Map<string, number>();
-  /** The generation that trains, until all ranks of the next one are linked. */
+  /** The generation that trains. It continues until all ranks of the next generation are linked. */
   #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
   generations = 0;
-  /** When ranks began to train, and which. */
+  /** The times at which ranks began to train, and these ranks. */
   readonly begun: { at: number; ring: readonly string[] }[] = [];
   /** Times of completed steps. */
   readonly steps: number[] = [];
@@ -86,7 +93,7 @@ export class ClassModel {
     this.dispatch({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, stateOfRun: null });
   }
 
-  /** `m0` .. join, and the first of them starts the run. */
+  /** Lets `n` members (`m0`, `m1`, ...) join. The first of them starts the run. */
   start(n: number): this {
     for (let i = 0; i < n; i++) this.enter(`m${i}`);
     this.dispatch({ type: 'start', member: 'm0' });
@@ -97,7 +104,9 @@ export class ClassModel {
     this.dispatch({ type: 'left', member, reason: 'left' });
   }
 
-  /** Lets up to `ms` pass until `isSo` returns true; returns its last result. */
+  /**
+   * Lets time pass until `isSo` returns true, but at most `ms`. Returns the last result of `isSo`.
+   */
   runUntil(isSo: () => boolean, ms: number): boolean {
     const until = this.clock.now() + ms;
     while (!isSo() && this.clock.now() < until) this.clock.advance(100);
@@ -141,7 +150,7 @@ export class ClassModel {
   #onSuspended(member: string, message: string): void {
     this.suspended.push({ at: this.clock.now(), member, message });
     this.#cancel(member);
-    // Like a tab, it reports `ready` when it has ended its step.
+    // Like a tab, a member reports `ready` after it has ended its step.
     const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
     if (free === Number.POSITIVE_INFINITY) return;
     const stateOfRun = this.begun.some(({ ring }) => ring.includes(member)) ? this.#state.run : null;
@@ -181,7 +190,10 @@ export class ClassModel {
     });
   }
 
-  /** Trains: a step takes as long as its slowest rank, up to the deadline of a collective. */
+  /**
+   * Trains a generation. A step takes as long as its slowest rank, up to the deadline of a
+   * collective.
+   */
   #train(generation: number): void {
     const { stepMs = () => 1_000, hasOneWitness = false } = this.#options;
     const [ring, { relayed }] = [this.ring, this.#state];

@@ -1,6 +1,6 @@
 /**
- * Whole classes on networks that fail: how long they wait, which members are suspended, and which
- * messages they receive. Time is simulated.
+ * Whole classes on networks that fail. The tests check how long the classes wait, which members are
+ * suspended, and which messages the members receive. Time is simulated.
  */
 import { describe, expect, test } from 'vitest';
 import { createRng } from '../../../src/util/rng.ts';
@@ -12,26 +12,26 @@ const MINUTE = 60 * SECOND;
 const classOf = (n: number, options: Omit<ClassOptions, 'seed'> = {}, seed = n): ClassModel =>
   new ClassModel({ seed, ...options }).start(n);
 
-/** These members can reach no other member. */
+/** Returns a network in which these members can reach no other member. */
 const unreachable =
   (...members: string[]): NonNullable<ClassOptions['canReach']> =>
   (a, b) =>
     !members.includes(a) && !members.includes(b);
 
-/** The browser of `pc0-a` is `pc0`. */
+/** Returns the browser of a member. For example, `pc0-a` is a tab of the browser `pc0`. */
 const browserOf = (member: string): string => member.slice(0, 3);
 
 const isNew = (member: string): boolean => member.startsWith('new');
 
 const names = (events: readonly { member: string }[]): string[] => [...new Set(events.map(({ member }) => member))];
 
-/** Longest time between two steps after `from`, in milliseconds. */
+/** Returns the longest time between two steps after `from`, in milliseconds. */
 function longestStop({ steps, clock }: ClassModel, from: number): number {
   const times = [from, ...steps.filter((at) => at > from), clock.now()];
   return Math.max(...times.slice(1).map((at, i) => at - times[i]!));
 }
 
-/** A new tab of one browser joins and leaves ten times. */
+/** Ten times, a new tab of one browser joins and leaves. */
 const reload = (model: ClassModel, seconds: number): ClassModel => {
   model.runUntil(() => false, 20 * SECOND);
   for (let i = 0; i < 10; i++) {
@@ -44,7 +44,7 @@ const reload = (model: ClassModel, seconds: number): ClassModel => {
 };
 
 describe('an unreachable tab', () => {
-  test.each([3, 4, 5, 8, 30, 60])('does not keep the other members of %i from training', (n) => {
+  test.each([3, 4, 5, 8, 30, 60])('does not prevent the other members of a class of %i from training', (n) => {
     const model = classOf(n, { canReach: unreachable('m1') });
     expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
     expect(model.begun[0]!.ring).toHaveLength(n - 1);
@@ -61,7 +61,7 @@ describe('an unreachable tab', () => {
     expect(model.begun[0]!.ring).toHaveLength(n);
   });
 
-  test('can be several tabs of one browser, which reach each other', () => {
+  test('is left out even if other tabs of its browser can reach it', () => {
     const model = new ClassModel({ seed: 1, canReach: (a, b) => a.startsWith('pc') === b.startsWith('pc') });
     for (const member of ['m0', 'm1', 'm2', 'pc0', 'pc1', 'pc2', 'm3', 'm4']) {
       model.enter(member, member.startsWith('pc') ? 'a browser of theirs' : undefined);
@@ -71,7 +71,7 @@ describe('an unreachable tab', () => {
     expect([...model.ring].sort()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  test('can be one of several, up to half of a class', () => {
+  test('can be one of many, up to half of a class', () => {
     for (const bad of [2, 3, 5, 8, 10, 15]) {
       const gone = Array.from({ length: bad }, (_, i) => `m${(7 * i + 3) % 30}`);
       const model = classOf(30, { canReach: unreachable(...gone) });
@@ -88,7 +88,7 @@ describe('an unreachable tab', () => {
     expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
   });
 
-  test('does not stop training when it joins, even if another member leaves', () => {
+  test('does not interrupt training for long when it joins, even if another member leaves', () => {
     for (let after = 0; after < 60; after += 3) {
       const model = classOf(30, { canReach: unreachable('new') });
       model.runUntil(() => false, 10 * SECOND);
@@ -105,7 +105,7 @@ describe('an unreachable tab', () => {
     }
   });
 
-  test('is tried less and less often, even if its tab is reopened', () => {
+  test('is tried again less and less often, even if its tab is reopened', () => {
     const model = classOf(30, { canReach: (a, b) => !a.startsWith('new') && !b.startsWith('new') });
     model.runUntil(() => false, 10 * SECOND);
     const generations: number[] = [];
@@ -121,7 +121,7 @@ describe('an unreachable tab', () => {
     }
     expect(generations[3]).toBeLessThan(generations[0]! / 2);
     expect(longestStop(model, 5 * SECOND)).toBeLessThan(5 * SECOND);
-    // The next run begins without it.
+    // The next run begins without this tab.
     model.enter('new again', 'the same machine');
     model.dispatch({ type: 'stop', member: 'm0' });
     model.dispatch({ type: 'start', member: 'm0' });
@@ -130,7 +130,7 @@ describe('an unreachable tab', () => {
   });
 });
 
-describe('newcomers that reach each other, but no rank', () => {
+describe('newcomers that can reach each other but no rank', () => {
   test.each([1, 2])('wait while the %i ranks with the state continue', (n) => {
     const model = classOf(n, { canReach: (a, b) => isNew(a) === isNew(b) });
     model.runUntil(() => false, 20 * SECOND);
@@ -143,7 +143,7 @@ describe('newcomers that reach each other, but no rank', () => {
 });
 
 describe('a network that isolates tabs', () => {
-  test.each([2, 3, 4, 8, 30, 60])('ends the run of %i with likely causes and advice', (n) => {
+  test.each([2, 3, 4, 8, 30, 60])('ends the run of %i members with a message about likely causes and advice', (n) => {
     const model = classOf(n, { canReach: () => false });
     expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);
     expect(model.ended!.message).toMatch(
@@ -153,26 +153,29 @@ describe('a network that isolates tabs', () => {
     expect(model.members).toHaveLength(n);
   });
 
-  test('does not affect a relay', () => {
+  test('does not prevent members from training over a relay', () => {
     const model = classOf(4, { canReach: () => false, hasRelay: true });
     model.runUntil(() => model.begun.length > 0 || model.ended !== null, 5 * MINUTE);
     expect(model.begun[0]?.ring).toHaveLength(4);
   });
 
-  test.each([3, 4, 6, 30])('does not affect a relay of %i when a rank leaves or joins later', (n) => {
-    const model = classOf(n, { canReach: () => false, hasRelay: true });
-    model.runUntil(() => model.begun.length > 0, MINUTE);
-    for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
-      model.runUntil(() => false, 8 * MINUTE);
-      const at = model.clock.now();
-      change();
-      expect(model.runUntil(() => model.trainsSince(at) && model.ring.length === model.members.length, MINUTE)).toBe(
-        true,
-      );
-    }
-    expect(longestStop(model, MINUTE)).toBeLessThan(5 * SECOND);
-    expect([model.ended, model.suspended]).toEqual([null, []]);
-  });
+  test.each([3, 4, 6, 30])(
+    'does not prevent %i members with a relay from training when a rank leaves or joins later',
+    (n) => {
+      const model = classOf(n, { canReach: () => false, hasRelay: true });
+      model.runUntil(() => model.begun.length > 0, MINUTE);
+      for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
+        model.runUntil(() => false, 8 * MINUTE);
+        const at = model.clock.now();
+        change();
+        expect(model.runUntil(() => model.trainsSince(at) && model.ring.length === model.members.length, MINUTE)).toBe(
+          true,
+        );
+      }
+      expect(longestStop(model, MINUTE)).toBeLessThan(5 * SECOND);
+      expect([model.ended, model.suspended]).toEqual([null, []]);
+    },
+  );
 
   test('lets tabs of one browser link without the relay', () => {
     const model = new ClassModel({ seed: 1, canReach: (a, b) => browserOf(a) === browserOf(b), hasRelay: true });
@@ -184,7 +187,7 @@ describe('a network that isolates tabs', () => {
     expect(model.relayed.some(([a, b]) => browserOf(a) === browserOf(b))).toBe(false);
   });
 
-  test('in part costs at most one failed attempt for each change of the ring with a relay', () => {
+  test('costs at most one failed attempt for each change of the ring if it isolates some pairs and there is a relay', () => {
     for (let seed = 0; seed < 60; seed++) {
       const rng = createRng(seed);
       const n = 4 + rng.below(20);
@@ -210,7 +213,7 @@ describe('a network that isolates tabs', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('for up to a minute suspends none of %i', (n) => {
+  test.each([2, 3, 4, 8, 30])('suspends none of %i members if it lasts up to a minute', (n) => {
     for (const seconds of [8, 20, 40, 60]) {
       // Twice.
       const isDown = (at: number): boolean =>
@@ -224,18 +227,21 @@ describe('a network that isolates tabs', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('for up to a minute does not end a run of %i without a working relay', (n) => {
-    for (const seconds of [8, 20, 40, 60]) {
-      const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
-      const model = classOf(n, { hasRelay: true, isRelayDown: true, canReach: (_a, _b, now) => !isCut(now) });
-      model.runUntil(() => false, 4 * MINUTE);
-      expect(model.ended, `${seconds} s`).toBeNull();
-      expect(model.suspended, `${seconds} s`).toEqual([]);
-      expect([model.phase, model.ring.length, model.relayed.length]).toEqual(['RUNNING', n, 0]);
-    }
-  });
+  test.each([2, 3, 4, 8, 30])(
+    'does not end a run of %i members without a working relay if it lasts up to a minute',
+    (n) => {
+      for (const seconds of [8, 20, 40, 60]) {
+        const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
+        const model = classOf(n, { hasRelay: true, isRelayDown: true, canReach: (_a, _b, now) => !isCut(now) });
+        model.runUntil(() => false, 4 * MINUTE);
+        expect(model.ended, `${seconds} s`).toBeNull();
+        expect(model.suspended, `${seconds} s`).toEqual([]);
+        expect([model.phase, model.ring.length, model.relayed.length]).toEqual(['RUNNING', n, 0]);
+      }
+    },
+  );
 
-  test('for half of a class, for a minute, suspends no member for long', () => {
+  test('suspends no member for long if it affects half of a class for a minute', () => {
     const model = classOf(30, {
       canReach: (a, b, now) =>
         now < 30 * SECOND || now > 90 * SECOND || [a, b].every((member) => Number(member.slice(1)) % 2 === 0),
@@ -247,7 +253,7 @@ describe('a network that isolates tabs', () => {
 });
 
 describe('a tab that delays every step', () => {
-  test.each([2, 3, 4, 8, 30])('is suspended within three minutes, of %i', (n) => {
+  test.each([2, 3, 4, 8, 30])('is suspended within three minutes in a class of %i', (n) => {
     for (const hasOneWitness of [false, true]) {
       for (const seconds of [Number.POSITIVE_INFINITY, 600, 100, 80, 65]) {
         const what = `${seconds} s a step, ${hasOneWitness ? 'one witness' : 'all report'}`;
@@ -258,7 +264,7 @@ describe('a tab that delays every step', () => {
         expect(names(model.suspended), what).toEqual(['m1']);
         expect(model.suspended[0]!.at, what).toBeLessThan(3 * MINUTE);
         expect(longestStop(model, 5 * SECOND), what).toBeLessThan(3 * MINUTE);
-        // It is tried again, less and less often.
+        // The tab is tried again less and less often.
         expect(model.suspended.length, what).toBeLessThan(5);
       }
     }
@@ -282,37 +288,40 @@ describe('a member with false reports', () => {
   };
   let turn = 0;
 
-  test.each(Object.entries(about))('about %s suspends no other member and does not stop training', (_, liesAbout) => {
-    for (const n of [2, 3, 5, 30]) {
-      for (const [liesLate, othersReport] of [
-        [false, false],
-        [true, false],
-        // With two members it is unknown which report is false.
-        ...(n > 2 ? [[true, true] as const] : []),
-      ] as const) {
-        const model = classOf(n, { liesAbout, liesLate, othersReport });
-        model.runUntil(() => false, 60 * MINUTE);
-        expect(model.ended, `${n} members`).toBeNull();
-        const out = names([...model.suspended, ...model.expelled]);
-        expect(
-          out.filter((member) => member !== 'm0'),
-          `${n} members`,
-        ).toEqual([]);
-        expect(model.generations, `${n} members`).toBeLessThan(60);
-        expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
+  test.each(Object.entries(about))(
+    'suspends no other member and does not stop training if its reports name %s',
+    (_, liesAbout) => {
+      for (const n of [2, 3, 5, 30]) {
+        for (const [liesLate, othersReport] of [
+          [false, false],
+          [true, false],
+          // With two members it is unknown which report is false.
+          ...(n > 2 ? [[true, true] as const] : []),
+        ] as const) {
+          const model = classOf(n, { liesAbout, liesLate, othersReport });
+          model.runUntil(() => false, 60 * MINUTE);
+          expect(model.ended, `${n} members`).toBeNull();
+          const out = names([...model.suspended, ...model.expelled]);
+          expect(
+            out.filter((member) => member !== 'm0'),
+            `${n} members`,
+          ).toEqual([]);
+          expect(model.generations, `${n} members`).toBeLessThan(60);
+          expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
+        }
       }
-    }
-  });
+    },
+  );
 });
 
 describe('a browser whose tab joins again and again', () => {
-  test.each([2, 4])('and does not reach the host suspends none of %i', (n) => {
+  test.each([2, 4])('suspends none of %i other members if it cannot reach the host', (n) => {
     const model = reload(classOf(n, { canReach: (a, b) => ![a, b].includes('m0') || ![a, b].some(isNew) }), 22);
     expect(names(model.suspended).filter((member) => !isNew(member))).toEqual([]);
     expect(model.ended).toBeNull();
   });
 
-  test.each([false, true])('and sends false reports counts as one witness (relay: %s)', (hasRelay) => {
+  test.each([false, true])('is treated as a single witness if it sends false reports (relay: %s)', (hasRelay) => {
     const model = reload(
       classOf(6, { hasRelay, liesAbout: (member, ring) => (isNew(member) && ring.includes('m0') ? 'm0' : null) }),
       3.5,
@@ -322,7 +331,7 @@ describe('a browser whose tab joins again and again', () => {
 });
 
 describe('links that open and break again', () => {
-  test.each([3, 4, 5, 8, 30])('suspend the member at their end, of %i', (n) => {
+  test.each([3, 4, 5, 8, 30])('suspend the member at their common end in a class of %i', (n) => {
     const model: ClassModel = new ClassModel({
       seed: n,
       canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
@@ -334,20 +343,23 @@ describe('links that open and break again', () => {
     expect(model.generations).toBeLessThan(40);
   });
 
-  test.each([3, 4, 5, 8, 30])('for a minute suspend the member at their end for a while, of %i', (n) => {
-    const model: ClassModel = new ClassModel({
-      seed: n,
-      canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
-    });
-    model.start(n);
-    expect(model.runUntil(() => model.suspended.length > 0, 2 * MINUTE)).toBe(true);
-    expect(model.ring).not.toContain('m1');
-    expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
-    expect([names(model.suspended), model.expelled]).toEqual([['m1'], []]);
-    expect(model.members).toHaveLength(n);
-  });
+  test.each([3, 4, 5, 8, 30])(
+    'suspend the member at their common end for a while if this lasts a minute, in a class of %i',
+    (n) => {
+      const model: ClassModel = new ClassModel({
+        seed: n,
+        canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
+      });
+      model.start(n);
+      expect(model.runUntil(() => model.suspended.length > 0, 2 * MINUTE)).toBe(true);
+      expect(model.ring).not.toContain('m1');
+      expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
+      expect([names(model.suspended), model.expelled]).toEqual([['m1'], []]);
+      expect(model.members).toHaveLength(n);
+    },
+  );
 
-  test('end the run of two with a message', () => {
+  test('end the run of two members with a message', () => {
     const model: ClassModel = new ClassModel({ seed: 2, canReach: () => model.phase !== 'RUNNING' });
     model.start(2);
     expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);
@@ -355,7 +367,7 @@ describe('links that open and break again', () => {
   });
 });
 
-test('random classes train without unreachable, hanging and false-reporting tabs, with all others', () => {
+test('random classes train with all tabs except those that are unreachable, hang or send false reports', () => {
   for (let seed = 0; seed < 60; seed++) {
     const rng = createRng(seed);
     const n = 6 + rng.below(25);

@@ -5,7 +5,10 @@ import type { RosterEntry } from '../../../src/protocol/room.ts';
 const members = (ids: string): RosterEntry[] =>
   Array.from(ids, (member) => ({ member, name: member, device: null, browser: 0, rank: null }));
 
-/** `'AB AB CD'`: the link of A and B broke twice, that of C and D once. */
+/**
+ * Returns the breaks that a text describes. For example, `'AB AB CD'` means that the link between A
+ * and B broke twice, and the link between C and D once.
+ */
 function broken(pairs: string): Breaks {
   const listed = pairs.split(' ').filter((pair) => pair !== '');
   return addBreaks(
@@ -21,7 +24,7 @@ function order(ids: string, pairs: string, hasRelay = false): { ring: string; re
   return { ring: named(ring), relayed: relayed.map((pair) => pair.join('')), culprits: named(culprits) };
 }
 
-test('a pair has one key in either order', () => {
+test('a pair has the same key in either order', () => {
   expect(edgeKey('Bo', 'Ada')).toBe(edgeKey('Ada', 'Bo'));
   const breaks = addBreaks(addBreaks(new Map(), [['Ada', 'Bo']]), [['Bo', 'Ada']]);
   expect([...breaks.values()]).toEqual([2]);
@@ -33,18 +36,18 @@ test.each([
   ['AB', ['AB']],
   ['ABC', ['AB', 'BC', 'CA']],
   ['ABCD', ['AB', 'BC', 'CD', 'DA']],
-])('the neighbours in a ring of "%s"', (ids, pairs) => {
+])('a ring of "%s" has the expected neighbours', (ids, pairs) => {
   expect(neighbours(ids.split('')).map((pair) => pair.join(''))).toEqual(pairs);
 });
 
 describe('an order around broken links', () => {
-  test('is unchanged while no link broke twice', () => {
+  test('is unchanged if no link between neighbours broke twice', () => {
     expect(order('ABCD', '')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AB BC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AC AC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
   });
 
-  test('separates two of four or more members whose link broke twice', () => {
+  test('separates two members whose link broke twice if there are four or more', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       const { ring, relayed, culprits } = order(ids, 'AB AB');
       const pairs = neighbours(ring.split('')).map(([a, b]) => edgeKey(a, b));
@@ -54,17 +57,17 @@ describe('an order around broken links', () => {
     }
   });
 
-  test('cannot separate two of three: they use a relay, or the later one is left out', () => {
+  test('cannot separate two of three members; they use a relay, or the later one is left out', () => {
     expect(order('ABC', 'AB AB', true)).toEqual({ ring: 'ABC', relayed: ['AB'], culprits: '' });
     expect(order('ABC', 'AB AB')).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
     expect(order('AB', 'AB AB')).toEqual({ ring: 'A', relayed: [], culprits: 'B' });
   });
 
-  test('uses no relay that failed as well', () => {
+  test('does not use a relay for a pair that failed over it', () => {
     expect(order('ABC', 'AB AB AB', true)).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
   });
 
-  test('leaves out the member with most bad links, not the last one', () => {
+  test('leaves out the member with most bad links, even if it is not the last', () => {
     expect(order('ABCD', 'AB AB AC AC').culprits).toBe('A');
     expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
   });
@@ -73,7 +76,7 @@ describe('an order around broken links', () => {
     expect(order('ABC', 'AB AB BC BC CA CA')).toEqual({ ring: 'A', relayed: [], culprits: 'CB' });
   });
 
-  test('always exists for a ring of any size and any one bad link', () => {
+  test('exists for every single bad link in a ring of any size from four', () => {
     for (let n = 4; n <= 12; n++) {
       const ids = 'ABCDEFGHIJKL'.slice(0, n);
       for (let i = 0; i < n; i++) {
@@ -91,7 +94,7 @@ const around = (ids: string, slow: string, pairs = ''): string =>
 const isApart = (ring: string, pair: string): boolean => keptApart(members(ring), slowPairs(pair)).length === 1;
 
 describe('an order around slow links', () => {
-  test('separates their ends in a ring of four or more, and is unchanged if they are apart', () => {
+  test('separates the ends of a slow link in a ring of four or more, and is unchanged if they are apart', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       expect(isApart(ids, 'BC')).toBe(false);
       const ring = around(ids, 'BC');
@@ -102,18 +105,18 @@ describe('an order around slow links', () => {
     expect(around('ABCD', 'AC')).toBe('ABCD');
   });
 
-  test('keeps slow links between three members, and leaves out none', () => {
+  test('keeps slow links between three members, and leaves out no member', () => {
     expect(around('ABC', 'AB')).toBe('ABC');
     expect(keptApart(members('ABC'), slowPairs('AB'))).toEqual([]);
   });
 
-  test('prefers any number of slow links to one that breaks', () => {
+  test('prefers any number of slow links to one broken link', () => {
     // If A is not next to C, its neighbours are B and D, even with slow links.
     const ring = around('ACBD', 'AB AD', 'AC AC');
     expect(isApart(ring, 'AC')).toBe(true);
   });
 
-  test('ignores absent members', () => {
+  test('ignores slow links of absent members', () => {
     expect(keptApart(members('ABCD'), slowPairs('AX AC'))).toEqual([['A', 'C']]);
   });
 });

@@ -17,14 +17,14 @@ const fail = (scope: 'rank' | 'generation' | 'run', generation = 1): RoomEvent =
 });
 
 describe('a link that breaks', () => {
-  test('once is opened again, in the same order', () => {
+  test('is opened again in the same order after the first break', () => {
     const play = breakLink(open(4), 'Ada', 'Bo');
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 2, relayed: [] });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
     expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
   });
 
-  test('counts once if both ends report it', () => {
+  test('is counted once if both ends report it', () => {
     const play = open(4).do(
       { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
       { type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] },
@@ -34,25 +34,25 @@ describe('a link that breaks', () => {
     expect([...breaksOf(play.state.faults).values()]).toEqual([1]);
   });
 
-  test('twice is avoided by another order of four or more ranks', () => {
+  test('is avoided by another order of four or more ranks after the second break', () => {
     const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.state.members).toHaveLength(4);
     expect(Math.abs(play.ring.indexOf('Ada') - play.ring.indexOf('Bo'))).toBe(2);
   });
 
-  test('twice suspends one rank of three, even if others wait', () => {
+  test('suspends one rank of three after the second break, even if others wait', () => {
     const play = open(3, { nodes: { min: 1, max: 3 }, capacity: 5 }).enter(5);
     breakLink(breakLink(play, 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.ring).toEqual(['Ada', 'Cy', 'Di']);
     expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Bo', 'Cy', 'Di', 'Ed']);
   });
 
-  test('twice goes over a relay with three ranks', () => {
+  test('uses a relay after the second break in a ring of three', () => {
     const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
   });
 
-  test('twice suspends one rank of three without a relay', () => {
+  test('suspends one rank of three after the second break if there is no relay', () => {
     const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.received('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
     expect(play.ring).toEqual(['Ada', 'Cy']);
@@ -60,27 +60,27 @@ describe('a link that breaks', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('twice to each of two neighbours suspends their common rank', () => {
+  test('suspends a rank whose links to both neighbours broke twice', () => {
     let play = open(4);
     for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
     expect(play.received('Bo', 'suspended')).toMatchObject({ generation: 4 });
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('is forgotten after a while without another one', () => {
+  test('is forgotten if it does not break again for a while', () => {
     const play = breakLink(open(3), 'Ada', 'Bo');
     expect(play.timer('age-faults').event).toEqual({ type: 'age-faults' });
     play.train().do({ type: 'age-faults' }, { type: 'age-faults' });
     expect(breakLink(play, 'Bo', 'Ada').ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('to a rank without a connection shows that the rank is gone', () => {
+  test('shows that a rank without a connection is gone', () => {
     const play = breakLink(open(3).do(away('Bo')), 'Ada', 'Bo');
     expect(breaksOf(play.state.faults).size).toBe(0);
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('is ignored unless two different ranks are its ends', () => {
+  test('is ignored unless its ends are two different ranks', () => {
     const play = open(2).do(join('Cy'), away('Bo'));
     expect(breakLink(play, 'Cy', 'Bo').effects).toEqual([]);
     expect(breakLink(play, 'Ada', 'Cy').effects).toEqual([]);
@@ -89,7 +89,7 @@ describe('a link that breaks', () => {
 });
 
 describe('a missed deadline', () => {
-  test('of LINKING counts the missing links as broken', () => {
+  test('makes the missing links count as broken while LINKING', () => {
     const play = new Play(OPEN).enter(4).start();
     // No rank reaches Bo.
     play.do({ type: 'linked', member: 'Di', generation: 1 }, deadline('LINKING'));
@@ -97,31 +97,31 @@ describe('a missed deadline', () => {
       ['Ada Bo', 1],
       ['Bo Cy', 1],
     ]);
-    // With other neighbours it shows which end was at fault.
+    // Bo has other neighbours now. The next failure shows which end of the links was at fault.
     expect(play.ring).toEqual(['Bo', 'Ada', 'Cy', 'Di']);
     play.do({ type: 'linked', member: 'Cy', generation: 2 }, deadline('LINKING', 2));
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('of LINKING leaves out the only rank that reported nothing', () => {
+  test('excludes the only rank that reported nothing while LINKING', () => {
     const play = new Play(OPEN).enter(3).start();
     for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, generation: 1 });
     play.do(deadline('LINKING'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.received('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
-    // It joins again when it is ready.
+    // Bo joins again when it is ready.
     play.train().do(ready('Bo'), grow);
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('of SYNCING leaves out the only rank that reported nothing', () => {
+  test('excludes the only rank that reported nothing while SYNCING', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     expect(play.timer('deadline').ms).toBe(SYNCING_MS);
     play.do({ type: 'synced', member: 'Bo', generation: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
     expect(play.ring).toEqual(['Bo']);
   });
 
-  test('is extended when a rank of this generation reports progress', () => {
+  test('is avoided while a rank of this generation reports progress', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     play.do({ type: 'syncing', member: 'Bo', generation: 1 });
     expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
@@ -131,7 +131,7 @@ describe('a missed deadline', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('by all ranks ends the run after the last retry', () => {
+  test('ends the run after the last retry if all ranks miss it', () => {
     const play = new Play(OPEN).enter(2).start();
     for (let generation = 1; generation <= MAX_RETRIES; generation++) {
       play.linkAll().do(deadline('SYNCING', generation));
@@ -145,7 +145,7 @@ describe('a missed deadline', () => {
 });
 
 describe('a failure', () => {
-  test('of a rank leaves it out until it is ready again', () => {
+  test('excludes the rank that failed until it is ready again', () => {
     const play = open(3).do(fail('rank'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do(grow);
@@ -154,7 +154,7 @@ describe('a failure', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('of a rank in the previous generation leaves it out as well', () => {
+  test('excludes the rank that failed even if it reports the previous generation', () => {
     const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 3 });
     expect(play.ring).toEqual(['Ada']);
@@ -162,7 +162,7 @@ describe('a failure', () => {
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('of a generation is followed by another with the same ranks', () => {
+  test('is followed by another generation with the same ranks if it concerns the generation', () => {
     const play = open(3).do(fail('generation')).gather();
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
@@ -170,9 +170,9 @@ describe('a failure', () => {
   });
 
   test.each([
-    ['without a step in between, ends the run', 0, 'FORMING'],
-    ['with a step in between, does not end the run', 1, 'LINKING'],
-  ])('of two ranks that wait for each other, six times %s', (_, stepsInBetween, phase) => {
+    ['ends the run if no step is completed in between', 0, 'FORMING'],
+    ['does not end the run if a step is completed in between', 1, 'LINKING'],
+  ])('%s (six failures of two ranks)', (_, stepsInBetween, phase) => {
     const play = open(2);
     for (let outage = 0; outage <= MAX_OUTAGES; outage++) {
       expect(play.state.phase).toBe('RUNNING');
@@ -185,13 +185,13 @@ describe('a failure', () => {
     expect(play.received('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 
-  test('of the run ends it for all', () => {
+  test('ends the run for all ranks if it concerns the run', () => {
     const play = open(3).do(fail('run'));
     expect(play.received('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
     expect(play.received('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);
   });
 
-  test('to agree on a state is retried; at the end of the run it ends the run', () => {
+  test('is retried if ranks begin with different states; it ends the run if they finish with different states', () => {
     const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     play.train().report('finished', ['x', 'y'], 9);
@@ -216,7 +216,7 @@ describe('a rank that does not begin to compare states', () => {
     ['one rank, however often', [late('Ada', 1), late('Ada', 2), late('Ada', 3)], 20_000],
     ['one rank each time', [late('Ada', 1), late('Cy', 2)], 20_000],
     ['two ranks, twice', [late('Ada', 1), late('Cy', 1), late('Ada', 2), late('Cy', 2)], 2_000],
-  ])('has less time after late reports by %s', (_, faults, ms) => {
+  ])('has a shorter time limit after it was reported as late by %s', (_, faults, ms) => {
     expect(enteringMs({ ...open(4).state, faults }, 'Bo')).toBe(ms);
   });
 });

@@ -1,9 +1,11 @@
 /**
- * The server under a flood of malicious messages: it keeps running, reveals nothing of other rooms,
- * and does not grow. Most messages go to the message handler in a separate process, over sockets
- * without a network; the rest go to a real server over real sockets. The whole flood takes two
- * minutes on two busy cores: `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run
- * test/signaling/room/fuzz.test.ts`.
+ * Sends a flood of malicious messages to the server. The server must keep running, reveal nothing
+ * about other rooms, and not grow in memory. Most messages are sent to the message handler in a
+ * separate process, over sockets without a network. The others are sent to a real server over real
+ * sockets.
+ *
+ * The whole flood takes two minutes on two busy cores:
+ * `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run test/signaling/room/fuzz.test.ts`.
  */
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -17,14 +19,14 @@ import { enter, TestMember } from '../helpers.ts';
 const FLOOD = process.env['PEERGRAD_FUZZ_MESSAGES'];
 const MESSAGES = Number(FLOOD ?? 60_000);
 /**
- * Share of the messages that is sent over real sockets: most of them end their connection, and a
- * new one costs as much as ten messages.
+ * Share of the messages that is sent over real sockets. It is small because most messages end their
+ * connection, and a new connection costs as much as ten messages.
  */
 const REAL_SHARE = 0.1;
 const SEED = 20_261;
 /**
- * Bytes by which the heap may have grown from a quarter of the messages to the end: a leak of 10
- * bytes a message is more.
+ * Bytes by which the heap may grow between a quarter of the messages and the end. A leak of 10
+ * bytes per message would be more.
  */
 const MAX_GROWTH = 6 * 1024 * 1024;
 
@@ -47,17 +49,18 @@ function started(module: string, ...args: string[]): Child {
   return child;
 }
 
-test('the message handler: no leak across rooms, no error, flat memory', async () => {
+test('the message handler leaks nothing across rooms, throws no error and does not grow in memory', async () => {
   const messages = Math.round(MESSAGES * (1 - REAL_SHARE));
   const child = started('./fuzzBulk.ts', String(messages), String(SEED));
   const { handled, sent, received, leaks, errors, heap } = await child.next<BulkResult>();
   logFigures('handler', { handled, sent, received, heap });
   expect(leaks).toEqual([]);
   expect(errors).toBe(0);
-  // The other messages are frames that do not reach the handler.
+  // The other messages are frames that do not arrive at the handler.
   expect(handled).toBeGreaterThan(messages * 0.9);
   for (const count of Object.values(sent)) expect(count).toBeGreaterThan(messages / 10);
-  // Otherwise no member existed to which anything could have leaked.
+  // If fewer messages had been received, there would have been no member that a message could leak
+  // to.
   expect(received).toBeGreaterThan(messages / 100);
   expect(heap[1] - heap[0]).toBeLessThan(MAX_GROWTH);
 });
@@ -85,7 +88,7 @@ function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Prom
   });
 }
 
-test('a real server: it keeps running, no leak across rooms, flat memory', async () => {
+test('a real server keeps running, leaks nothing across rooms and does not grow in memory', async () => {
   const messages = Math.round(MESSAGES * REAL_SHARE);
   const order: ServerOptions = {
     limits: {
@@ -131,8 +134,8 @@ test('a real server: it keeps running, no leak across rooms, flat memory', async
   let quarter: ServerMemory | null = null;
   let count = 0;
   for (let round = 0; count < messages; round++) {
-    // One kind at a time that ends the connection: all of them together would end it at the first
-    // message.
+    // Only one kind of message ends the connection at a time. With all kinds together, the first
+    // message would end it.
     const lasting: FuzzKind[] = ['cross-room', 'cross-room', 'cross-room', 'cross-room', 'replayed'];
     const kinds: FuzzKind[] = [...lasting, (['malformed', 'oversized', 'truncated'] as const)[round % 3]!];
     const url = server.url.replace(/^http/, 'ws') + SIGNALING_PATH;
@@ -149,7 +152,7 @@ test('a real server: it keeps running, no leak across rooms, flat memory', async
   expect(arena.leaks).toEqual([]);
   expect(arena.received).toBeGreaterThan(0);
   expect(end.heapUsed - quarter!.heapUsed).toBeLessThan(MAX_GROWTH);
-  // The two members received only heartbeats and their own room, and can continue.
+  // The two members received only heartbeats and messages of their own room, and they can continue.
   const foreign = received.filter((text) => !/^\{"type":"(heartbeat|room)"/.test(text) || text.includes('in room'));
   expect(foreign).toEqual([]);
   const signal = { type: 'offer' as const, sdp: 'v=0' };

@@ -1,7 +1,7 @@
 /**
- * Members that send anything to the signaling server: malformed, oversized and truncated
- * messages, messages for other rooms, and repeated ones. Names and SDP contain the code of their
- * room, so each received message shows its room.
+ * Members that send anything to the signaling server: malformed, oversized and truncated messages,
+ * messages for other rooms, and repeated messages. Names and SDP contain the code of their room, so
+ * every received message shows its room.
  */
 import { type ClientMessage, MAX_CONTROL_BYTES, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
@@ -10,23 +10,23 @@ import { createRng, type Rng } from '../../../src/util/rng.ts';
 export const FUZZ_KINDS = ['malformed', 'oversized', 'truncated', 'cross-room', 'replayed'] as const;
 export type FuzzKind = (typeof FUZZ_KINDS)[number];
 
-/** Number of messages and ids that are kept to be sent again. */
+/** Number of messages and ids that are remembered in order to send them again. */
 const MEMORY = 2000;
-/** The highest number of a generation that fits the protocol. */
+/** The highest generation that the protocol allows. */
 const MAX_ORDINAL = 2 ** 32 - 1;
 /**
- * Oversized frames beyond what the protocol allows end the connection before any message handler
- * sees them.
+ * An oversized frame. It exceeds the limit of the protocol, so it ends the connection before a
+ * message handler sees it.
  */
 const OVERSIZED_FRAME = 'x'.repeat(MAX_CONTROL_BYTES + 1);
 
 /** The state of one connection. */
 export interface FuzzMember {
-  /** The room that admitted it. */
+  /** The room that admitted the member. */
   room: string | null;
 }
 
-/** A list that keeps the last {@link MEMORY}. */
+/** A list that contains only its last {@link MEMORY} values. */
 class Recent<Value> {
   readonly #values: Value[] = [];
   #next = 0;
@@ -60,8 +60,8 @@ export class FuzzArena {
   received = 0;
 
   /**
-   * @param codes of rooms that all attackers know.
-   * @param ids of members of other rooms that all attackers know.
+   * @param codes codes of rooms that all attackers know.
+   * @param ids ids of members of other rooms that all attackers know.
    */
   constructor(seed: number, codes: readonly string[], ids: readonly string[] = []) {
     this.#rng = createRng(seed);
@@ -69,7 +69,7 @@ export class FuzzArena {
     for (const id of ids) this.#ids.add(id);
   }
 
-  /** A valid first message. */
+  /** Returns a valid first message. */
   join(): string {
     const room = this.#any(this.#codes);
     return JSON.stringify({
@@ -81,9 +81,9 @@ export class FuzzArena {
   }
 
   /**
-   * The next message of `member`.
-   *
-   * @param kinds of messages: some nearly always end the connection, others hardly ever.
+   * Returns the next message of `member`.
+   * @param kinds possible kinds of messages. Some kinds nearly always end the connection, others
+   * hardly ever.
    */
   next(member: FuzzMember, kinds: readonly FuzzKind[] = FUZZ_KINDS): string | Buffer {
     const kind = this.#any(kinds);
@@ -114,7 +114,8 @@ export class FuzzArena {
       this.#ids.add(String(message['member']));
     }
     if (typeof message['generation'] === 'number') this.#generation = message['generation'];
-    // A refused member that knows a room's code may receive the reason, with names of its members.
+    // If a refused member knows a room's code, it may receive the reason, which contains names of
+    // the room's members.
     if (message['type'] === 'refused' && member.room === null) return;
     const named = roomsIn(text);
     if (named.length > 0) this.received++;
@@ -125,7 +126,7 @@ export class FuzzArena {
     return values[this.#rng.below(values.length)]!;
   }
 
-  /** A valid message, to any member and of any generation. */
+  /** Returns a valid message, to any member and about any generation. */
   #message(member: FuzzMember): ClientMessage {
     const rng = this.#rng;
     const generation = this.#any([this.#generation, this.#generation, rng.below(10), MAX_ORDINAL]);
@@ -168,7 +169,7 @@ export class FuzzArena {
     return { type: 'signal', generation, to, attempt: rng.below(4), signal: { type: 'offer', sdp } };
   }
 
-  /** A client that claims to have been there, with an invalid token. */
+  /** Returns the message of a client that claims to have been a member, with an invalid token. */
   #return(room: string, member: string, generation: number): ClientMessage {
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     return {
@@ -185,7 +186,8 @@ export class FuzzArena {
   #text(member: FuzzMember): string {
     const message = this.#message(member);
     const text = JSON.stringify(message);
-    // A message with the code of its room, repeated by another member, would look like a leak.
+    // A message that contains the code of its room would look like a leak if another member
+    // repeated it.
     if (!['signal', 'failed', 'spectator-update'].includes(message.type)) this.#sentTexts.add(text);
     return text;
   }
@@ -229,7 +231,7 @@ export class FuzzArena {
   }
 }
 
-/** The form in which messages contain the code of their room. */
+/** Returns the text that marks a room in messages. */
 function nameIn(room: string): string {
   return `in room ${room}`;
 }

@@ -1,7 +1,7 @@
 /**
- * The message handler under a flood, in a separate process: rooms, hub and connections of a server
- * behind sockets without a network. Reports the number of handled messages, the leaks, and the heap
- * after a quarter and after all messages.
+ * Sends a flood to the message handler in a separate process. The process has the rooms, the hub
+ * and the connections of a server, but its sockets have no network. It reports the number of
+ * handled messages, the leaks, and the heap after a quarter of the messages and after all.
  */
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
@@ -25,14 +25,16 @@ export interface BulkResult {
   received: number;
   leaks: string[];
   errors: number;
-  /** Bytes of heap in use after a quarter of the messages, and after all. */
+  /** Used bytes of the heap after a quarter of the messages, and after all. */
   heap: [number, number];
 }
 
 const [messages, seed] = process.argv.slice(2).map(Number) as [number, number];
 const ROOMS = 8;
 const PLACES = 64;
-/** Messages in one turn of the event loop, and the simulated seconds that pass in it. */
+/**
+ * Number of messages in one turn of the event loop, and simulated seconds that pass in each turn.
+ */
 const TURN = 64;
 const SECONDS_PER_TURN = 0.05;
 
@@ -101,7 +103,7 @@ for (let i = 0; i < messages; i++) {
     if (i % 4 !== 0) places[at].socket.receive(arena.join());
   }
   const data = arena.next(places[at]!);
-  // Longer frames do not reach the handler.
+  // Longer frames do not arrive at the handler.
   if (Buffer.byteLength(data) <= MAX_CONTROL_BYTES) places[at]!.socket.receive(data);
   else places[at]!.socket.close(1009);
   if (i % TURN === 0) {

@@ -3,7 +3,7 @@ import { OPEN, left, away, open, restored, steady } from './elasticRoom.ts';
 import { join, Play } from './play.ts';
 
 describe('hosts', () => {
-  test('are the members with the host key, else the oldest present member', () => {
+  test('are the members with the host key or, if there are none, the oldest present member', () => {
     const play = new Play().enter(2);
     expect(play.received('Ada', 'room').hosts).toEqual(['Ada']);
     play.do(join('Cy', { holdsKey: true }), join('Di', { holdsKey: true }));
@@ -14,7 +14,7 @@ describe('hosts', () => {
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('stop a run for all, even a paused one', () => {
+  test('stop a run for all members, even if it is paused', () => {
     const play = open(2).do({ type: 'stop', member: 'Bo' });
     expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'stop', member: 'Ada' });
@@ -45,22 +45,22 @@ describe('hosts', () => {
     expect([play.effects, play.state.isPausedByHost]).toEqual([[], false]);
   });
 
-  test('pause a run that already waits for members: it resumes when both allow it', () => {
+  test('pause a run that already waits for members; it resumes when the host and the number of members allow it', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'));
     expect(play.received('Ada', 'pause').waitingFor).toBe(1);
     play.do({ type: 'pause', member: 'Ada' }).enter(2);
     expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1 });
     play.do(left('Bo'), { type: 'resume', member: 'Ada' });
-    // Otherwise the member would assume that the run waits for the host.
+    // Without this message, the member would assume that the run waits for the host.
     expect(play.received('Ada', 'pause').waitingFor).toBe(1);
     expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('pause a run before its first step without abandoning it', () => {
+  test('can pause a run before its first step, and the run is not abandoned', () => {
     const play = new Play(OPEN).enter(2).start().do({ type: 'pause', member: 'Ada' });
     expect(play.effects.filter(({ type }) => type === 'setTimer')).toEqual([]);
     expect(play.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
-    // The run ends if no member is left to resume it.
+    // The run ends if no member that could resume it is left.
     play.do({ type: 'pause', member: 'Ada' }, left('Bo'), left('Ada'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isPausedByHost: false });
   });
@@ -78,7 +78,7 @@ describe('hosts', () => {
     expect(play.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
   });
 
-  test('remove members; other members cannot', () => {
+  test('remove members, which other members cannot do', () => {
     const play = open(3).do({ type: 'remove', member: 'Bo', whom: 'Ada' });
     expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'remove', member: 'Ada', whom: 'Bo' });
@@ -88,12 +88,12 @@ describe('hosts', () => {
     expect(play.state.members).toHaveLength(2);
   });
 
-  test('that leave an empty locked room unlock it', () => {
+  test('unlock a locked room if they leave it empty', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true }, left('Ada'), join('Bo'));
     expect(play.state).toMatchObject({ isLocked: false, members: [{ member: 'Bo' }] });
   });
 
-  test('lock the room against newcomers without the host key', () => {
+  test('lock the room for newcomers without the host key', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true });
     expect(play.received('Ada', 'room').isLocked).toBe(true);
     play.do(join('Bo'));

@@ -9,7 +9,7 @@ describe('a rank that leaves', () => {
     ['LINKING', (play: Play) => play],
     ['SYNCING', (play: Play) => play.linkAll()],
     ['RUNNING', (play: Play) => play.train()],
-  ] as const)('while %s: the remaining ranks begin another generation in the same order', (phase, reach) => {
+  ] as const)('makes the remaining ranks begin another generation in the same order while %s', (phase, reach) => {
     const play = reach(new Play(OPEN).enter(3).start());
     expect(play.state.phase).toBe(phase);
     play.do(left('Bo'));
@@ -20,13 +20,13 @@ describe('a rank that leaves', () => {
     expect(play.received('Cy', 'go').generation).toBe(2);
   });
 
-  test('after it has finished does not keep the others from finishing, even below the minimum', () => {
+  test('lets the others finish if it has finished, even if they are fewer than the minimum', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } });
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do({ type: 'finished', member: 'Bo', generation: 1, step: 4, stateHash: 'x' });
     expect(play.received('Bo', 'ended').outcome).toBe('finished');
-    // If its links broke before its report arrived, the others continue without it.
+    // If Ada's links broke before its report arrived, the others continue without it.
     const stuck = open(3).do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     stuck.do({ type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] });
     expect(stuck.ring).toEqual(['Bo', 'Cy']);
@@ -38,7 +38,7 @@ describe('a rank that leaves', () => {
     expect(stuckToo.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('makes reports about the old generation void', () => {
+  test('makes later reports about the old generation invalid', () => {
     const play = open(3).do(left('Bo'));
     const { state } = play;
     play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] });
@@ -47,7 +47,7 @@ describe('a rank that leaves', () => {
     expect([play.state, play.effects]).toEqual([state, []]);
   });
 
-  test('as the last one ends the run; a lost last connection pauses it', () => {
+  test('ends the run if it is the last rank; the run is paused if the last rank loses its connection', () => {
     const play = open(1).do(left('Ada'));
     expect(play.state).toMatchObject({ phase: 'FORMING', members: [] });
     play.enter(1).start().train().do(away('Ada'), missed('Ada'));
@@ -58,7 +58,7 @@ describe('a rank that leaves', () => {
 });
 
 describe('newcomers', () => {
-  test('join together after the last generation has trained for a moment', () => {
+  test('join together after the latest generation has trained for a moment', () => {
     const play = open(1);
     expect(play.timer('grow').ms).toBe(COOLING_MS);
     play.enter(3);
@@ -68,19 +68,19 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('join at once if the last generation has trained for long enough', () => {
+  test('join at once if the latest generation has trained for long enough', () => {
     const play = open(1).do(grow).enter(2);
     expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('that arrive while a generation begins wait for the next one', () => {
+  test('wait for the next generation if they arrive while one begins', () => {
     const play = open(1).do(grow).enter(2).do(join('Cy'), ready('Cy'));
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
     play.train().do(grow);
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('beyond the maximum wait until a rank leaves', () => {
+  test('wait until a rank leaves if the ring has its maximum size', () => {
     const play = open(2, { nodes: { min: 1, max: 2 } })
       .do(grow)
       .enter(3);
@@ -89,13 +89,13 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('beyond the maximum are left out when the run starts', () => {
+  test('are left out above the maximum when the run starts', () => {
     const play = new Play({ nodes: { min: 1, max: 2 } }).enter(3).start();
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(new Play({ nodes: { min: 1, max: 2 }, startAt: 3 }).enter(3).ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('that request an unavailable rank join without it, and take part in the next run', () => {
+  test('join without a rank if they request an unavailable one, and take part in the next run', () => {
     const play = open(1, { capacity: 4 }).do(
       join('Bo', { rank: 1 }),
       join('Cy', { rank: 1 }),
@@ -107,14 +107,14 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   });
 
-  test('that are not ready or lost their connection are not waited for', () => {
+  test('are not waited for if they are not ready or lost their connection', () => {
     const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 });
 
 describe('a fixed world', () => {
-  test('refuses newcomers during a run, and ends it when a rank is gone', () => {
+  test('refuses newcomers during a run, and ends the run when a rank is gone', () => {
     const play = Play.running(3).do(join('Di'));
     expect(play.received('Di', 'refused').code).toBe('room-running');
     play.do(away('Bo'));

@@ -21,7 +21,7 @@ describe('a run with too few ranks', () => {
     });
   });
 
-  test('pauses, and continues when enough are ready', () => {
+  test('pauses, and continues when enough members are ready', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'));
     expect(play.received('Ada', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
     expect(play.received('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
@@ -49,7 +49,7 @@ describe('a run with too few ranks', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('waits for the latest state, not for an older one', () => {
+  test('waits for a member with the latest state, and does not continue with an older state', () => {
     const play = open(2)
       .do({ type: 'failed', member: 'Bo', generation: 1, message: 'No memory.', scope: 'rank' })
       .train();
@@ -60,7 +60,7 @@ describe('a run with too few ranks', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
-  test('continues with any member before its first step', () => {
+  test('continues with any member if it has not trained yet', () => {
     const play = new Play(OPEN).enter(1).start().do(join('Bo'), ready('Bo'), left('Ada'));
     expect(play.ring).toEqual(['Bo']);
   });

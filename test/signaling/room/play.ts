@@ -1,4 +1,4 @@
-/** Feeds events to a room's state machine, without a server. */
+/** Passes events to a room's state machine, without a server. */
 import { expect } from 'vitest';
 import type { Device } from '../../../src/protocol/room.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
@@ -17,7 +17,7 @@ export const NAMES = ['Ada', 'Bo', 'Cy', 'Di', 'Ed'];
 
 type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 
-/** A member's name is its id. */
+/** Returns the event that a member joins. Its name is its id. */
 export function join(member: string, request: Partial<Of<'join'>> = {}): RoomEvent {
   return { type: 'join', member, name: member, holdsKey: false, ...request };
 }
@@ -26,7 +26,7 @@ export function ready(member: string, stateOfRun: number | null = null): RoomEve
   return { type: 'ready', member, device: DEVICE, stateOfRun };
 }
 
-/** A room: its state, and the effects of the last event. */
+/** A room for tests: its state, and the effects of its latest event. */
 export class Play {
   state: RoomState;
   effects: readonly RoomEffect[] = [];
@@ -40,7 +40,7 @@ export class Play {
     return this;
   }
 
-  /** The first `n` members join and report that they are ready, unless they have. */
+  /** Lets the first `n` members join and report that they are ready, unless they have already. */
   enter(n: number): this {
     for (const name of NAMES.slice(0, n)) {
       const known = this.state.members.find(({ member }) => member === name);
@@ -74,36 +74,36 @@ export class Play {
     return this;
   }
 
-  /** From LINKING to RUNNING. */
+  /** Makes the generation go from LINKING to RUNNING. */
   train(atStep = 0): this {
     return this.linkAll().report('synced', ['same'], atStep);
   }
 
-  /** A room whose `n` ready members train. */
+  /** Returns a room whose `n` ready members train. */
   static running(n: number, options: Partial<RoomOptions> = {}): Play {
     return new Play(options).enter(n).start().train();
   }
 
-  /** The ranks in ring order. */
+  /** Returns the members of the ring in the order of their ranks. */
   get ring(): string[] {
     return this.state.ring.map((m) => m.member);
   }
 
-  /** The messages that the last event sent to a member. */
+  /** Returns the messages that the latest event sent to a member. */
   sentTo(member: string): ServerMessage[] {
     return this.effects.flatMap((effect) =>
       effect.type === 'send' && effect.to.includes(member) ? [effect.message] : [],
     );
   }
 
-  /** The message of this type that the last event sent to a member. */
+  /** Returns the message of this type that the latest event sent to a member. */
   received<Type extends ServerMessage['type']>(member: string, type: Type): Extract<ServerMessage, { type: Type }> {
     const message = this.sentTo(member).find((m) => m.type === type);
     expect(message, `a "${type}" to ${member}`).toBeDefined();
     return message as Extract<ServerMessage, { type: Type }>;
   }
 
-  /** The timer that the last event set. */
+  /** Returns the timer that the latest event set. */
   timer(key: string): Extract<RoomEffect, { type: 'setTimer' }> {
     const timer = this.effects.find((effect) => effect.type === 'setTimer' && effect.key === key);
     expect(timer, `a timer "${key}"`).toBeDefined();

@@ -14,7 +14,7 @@ describe('a lost connection', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('is followed by the missed generation and its phase', () => {
+  test('is followed by the missed messages when the member returns', () => {
     const play = open(3, { hasRelay: true }).do(away('Bo'));
     for (let i = 0; i < 2; i++) breakLink(play, 'Ada', 'Cy');
     const missing = play.received('Bo', 'prepare');
@@ -32,25 +32,25 @@ describe('a lost connection', () => {
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
   });
 
-  test('that the server has not noticed changes nothing', () => {
+  test('changes nothing if the server has not noticed it when the member returns', () => {
     const play = open(2).do(back(open(2), 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 
-  test('makes a member not count until it is back', () => {
+  test('makes the room wait until the member is back', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(away('Ada'), join('Bo'), ready('Bo'));
     expect(play.received('Bo', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     play.do(back(play, 'Ada'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('of a newcomer delays it until it is back', () => {
+  test('delays a newcomer until it is back', () => {
     const play = open(1).do(join('Bo'), ready('Bo'), away('Bo'), grow, back(new Play(OPEN), 'Bo'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('of a rank in a paused run keeps its place for a moment: it may be a step ahead', () => {
+  test('lets a rank in a paused run keep its place for a moment, because it may be a step ahead', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(away('Bo'));
     play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'No memory.', scope: 'rank' });
     expect(play.state.phase).toBe('PAUSED');
@@ -60,7 +60,7 @@ describe('a lost connection', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('of a newcomer that is needed pauses the run until it is back', () => {
+  test('pauses the run until a newcomer that is needed is back', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), away('Cy'));
     play.do(join('Di'), away('Di'), back(play, 'Di'));
     expect(play.state.phase).toBe('PAUSED');
@@ -68,13 +68,13 @@ describe('a lost connection', () => {
     expect(play.ring).toEqual(['Ada', 'Di']);
   });
 
-  test('of the last member with the state does not end a run to which it returns', () => {
+  test('does not end the run if the last member with its state returns', () => {
     const play = open(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), ready('Cy'));
     play.do(away('Ada'), missed('Ada'));
     expect(play.timer('abandoned')).toBeDefined();
     play.do(back(play, 'Ada'), ready('Ada'));
     expect(play.state.phase).toBe('PAUSED');
-    // The same device, but now with the state.
+    // Ada reports the same device, but now with the state.
     play.do(ready('Ada', 1));
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy']);
   });

@@ -47,7 +47,7 @@ describe('after a restart of the server', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('the later of two reported generations wins', () => {
+  test('the later of two reported generations is restored', () => {
     const before = open(3);
     const late = open(3).do(left('Cy')).train();
     const play = restored(before, back(before, 'Cy', { active: active(before, false) }), steady(late, 'Bo'));
@@ -58,7 +58,7 @@ describe('after a restart of the server', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('a generation that one rank has left is followed by another, in any order of return', () => {
+  test('a generation that one rank has left is followed by another, whatever the order in which ranks return', () => {
     const before = open(2);
     for (const order of [
       [back(before, 'Ada'), steady(before, 'Bo')],
@@ -70,7 +70,7 @@ describe('after a restart of the server', () => {
     }
   });
 
-  test('a generation that had failed is followed by another once all are back', () => {
+  test('a generation that had failed is followed by another when all ranks are back', () => {
     const before = open(2);
     const stalled = { active: active(before, false) };
     const play = restored(before, back(before, 'Ada', stalled));
@@ -92,7 +92,7 @@ describe('after a restart of the server', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', run: 1 });
   });
 
-  test('a run that the host paused stays paused, even for ranks that missed the pause', () => {
+  test('a run that the host paused stays paused, even if ranks missed the pause', () => {
     const before = open(2).do({ type: 'pause', member: 'Ada' });
     const held = restored(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
       type: 'restore-timeout',
@@ -107,21 +107,21 @@ describe('after a restart of the server', () => {
     expect(play.received('Ada', 'pause').generation).toBe(1);
   });
 
-  test('a paused run resumes with the members that have its state, if there are too many', () => {
+  test('a paused run resumes with the members that have its state if more members than its maximum are ready', () => {
     const before = Play.running(2, { nodes: { min: 1, max: 2 } });
     const bystander = [back(before, 'Di'), ready('Di')];
     const ranks = ['Ada', 'Bo'].flatMap((member) => [back(before, member), ready(member, 1)]);
     expect(restored(before, ...bystander, ...ranks, { type: 'restore-timeout' }).ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('a paused run resumes with the members that have its state, even late ones', () => {
+  test('a paused run resumes with the members that have its state, even if they return late', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 2 } }).do({ type: 'pause', member: 'Ada' });
     const play = restored(before, back(before, 'Di'), back(before, 'Ada'), { type: 'restore-timeout' });
     play.do(ready('Di'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), { type: 'resume', member: 'Di' });
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
-  test('nothing starts beside a run whose ranks have not returned yet', () => {
+  test('no run starts while the ranks of the old run may still return', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
     const bystander = back(before, 'Cy', { run: 0, isRunOn: false, generation: 0 });
     const play = restored(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
@@ -164,7 +164,7 @@ describe('after a restart of the server', () => {
     expect(play.received('Cy', 'refused').code).toBe('room-locked');
   });
 
-  test('removed members stay out, in any order of return', () => {
+  test('removed members cannot return, whatever the order in which members return', () => {
     const before = open(3).do({ type: 'remove', member: 'Ada', whom: 'Cy' }).train();
     const removed = { members: ['Cy'], seal: 'good' };
     const knows = (member: string): RoomEvent =>
@@ -193,7 +193,7 @@ describe('after a restart of the server', () => {
       play.do(steady(missedIt, 'Cy'));
       expect(play.received('Cy', 'refused').code).toBe('removed');
     }
-    // Even if it reports its own removal.
+    // Cy is removed even if it reports its own removal.
     const play = restored(before, steady(missedIt, 'Cy'), knows('Cy'));
     expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Cy', code: 'removed' }));
     expect(play.state.hidden.has('Cy')).toBe(false);
@@ -209,7 +209,7 @@ describe('after a restart of the server', () => {
     expect(gone.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
-  test('a run that all ranks have left has ended for a late rank', () => {
+  test('a rank that returns late receives the end of a run that all other ranks have left', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isRestoring: false });
@@ -232,7 +232,7 @@ describe('after a restart of the server', () => {
 describe('the reported state of a returning member', () => {
   const MAX = 2 ** 32 - 1;
 
-  test('is ignored if the room never had its generation', () => {
+  test('is ignored if it names a generation that the room never had', () => {
     const play = new Play(OPEN).enter(2).do(away('Bo'));
     play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
     expect(play.state).toMatchObject({ run: 1, generation: 1, highestReported: 0 });
@@ -246,7 +246,7 @@ describe('the reported state of a returning member', () => {
     ['run', { run: MAX }],
     ['generation', { generation: MAX }],
     ['present generation', { active: { generation: MAX, ring: [...open(3).state.ring], isSteady: true } }],
-  ])('expels it from a restored room if its %s is impossible', (_, claim) => {
+  ])('makes a restored room expel the member if its %s is impossible', (_, claim) => {
     const before = open(3);
     const liar = back(before, 'Cy', claim);
     for (const order of [
@@ -265,7 +265,7 @@ describe('the reported state of a returning member', () => {
     }
   });
 
-  test('is ignored if it was not a rank of the generation', () => {
+  test('is ignored if the member was not a rank of the generation', () => {
     const before = open(4);
     const play = restored(before);
     const ring = [...before.state.ring];
@@ -279,14 +279,14 @@ describe('the reported state of a returning member', () => {
     expect(play.state.hidden.get('Ada')).toMatchObject({ isAway: false });
   });
 
-  test('names a bounded number of removed members, the latest', () => {
+  test('contains only the latest removed members, up to a maximum', () => {
     const names = Array.from({ length: MAX_REMOVED + 2 }, (_, i) => `tab-${i}`);
     const removed = names.reduce<ReadonlySet<string>>(withRemoved, new Set());
     expect([...removed]).toEqual(names.slice(2));
     expect(withRemoved(removed, 'tab-5')).toBe(removed);
   });
 
-  test('is accepted with numbers of another server whose clock is ahead', () => {
+  test('is accepted if its numbers come from another server whose clock is ahead', () => {
     const before = open(2);
     before.state = { ...before.state, generation: 4600 };
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'));

@@ -36,7 +36,7 @@ describe('a room', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('starts by itself once, with startAt', () => {
+  test('starts its first run by itself if startAt is set', () => {
     const play = new Play({ startAt: 2 }).enter(1);
     expect(play.state.phase).toBe('FORMING');
     play.enter(2);
@@ -46,7 +46,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('leaves out members that are not ready; they wait', () => {
+  test('lets members that are not ready wait, and starts without them', () => {
     const play = new Play().enter(2).do(join('Cy'), { type: 'start', member: 'Ada' });
     expect(play.state.ring.map((m) => m.member)).toEqual(['Ada', 'Bo']);
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
@@ -54,7 +54,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('only the host configures and starts the run, when it is ready', () => {
+  test('lets only the host configure the job, and start the run when the host is ready', () => {
     const play = new Play().do(join('Ada'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused').code).toBe('not-now');
     play.enter(2).do({ type: 'start', member: 'Bo' });
@@ -108,10 +108,12 @@ describe('a room', () => {
 
   test('names the ranks whose state differs', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
-    expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
+    expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with a different state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
     expect(late.received('Ada', 'ended')).toMatchObject({ outcome: 'failed' });
-    expect(late.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
+    expect(late.received('Ada', 'ended').message).toMatch(
+      /^Rank 1 \(Bo\) ended with a different state .*step 7, state z/,
+    );
   });
 
   test('continues when a rank that has finished leaves', () => {
@@ -128,7 +130,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('is empty and has no run after its last member has left; the next newcomer is host', () => {
+  test('is empty and has no run after its last member has left; then the next newcomer is host', () => {
     const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
@@ -146,7 +148,7 @@ describe('a room', () => {
     expect(play.received('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
-  test('makes members unready when the job needs other data', () => {
+  test('makes members not ready when the job needs other data', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
     play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
     expect(play.received('Bo', 'room').members[0]?.device).toEqual(DEVICE);
@@ -192,7 +194,7 @@ describe('a room', () => {
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
   });
 
-  test('gives the rank of a disconnected member to a newcomer before a run', () => {
+  test('lets a newcomer take the rank of a disconnected member before a run', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
@@ -201,13 +203,13 @@ describe('a room', () => {
       ['Bo', 1],
       ['Cy', 0],
     ]);
-    // If the newcomer is refused for another reason, the disconnected member keeps its rank.
+    // Di is refused for another reason, so the disconnected member keeps its rank.
     play.do({ type: 'away', member: 'Bo' }, join('Di', { rank: 1, worldSize: 3 }));
     expect(play.received('Di', 'refused').code).toBe('mismatch');
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('is not empty while a newcomer takes the rank of its only, disconnected member', () => {
+  test('is not empty if a newcomer takes the rank of its only member, which is disconnected', () => {
     const play = new Play({ startAt: 1 }).do(join('Ada', { rank: 0 }), { type: 'away', member: 'Ada' });
     play.do(join('Bo', { rank: 0 }));
     expect(play.effects).not.toContainEqual({ type: 'empty' });
@@ -216,7 +218,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
   });
 
-  test('readmits a member whose rank was given away, without a rank and still as host', () => {
+  test('readmits a member whose rank was taken, without a rank but still as host', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
@@ -232,7 +234,7 @@ describe('a room', () => {
     ]);
   });
 
-  test('that is full removes the disconnected member whose rank a newcomer takes', () => {
+  test('removes the disconnected member whose rank a newcomer takes if the room is full', () => {
     const play = new Play({ startAt: 2, capacity: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
@@ -240,17 +242,17 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('refuses a start with too few members, and names the member that expects more', () => {
+  test('refuses a start if a member expects more members, and names this member', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
-      message: 'Bo requested rank 2, and 2 members are ready. Start when 3 are.',
+      message: 'Bo requested rank 2, and 2 members are ready. Start the run when 3 members are ready.',
     });
     play.do(join('Cy', { worldSize: 4 }));
     play.do(ready('Cy'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused').message).toBe(
-      'Cy expects a world size of 4, and 3 members are ready. Start with 4.',
+      'Cy expects a world size of 4, and 3 members are ready. Start the run with a world size of 4.',
     );
     play.do({ type: 'left', member: 'Cy', reason: 'left' });
     play.do(join('Di'), ready('Di'));
@@ -281,7 +283,7 @@ describe('a room', () => {
     expect(numbers()).toEqual([1, 2, 0, 1]);
   });
 
-  test('relays signals inside the generation only', () => {
+  test('relays signals only between ranks of the latest generation', () => {
     const play = Play.running(2).do(join('Cy'));
     const signal = { type: 'offer' as const, sdp: 'v=0' };
     play.do({ type: 'signal', member: 'Ada', to: 'Bo', generation: 1, attempt: 2, signal });
@@ -297,7 +299,7 @@ describe('a room', () => {
   });
 });
 
-/** Any event. Few members and generations are used, so that events often fit the room. */
+/** Any event. Only few members and generations are used, so that many events fit the room. */
 const member = fc.constantFrom(...NAMES, 'nobody');
 const generation = fc.integer({ min: 0, max: 4 });
 const report = {
@@ -353,10 +355,12 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   }),
 );
 
-/** The number chooses: mostly an event that advances the run, sometimes any event. */
+/**
+ * The number decides which event follows: usually one that advances the run, sometimes any event.
+ */
 const script = fc.array(fc.tuple(anyEvent, fc.integer({ min: 0, max: 99 })), { maxLength: 120, size: 'max' });
 
-/** The next event of a correct member; `pick` chooses the member. */
+/** Returns the next event of a correct member. `pick` chooses the member. */
 function helpful(state: RoomState, pick: number): RoomEvent {
   const silent = state.ring.filter(
     (m) => !state.reports.has(m.member) && state.members.some((x) => x.member === m.member),
@@ -371,14 +375,14 @@ function helpful(state: RoomState, pick: number): RoomEvent {
   if (cold !== undefined) return ready(cold.member);
   const outside = NAMES.findIndex((name) => !state.members.some((m) => m.member === name));
   if (outside >= 0) {
-    // Half of them request a rank: the later the name, the lower the rank.
+    // Half of the members request a rank. The later the name, the lower the requested rank.
     const request = pick < 0.5 ? { rank: NAMES.length - 1 - outside, browser: BROWSERS[outside % 2] } : {};
     return join(NAMES[outside]!, request);
   }
   return { type: 'start', member: hostsOf(state)[0]! };
 }
 
-test('a room keeps its invariants for random events', () => {
+test('a room satisfies its invariants for random events', () => {
   const phases = new Set<string>();
   const outcomes = new Set<string>();
   let mixedRings = 0;
@@ -410,8 +414,8 @@ test('a room keeps its invariants for random events', () => {
           if (effect.type === 'setTimer') isTimed ||= effect.key === 'deadline';
           else if (effect.type === 'clearTimer') isTimed &&= effect.key !== 'deadline';
           else if (effect.type === 'send' && effect.message.type === 'prepare') {
-            // The index is the rank: the requested one, else in the order of joining. All ranks
-            // receive the message.
+            // The index is the rank: the requested rank or, without a request, the next one in the
+            // order of joining. All ranks receive the message.
             expect(effect.message.members).toEqual(after.ring);
             expect(effect.to).toEqual(ids(after.ring));
             for (const [rank, one] of after.ring.entries()) expect(one.rank ?? rank).toBe(rank);
@@ -426,10 +430,10 @@ test('a room keeps its invariants for random events', () => {
             if (effect.message.type === 'spectator-update') expect(effect.to).toEqual(ids(after.spectators));
           }
         }
-        // LINKING and SYNCING have deadlines; training has none on the server.
+        // LINKING and SYNCING have deadlines on the server; training has none.
         expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
 
-        // A room whose ranks have all left may start again in the same step.
+        // If all ranks have left, a room may start again in the same step.
         const isOff = after.phase === 'FORMING' || after.generation > before.generation;
         const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
         const endings = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));

@@ -1,4 +1,7 @@
-/** Links that slow down the ring: their ends are separated, once for each member. */
+/**
+ * Links that slow down the ring. The two ends of a slow link are separated, but only once for each
+ * member.
+ */
 import { expect, test } from 'vitest';
 import type { RoomEvent, RoomOptions } from '../../../signaling/room/index.ts';
 import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
@@ -28,7 +31,7 @@ test('a slow link separates its ends in another generation of the same members',
   expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 2, retries: 0 });
 });
 
-test('a slow link separates each member once only', () => {
+test('a slow link separates each member from a neighbour only once', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy')).train();
   const { state } = play;
@@ -81,7 +84,7 @@ test('the ends of a slow link stay apart when members join and leave', () => {
   play.do({ type: 'left', member: 'Ada', reason: 'left' }).train();
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
   play.do({ type: 'left', member: 'Di', reason: 'left' });
-  // In a ring of three all are neighbours.
+  // In a ring of three, all members are neighbours.
   expect(play.received('Bo', 'prepare').separated).toEqual([]);
   play.train().do({ type: 'stop', member: play.state.members[0]!.member });
   expect(play.state.phase).toBe('FORMING');

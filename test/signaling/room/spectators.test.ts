@@ -14,29 +14,29 @@ describe('a spectator', () => {
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
     expect(play.received('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
     expect(play.received('Wu', 'room').members).toHaveLength(1);
-    // It is not counted even if it reports `ready`, and takes no member's place.
+    // The spectator is not counted even if it reports `ready`, and it takes no member's place.
     expect(play.do(ready('Wu')).effects).toEqual([]);
     play.enter(2);
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(play.sentTo('Wu').map(({ type }) => type)).toEqual(['room']);
   });
 
-  test('is admitted to a fixed world that trains, but not to a locked room', () => {
+  test('is admitted to a room whose fixed world is training, but not to a locked room', () => {
     const play = Play.running(2).do(watch('Wu'));
     expect(play.received('Wu', 'room').phase).toBe('RUNNING');
     play.do({ type: 'lock', member: 'Ada', isLocked: true }, watch('Xi'));
     expect(play.received('Xi', 'refused').code).toBe('room-locked');
   });
 
-  test('is refused above the maximum number', () => {
+  test('is refused if the room has its maximum number of spectators', () => {
     const play = new Play({ spectatorCapacity: 1 }).do(watch('Wu'), watch('Xi'));
     expect(play.received('Xi', 'refused')).toMatchObject({
       code: 'room-full',
-      message: expect.stringMatching(/^This room has its most spectators/),
+      message: expect.stringMatching(/^This room has its maximum number of spectators/),
     });
   });
 
-  test('is host only with the host key', () => {
+  test('can be host only with the host key', () => {
     const play = new Play(OPEN).do(watch('Wu', true));
     expect(play.received('Wu', 'room').hosts).toEqual(['Wu']);
     play.do({ type: 'start', member: 'Wu' });
@@ -58,7 +58,7 @@ describe('a spectator', () => {
     expect(play.received('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
   });
 
-  test('keeps the room and, with the host key, its lock, but not the run', () => {
+  test('keeps a room without members open and, with the host key, locked; the run ends', () => {
     const play = Play.running(1, OPEN).do(
       watch('Wu', true),
       { type: 'lock', member: 'Wu', isLocked: true },
@@ -73,7 +73,7 @@ describe('a spectator', () => {
     expect(play.state.hidden.size).toBe(0);
   });
 
-  test('reconnects, also to a restarted server, which ignores its state', () => {
+  test('can reconnect, also to a restarted server; the server ignores its state', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };
@@ -87,7 +87,7 @@ describe('a spectator', () => {
     };
     play.do({ type: 'away', member: 'Wu' }, back);
     expect(play.received('Ada', 'room').spectators).toHaveLength(1);
-    // Over another connection, before the server has noticed the end of the first one.
+    // The spectator uses another connection before the server has noticed the end of the first one.
     play.do(back);
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
     expect(play.state.spectators).toHaveLength(1);
@@ -120,7 +120,7 @@ describe('a spectator update', () => {
     ]);
   });
 
-  test('is accepted from rank 0 only, or from a member with the state during a pause', () => {
+  test('is accepted only from rank 0 or, during a pause, from a member with the state', () => {
     const play = Play.running(2, OPEN).do(watch('Wu'), join('Cy'));
     for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(update(other)).effects).toEqual([]);
     play.do({ type: 'pause', member: 'Ada' });

@@ -5,32 +5,35 @@ import { noticeOf } from '../../../signaling/room/suspensions.ts';
 import { OPEN, grow, left, away, missed, open, breakLink } from './elasticRoom.ts';
 import { join, Play, ready } from './play.ts';
 
-/** Three ranks that train, until the link between two breaks twice and Bo is suspended. */
+/**
+ * Returns a room in which three ranks train until the link between two of them breaks twice and Bo
+ * is suspended.
+ */
 const withoutBo = (options: Partial<RoomOptions> = {}): Play =>
   breakLink(breakLink(open(3, options), 'Ada', 'Bo'), 'Bo', 'Ada');
 
 describe('a suspended tab', () => {
-  test('with the state continues the run if no other member has it', () => {
+  test('continues the run if no other member has the state', () => {
     const play = withoutBo().do(ready('Bo', 1), left('Ada'), left('Cy'));
     expect([play.state.phase, play.ring]).toEqual(['LINKING', ['Bo']]);
   });
 
-  test('that has the state continues the run once it is ready', () => {
+  test('continues the run when it is ready, if only this tab has the state', () => {
     const play = withoutBo().do(left('Ada'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     expect(play.do(ready('Bo', 1)).ring).toEqual(['Bo']);
   });
 
-  test('that trained an older state waits for those with the latest', () => {
+  test('waits for members with the latest state if its own state is older', () => {
     const play = withoutBo().train().do(ready('Bo', 1), away('Ada'), away('Cy'), missed('Ada'), missed('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     expect(play.ring).toEqual([]);
   });
 
   test.each([
-    ['is suspended for the same time if too few others are left', 3, 1],
-    ['is suspended twice as long if enough others are left', 2, 4],
-  ])('that is late again %s', (_, min, factor) => {
+    ['for the same time if too few others are left', 3, 1],
+    ['twice as long each time if enough others are left', 2, 4],
+  ])('is suspended again if it is late again: %s', (_, min, factor) => {
     const play = open(3, { nodes: { min, max: 4 } });
     const lengths: number[] = [];
     for (let i = 0; i < 3; i++) {
@@ -55,7 +58,7 @@ describe('a start with a suspended tab', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('by the tab itself succeeds if no other is left', () => {
+  test('succeeds if the host is the suspended tab and no other tab is left', () => {
     const play = withoutBo().do(stop, ready('Bo'), left('Ada'), left('Cy'), { type: 'start', member: 'Bo' });
     expect(play.ring).toEqual(['Bo']);
     expect(play.train().state.phase).toBe('RUNNING');
@@ -66,14 +69,14 @@ describe('a start with a suspended tab', () => {
     expect(play.start().ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('happens by itself once enough members are ready, including the tab', () => {
+  test('happens by itself when enough members are ready, including the tab', () => {
     const play = withoutBo({ startAt: 3 }).do(left('Ada'), left('Bo'), left('Cy'));
     play.enter(2);
     expect(play.received('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     expect(play.enter(3).ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('that is refused names the suspended tab and the time left', () => {
+  test('is refused with the name of the suspended tab and its remaining time', () => {
     const play = withoutBo({ nodes: { min: 3, max: 3 } })
       .do(stop)
       .start();
@@ -82,7 +85,7 @@ describe('a start with a suspended tab', () => {
     );
   });
 
-  test('forms no world of another size than a member expects', () => {
+  test('forms only a world of the size that a member expects', () => {
     for (const isOver of [false, true]) {
       const play = new Play(OPEN).do(join('Ada'), join('Bo'), join('Cy', { worldSize: 3 }));
       for (const member of ['Ada', 'Bo', 'Cy']) play.do(ready(member));
@@ -93,7 +96,7 @@ describe('a start with a suspended tab', () => {
   });
 });
 
-test('ranks that one browser reports as late, each time with another tab, are not suspended', () => {
+test('a rank is not suspended if tabs of only one browser report it as late, even if each report is from another tab', () => {
   for (const browsers of [
     ['one', 'one'],
     ['one', 'another'],
@@ -112,13 +115,16 @@ test('ranks that one browser reports as late, each time with another tab, are no
 });
 
 test.each<[Reason, RegExp]>([
-  ['unreachable', /could not connect to this tab .* \(--turn\)\. It will be tried again within 30 s\.$/],
+  ['unreachable', /could not connect to this tab .* \(--turn\)\. This tab will be tried again within 30 s\.$/],
   ['unstable', /failed more than once, so they continue without it\. Check the network of this machine/],
-  ['late', /Close other programs and tabs on this machine, or ask the host for a smaller batch\. It will be tried/],
-  ['stuck', /If it does not recover by itself, reload it\. It will be tried/],
-  ['alone', /Reload it, and check its network\. It will be tried/],
+  [
+    'late',
+    /Close other programs and tabs on this machine, or ask the host for a smaller batch\. This tab will be tried/,
+  ],
+  ['stuck', /If it does not recover by itself, reload it\. This tab will be tried/],
+  ['alone', /Reload it, and check its network\. This tab will be tried/],
   ['failing', /^Each generation with this tab failed/],
-])('the notice of a suspension for "%s" gives the reason and the time', (reason, sentence) => {
+])('the notice of a suspension for "%s" contains the reason and the time', (reason, sentence) => {
   const { state } = Play.running(1, { nodes: { min: 1, max: 4 } });
   const suspension = { id: 1, times: 1, reason, isOn: true };
   const notice = noticeOf({ ...state, suspensions: new Map([['Ada', suspension]]) }, 'Ada');
