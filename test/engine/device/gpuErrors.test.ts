@@ -13,7 +13,7 @@ test('throws once for a refused operation, always for a lost device, and never o
   errors.check();
   refuse('too many buffers');
   refuse('another');
-  expect(() => errors.check()).toThrow('The GPU refused an operation, so its results are void: too many buffers');
+  expect(() => errors.check()).toThrow('The GPU refused an operation, so its results are invalid: too many buffers');
   errors.check();
   errors.stop();
   refuse('too late');
@@ -21,7 +21,7 @@ test('throws once for a refused operation, always for a lost device, and never o
   lost.resolve({ message: '' } as GPUDeviceLostInfo);
   await lost.promise;
   expect(() => errors.check()).toThrow(
-    'The GPU was lost (no reason given): reload the page if it does not recover by itself.',
+    'The GPU was lost (no reason given). Reload the page if training does not continue by itself.',
   );
   expect(() => errors.check()).toThrow(DeviceError);
 });

@@ -224,7 +224,7 @@ describe('ranks that leave', () => {
     const { errors } = await runGeneration(others);
     for (const error of errors) {
       expect(error!.message).toMatch(
-        /^host had all of it and left\. No rank has all of train\.bin: \d+ of 24 parts are/,
+        /^host had all files and left\. No rank has all of train\.bin: \d+ of 24 slices are/,
       );
     }
     expect(others.map(({ shared }) => shared.heldBytes)).toEqual(held);
@@ -247,7 +247,7 @@ test('a file that changes during the distribution is reported, and its earlier s
   change();
   const { errors } = await runGeneration(ranks);
   for (const error of errors) expect(error!.message).toMatch(/No rank has all of a: 1 of 20 parts are missing/);
-  expect(errors[0]!.message).toMatch(/^Changed, moved or deleted since it was chosen here: a\. /);
+  expect(errors[0]!.message).toMatch(/^Files that were changed, moved or deleted after they were chosen here: a\. /);
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
 });
 

@@ -184,7 +184,7 @@ const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format
 test('exports without a model or a run explain when they are possible', async () => {
   expect(await ask('keras')).toEqual({
     ...{ type: 'exported', id: 1, file: null },
-    problem: 'This tab has no model yet: save it once training has begun.',
+    problem: 'This tab has no model yet. Save the model after training has begun.',
   });
   expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('during a run') });
 });

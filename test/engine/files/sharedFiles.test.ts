@@ -63,12 +63,12 @@ test('a file that was changed since it was chosen is no longer used', async () =
   expect(shared.has(0)).toBe(false);
   expect(shared.heldBytes).toBe(SLICE_BYTES);
   expect(await shared.read(1)).toHaveLength(SLICE_BYTES);
-  await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\): choose it again/);
+  await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\)\. Choose the file again/);
 });
 
 test('too many files, equal names and long names are rejected', async () => {
   const many = Array.from({ length: 65 }, (_, i) => fileOf(`${i}`, 1));
-  await expect(chosen(...many)).rejects.toThrow(/65 files; at most 64/);
+  await expect(chosen(...many)).rejects.toThrow(/65 files, but at most 64/);
   await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);
   await expect(chosen(fileOf('a'.repeat(201), 1))).rejects.toThrow(/longer than 200/);
 });

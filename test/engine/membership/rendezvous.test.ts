@@ -212,7 +212,7 @@ describe('a newcomer', () => {
 
   test('opens no second room if the connection is lost', async () => {
     (await begin({ hello: CREATE })).closed();
-    expect(fatal).toEqual(['The connection to the signaling server is gone.']);
+    expect(fatal).toEqual(['The connection to the signaling server is closed.']);
     expect(await isQuiet()).toBe(true);
   });
 });

@@ -247,7 +247,7 @@ describe('without the server', () => {
     bo.finish();
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
     expect(ada.ended).toEqual([
-      { outcome: 'finished', message: 'The run has finished here. The signaling server is away.' },
+      { outcome: 'finished', message: 'The run has finished here, but the signaling server cannot be reached.' },
     ]);
   });
 
