@@ -344,7 +344,9 @@ describe('Trainer', () => {
     expect(trainerWith({ model: 'cnn' })).toThrow(UsageError);
     expect(trainerWith({ group: null, tabs: undefined, epochs: undefined })).not.toThrow();
     const named = new Trainer().fit(classifier(), { xs, ys }, { loss: 'mse' as never });
-    await expect(named).rejects.toThrow(/^There is no loss "mse": take meanSquaredError, .* or a function/);
+    await expect(named).rejects.toThrow(
+      /^There is no loss "mse"\. Pass one of these names: meanSquaredError, .* Or pass a function/,
+    );
     await expect(named).rejects.toThrow(UsageError);
     const crossed = new Trainer().fit(classifier(), { xs, ys }, { loss: (labels, outputs) => outputs.matMul(labels, false, true).sum(0).slice([0], [2]) }); // prettier-ignore
     await expect(crossed).rejects.toThrow('The loss of 6 samples is of shape [2]');
@@ -353,7 +355,9 @@ describe('Trainer', () => {
       runWorld(2, (group) =>
         new Trainer({ group }).fit(classifier(), { xs: xs.add(group.rank), ys }, { loss: 'softmaxCrossEntropy' }),
       ),
-    ).rejects.toThrow(/has other data than the others: give every tab the same samples, in the same order\.$/);
+    ).rejects.toThrow(
+      /does not have the same data as the other ranks: give every tab the same samples, in the same order\.$/,
+    );
   });
 
   test('reports an unknown transport for a given group', async () => {

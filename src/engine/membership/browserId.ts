@@ -29,9 +29,12 @@ let known: Promise<string> | null = null;
  * also get the same id. If storage is blocked, the id belongs to this tab only.
  */
 export function browserId(): Promise<string> {
-  known ??= within(systemClock, STORAGE_MS, storedId(), () => new TimeoutError('The browser's storage does not answer.')).catch(
-    randomId,
-  );
+  known ??= within(
+    systemClock,
+    STORAGE_MS,
+    storedId(),
+    () => new TimeoutError('Storage of this browser does not answer.'),
+  ).catch(randomId);
   return known;
 }
 

@@ -69,7 +69,7 @@ test('a joining rank uses the facts of the run, and is rejected with a reason if
   expect(refused[2]).toBeInstanceOf(DataError);
   for (const error of refused) {
     expect((error as Error).message).toContain(
-      `Rank 2 has data that do not fit the others': its column "kind" has the class "middle"`,
+      `Rank 2 has data that do not match the other ranks' data: its column "kind" has the class "middle"`,
     );
   }
   const joiner = await prepare(rows(0, 40).replaceAll('high', 'low'), job);

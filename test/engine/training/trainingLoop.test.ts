@@ -212,7 +212,7 @@ describe('TrainingLoop', () => {
       if (++reads === 3) inputs[7]! += 1;
     };
     await expect(train(3, { maxSteps: 2 }, { spoil })).rejects.toThrow(
-      /^Rank 2 has other data than the others: .*--data/,
+      /^Rank 2 does not have the same data as the other ranks: .*--data/,
     );
   });
 
