@@ -335,7 +335,7 @@ describe('Trainer', () => {
 
   test('rejects what cannot be trained, with a sentence', async () => {
     const { xs, ys } = points(6);
-    await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples and ys 5');
+    await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples, but ys has 5 labels');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
     expect(trainerWith({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
     expect(trainerWith({ momentum: 0.5 })).toThrow(

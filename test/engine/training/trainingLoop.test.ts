@@ -202,7 +202,7 @@ describe('TrainingLoop', () => {
         },
       },
     );
-    await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
+    await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the other ranks');
   });
 
   test('rejects ranks with other data, and names one', async () => {
