@@ -1,10 +1,10 @@
-/** Reports of a GPU device, replaced by an event target. */
+/** Errors of a GPU device. An event target replaces the device. */
 import { expect, test } from 'vitest';
 import { watchGpu } from '../../../src/engine/device/gpuErrors.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { DeviceError } from '../../../src/util/errors.ts';
 
-test('throws once for a refused operation, always for a lost device, and never once stopped', async () => {
+test('check throws once for a refused operation, always for a lost device, and never after stop', async () => {
   const lost = deferred<GPUDeviceLostInfo>();
   const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
   const refuse = (message: string) =>

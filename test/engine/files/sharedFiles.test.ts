@@ -20,7 +20,7 @@ test('chosen files are read once, and cut into slices', async () => {
   for (const [i, file] of again.entries()) expect(await contentOf(file)).toBe(await contentOf(files[i]!));
 });
 
-test('equal bytes with equal names have equal manifests, others do not', async () => {
+test('two files have equal manifests only if their names and bytes are equal', async () => {
   const shared = await chosen(fileOf('a', 5000));
   expect(shared.isOf((await chosen(fileOf('a', 5000))).manifest)).toBe(true);
   for (const other of [fileOf('b', 5000), fileOf('a', 5001), fileOf('a', 5000, 2)]) {
@@ -55,7 +55,7 @@ test('hashes of other files are rejected', async () => {
   expect(() => shared.setDigests('')).toThrow(DataError);
 });
 
-test('a file that was changed since it was chosen is no longer used', async () => {
+test('a file that was changed after it was chosen is not used any more', async () => {
   const { file, change } = changingFile('a', 2 * SLICE_BYTES);
   const shared = await chosen(file);
   change();
