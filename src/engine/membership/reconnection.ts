@@ -30,9 +30,7 @@ export class Reconnection {
     return this.#lostAt !== null;
   }
 
-  /**
-   * Whether the server has been unreachable for too long. Always false while this member trains.
-   */
+  /** Whether the server has been unreachable for too long for a member that does not train. */
   get isOverdue(): boolean {
     return this.#lostAt !== null && this.#clock.now() - this.#lostAt > AWAY_MS;
   }

@@ -38,7 +38,7 @@ export class StepTelemetry {
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #comparison = new ClockComparison();
-  /** The barrier at the latest exchange in this world. */
+  /** The times of the latest exchange in this world, or of the barrier before the first exchange. */
   #span: Span | null = null;
   #edge: RankReport['right'] = null;
   /** The waiting times of steps since the latest exchange. */
@@ -91,8 +91,8 @@ export class StepTelemetry {
   ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
-    // The first exchange in a world needs an additional barrier, because clocks are compared
-    // between two barriers.
+    // An exchange compares clocks by the times of an earlier collective. Before the first exchange
+    // in a world, that is an additional barrier.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const reports = await exchangeTelemetry(
