@@ -235,8 +235,8 @@ export class Session {
     const rendezvous = this.#rendezvous;
     try {
       const { device, stateOfRun } = await this.#run.makeReady(room);
-      // If this rank joined while it still works for an earlier generation, it would delay the
-      // other ranks.
+      // A rank that still works for an earlier generation would delay the other ranks, so this rank
+      // is ready only after that work.
       await rendezvous?.freed();
       this.#dispatch({ type: 'prepared', id, device, stateOfRun });
     } catch (error) {

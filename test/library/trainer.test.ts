@@ -284,9 +284,9 @@ describe('Trainer', () => {
       await expect(training).rejects.toThrow(UsageError);
       await expect(training).rejects.toThrow(message);
     };
-    await refused(linear(2), wanted, 'outputs are [*, 2], and labels [12, 1]');
-    await refused(linear(2), wanted.reshape([12]), 'outputs are [*, 2], and labels [12]');
-    await refused(linear(1), xs, 'outputs are [*, 1], and labels [12, 2]');
+    await refused(linear(2), wanted, 'outputs are [*, 2], but the labels are [12, 1]');
+    await refused(linear(2), wanted.reshape([12]), 'outputs are [*, 2], but the labels are [12]');
+    await refused(linear(1), xs, 'outputs are [*, 1], but the labels are [12, 2]');
     // A length that only the data determines.
     const open = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [null, 2] })] });
     const training = new Trainer().fit(
@@ -294,7 +294,7 @@ describe('Trainer', () => {
       { xs: xs.reshape([3, 4, 2]), ys: tf.ones([3, 1, 1]) },
       { loss: 'meanSquaredError' },
     );
-    await expect(training).rejects.toThrow('outputs are [3, 4, 1], and labels [3, 1, 1]');
+    await expect(training).rejects.toThrow('outputs are [3, 4, 1], but the labels are [3, 1, 1]');
   });
 
   test('averages over a sequence, for losses and correct answers', async () => {
@@ -349,7 +349,7 @@ describe('Trainer', () => {
     );
     await expect(named).rejects.toThrow(UsageError);
     const crossed = new Trainer().fit(classifier(), { xs, ys }, { loss: (labels, outputs) => outputs.matMul(labels, false, true).sum(0).slice([0], [2]) }); // prettier-ignore
-    await expect(crossed).rejects.toThrow('The loss of 6 samples is of shape [2]');
+    await expect(crossed).rejects.toThrow('The loss of 6 samples has shape [2]');
     expect(() => new Trainer({ strategy: 'data-parallel' })).toThrow(/choose ddp/);
     await expect(
       runWorld(2, (group) =>

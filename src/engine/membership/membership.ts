@@ -122,8 +122,8 @@ export const OUTSIDE: MembershipState = {
 };
 
 /**
- * Returns the state after `event`, and the effects. Never throws. An event of an old generation
- * changes nothing.
+ * Returns the state after `event`, and the effects. Never throws. An event of a generation that is
+ * not the expected one changes nothing.
  */
 export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
   const { linking, active } = state;

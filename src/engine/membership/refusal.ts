@@ -13,8 +13,8 @@ export function isPassing(
 ): boolean {
   if (code === 'server-closing') return true;
   if (code === 'silent' || code === 'not-member') return isAdmitted;
-  // A member in its room sends too many messages if it is rate-limited. Reconnecting would not
-  // help.
+  // If a member is in its room and is rate-limited, it sends too many messages. Another attempt
+  // would not help.
   if (!isServerLost) return false;
   if (code === 'rate-limited') return true;
   if (isAdmitted) return false;

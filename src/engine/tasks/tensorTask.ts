@@ -136,7 +136,11 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
   };
 }
 
-/** Returns the loss of that name. @throws UsageError if there is no such loss. */
+/**
+ * Returns the loss of that name.
+ *
+ * @throws UsageError if there is no such loss.
+ */
 function lossNamed(loss: LossName | Loss): Loss {
   if (typeof loss === 'function') return loss;
   if (!Object.hasOwn(LOSSES, loss)) {

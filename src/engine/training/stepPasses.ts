@@ -16,8 +16,8 @@ interface Learner {
 }
 
 /**
- * Takes a step. Computes the gradient of this rank's part of the step in micro-batches, and lets the
- * strategy combine it with the other ranks' gradients.
+ * Takes a step. Computes the gradient of this rank's part of the step in micro-batches. The
+ * strategy combines it with the other ranks' gradients.
  *
  * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */

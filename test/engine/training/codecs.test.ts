@@ -119,8 +119,8 @@ describe('when ranks join and leave', () => {
         // When a sample is applied, its weight grows by 1 / (number of samples in its window).
         const weights = all[0]!.values();
         const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);
-        // Ninths and twelfths are rounded, but a missing sample would change the sum by a whole ninth
-        // or twelfth.
+        // Ninths and twelfths are rounded, but a missing sample would change the sum by a whole
+        // ninth or twelfth.
         expect(total).toBeCloseTo(stepsOf(all).length, 3);
         dispose([...members, newcomer!]);
       }

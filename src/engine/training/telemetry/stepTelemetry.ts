@@ -38,7 +38,7 @@ export class StepTelemetry {
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #comparison = new ClockComparison();
-  /** The times of the latest exchange in this world, or of the barrier before the first exchange. */
+  /** The times of this world's latest exchange, or of the barrier before its first exchange. */
   #span: Span | null = null;
   #edge: RankReport['right'] = null;
   /** The waiting times of steps since the latest exchange. */
