@@ -1,6 +1,6 @@
 /**
- * The page's side of the engine: starts the worker, owns the peer connections, which exist on the
- * main thread only, and passes the worker's events to a listener.
+ * The page's side of the engine. It starts the worker and passes the worker's events to a listener.
+ * It also owns the peer connections, because they exist on the main thread only.
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
@@ -15,7 +15,7 @@ export interface Engine {
   stop(): void;
 }
 
-/** Starts this tab's engine. `onevent` receives its events. */
+/** Starts this tab's engine. `onevent` receives the engine's events. */
 export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
@@ -30,7 +30,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     onevent({
       type: 'failed',
       name: 'Error',
-      message: `The engine stopped (${message || 'it could not be loaded'}): reload the page.`,
+      message: `The engine stopped (${message || 'it could not be loaded'}). Reload the page.`,
       fatal: true,
     });
   });
@@ -39,7 +39,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     peers.close();
     worker.terminate();
   };
-  // A closed tab's neighbours would otherwise wait 6 s for the browser to notice.
+  // Without this, the neighbours of a closed tab would wait 6 s until their browsers notice.
   globalThis.addEventListener('pagehide', stop);
   return { send: (command) => post({ type: 'command', command }), stop };
 }

@@ -1,11 +1,9 @@
 /**
- * When a tab can be counted on for a run, as a pure function: (state, event) -> (state, effects).
- * It has no clock, device, files or sockets: the session feeds it what happened and carries out the
- * effects.
- *
- * A tab announces itself once its device is open and it has the data that the job needs; while a
- * run is on, once it has also prepared that run. A tab whose data or state does not fit is out
- * until its files or the job change.
+ * Decides when a tab is ready for a run. It is a pure function: (state, event) -> (state, effects).
+ * It has no clock, device, files or sockets. The session reports events to it and executes the
+ * effects. A tab announces that it is ready once its device is open and it has the data that the
+ * job needs. During a run, it must also have prepared that run. A tab whose data or state does not
+ * match the other ranks is out until its files or the job change.
  */
 import type { ServerMessage } from '../protocol/control.ts';
 import type { Device } from '../protocol/room.ts';
@@ -14,64 +12,70 @@ import { demandsOf, hasPreview } from '../spec/preview.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
-/** Losses of the GPU that a tab recovers from in one run; it gives up at the next one. */
+/**
+ * The number of GPU losses in one run from which a tab recovers. After one more loss the tab gives
+ * up.
+ */
 const MAX_RECOVERIES = 3;
 
-/** Times in one run that a tab's divergent state is replaced; it is out at the next one. */
+/**
+ * How often in one run a tab's divergent state is replaced. After one more divergence the tab is
+ * out.
+ */
 const MAX_DIVERGENCES = 2;
 
 export type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
-/** The consequence of this rank's error for the others. */
+/** What an error of this rank means for the other ranks. */
 type Scope = ReturnType<RendezvousOptions['scopeOf']>;
 
 /** A file that the user has chosen. */
 type ChosenFile = Pick<File, 'name' | 'size'>;
 
-/** The look into the chosen files for one job. */
+/** The check of the chosen files for one job. */
 interface Inspection {
   readonly id: number;
-  /** The job's demands on the files: other demands need another inspection. */
+  /** What the job requires of the files. If that changes, the files are inspected again. */
   readonly demands: string;
-  /** Whether the files can be trained on; `null` until that is known. */
+  /** Whether the job can be trained on the files; `null` until that is known. */
   readonly isFit: boolean | null;
 }
 
-/** The latest announcement to the server, from its preparation on. */
+/** The latest announcement to the server. It exists from the moment its preparation begins. */
 interface Announcement {
   readonly id: number;
-  /** The kind of data that the tab is ready for, and the current run if there is one. */
+  /** The kind of data for which the tab is ready, and the current run if there is one. */
   readonly subject: string;
 }
 
 export interface ReadinessState {
   /** This tab's id in the room; empty before admission. */
   readonly member: string;
-  /** The latest message about the room; `null` outside of rooms. */
+  /** The latest message about the room; `null` if the tab is in no room. */
   readonly room: RoomMessage | null;
   readonly isSpectator: boolean;
   readonly files: readonly ChosenFile[];
   readonly inspection: Inspection | null;
   readonly announcement: Announcement | null;
   /**
-   * Whether the run of {@link room} has ended here, and the server has not described the room
-   * since.
+   * Whether the run of {@link room} has ended on this tab, and no message about the room has
+   * arrived since.
    */
   readonly isRunOver: boolean;
-  /** Whether the lost GPU is being set up again. */
+  /** Whether the tab is opening its lost GPU again. */
   readonly isRecovering: boolean;
-  /** Losses of the GPU in this run. */
+  /** How often this tab has lost its GPU in this run. */
   readonly recoveries: number;
-  /** Times that this rank's state was divergent in this run. */
+  /** How often this rank's state was divergent in this run. */
   readonly divergences: number;
   /** Whether this tab cannot take part until its files or the job change. */
   readonly isOut: boolean;
-  /** Id of the next inspection or announcement. Results with an older id are ignored. */
+  /** The id of the next inspection or announcement. Results with an older id are ignored. */
   readonly nextId: number;
 }
 
 export type ReadinessEvent =
-  /** This tab asks for admission to a room. */
+  /** This tab requests admission to a room. */
   | { type: 'entered'; isSpectator: boolean }
   /** The server has admitted this tab, possibly again. */
   | { type: 'admitted'; member: string }
@@ -79,35 +83,35 @@ export type ReadinessEvent =
   /** The user has chosen files. */
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
-  /** What `prepare` asked for is done. `stateOfRun`: the run whose state this tab has. */
+  /** The effect `prepare` is done. `stateOfRun` is the run whose state this tab has. */
   | { type: 'prepared'; id: number; device: Device; stateOfRun: number | null }
   | { type: 'unprepared'; id: number; error: unknown }
   /** This rank's part in a generation has failed. */
   | { type: 'failed'; error: unknown }
   | { type: 'recovered' }
   | { type: 'unrecovered'; error: unknown }
-  /** A run is over. */
+  /** A run has ended. */
   | { type: 'ended'; run: number }
-  /** This tab is in no room any more. */
+  /** This tab has left its room. */
   | { type: 'left' };
 
 export type ReadinessEffect =
-  /** Look into the chosen files for `job`. */
+  /** Inspect the chosen files for `job`. */
   | { type: 'inspect'; id: number; job: JobSpec }
-  /** Open the device and, while a run is on, prepare it. */
+  /** Open the device and, during a run, prepare the run. */
   | { type: 'prepare'; id: number; room: RoomMessage }
-  /** Announce this tab to the server. */
+  /** Announce to the server that this tab is ready. */
   | { type: 'announce'; device: Device; stateOfRun: number | null }
   /**
-   * Make the chosen files the data of the job. `isRequested`: the user has just chosen them, so a
-   * failure is reported.
+   * Make the chosen files the data of the job. `isRequested` means that the user has just chosen
+   * them, so that a failure must be reported.
    */
   | { type: 'share'; isRequested: boolean }
-  /** Save the run's state: ranks that left may not return. */
+  /** Save the run's state, because ranks that have left may not return. */
   | { type: 'save' }
-  /** Discard the prepared run: it failed with the files from before. */
+  /** Discard the prepared run, because it failed with the files that were chosen before. */
   | { type: 'discard' }
-  /** Set the lost GPU up again. */
+  /** Open the lost GPU again. */
   | { type: 'recover' }
   | { type: 'fail'; error: unknown; isFatal: boolean }
   /** Leave the room. */
@@ -133,7 +137,7 @@ export const NOT_READY: ReadinessState = {
   nextId: 1,
 };
 
-/** Returns the state after `event`, and what has to be done. Never throws. */
+/** Returns the state after `event`, and the effects to execute. Never throws. */
 export function advance(state: ReadinessState, event: ReadinessEvent): ReadinessStep {
   switch (event.type) {
     case 'entered': {
@@ -188,21 +192,22 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
 }
 
 /**
- * Returns the consequence of this rank's error for the others. Ranks whose own data or state
- * differ from most are out, as is a rank without a GPU; another rank's error ends the generation
- * only.
+ * Returns what an error of this rank means for the other ranks. A rank whose own data or state
+ * differs from most ranks is out (`rank`), and so is a rank without a GPU. If the error is about
+ * another rank's data or state, only the generation ends. Other errors end the run, unless they are
+ * about data that only this rank has.
  */
 export function scopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
   if (error instanceof DeviceError) return 'rank';
   const { divergent, rank } = error instanceof PeergradError ? error.context : {};
   if (divergent === undefined) {
-    // Distributed files are the same on all ranks.
+    // Distributed files are the same on all ranks, so an error in them is not this rank's own.
     const isOwnData = error instanceof DataError && room?.job.data.kind !== 'shared';
     return isOwnData ? 'rank' : 'run';
   }
-  // The divergent rank reports the error itself.
+  // Only the divergent rank reports that it is out.
   if (rank === undefined || !divergent.includes(rank)) return 'generation';
-  // The next generation replaces a divergent state; divergent data and models stay what they are.
+  // In the next generation a divergent state is replaced. Divergent data and models stay divergent.
   return error instanceof DivergenceError && divergences < MAX_DIVERGENCES ? 'generation' : 'rank';
 }
 
@@ -217,12 +222,14 @@ function giveUp(state: ReadinessState, error: unknown): ReadinessStep {
 function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   const { room, member, files } = state;
   const effects: ReadinessEffect[] = [];
-  // Other data, or another demand on the same data, may be without the problem.
+  // The problem may be solved by other data, or if the job has other requirements for the same
+  // data.
   const isOut = state.isOut && (room === null || dataOf(room.job) === dataOf(message.job));
-  // The server gives up a late rank, which is as ready as before.
+  // The server no longer counts this tab as ready, because it was late. The tab is in fact still
+  // ready, so it announces itself again.
   const isDropped = isCounted(room, member) && !isCounted(message, member);
   const announcement = isDropped ? null : state.announcement;
-  // The user may choose files before the host chooses to distribute them.
+  // The user may choose files before the host decides to distribute files.
   if (room?.job.data.kind !== 'shared' && message.job.data.kind === 'shared' && files.length > 0) {
     effects.push({ type: 'share', isRequested: false });
   }
@@ -247,7 +254,7 @@ function isOwnDivergence(error: unknown): boolean {
   return rank !== undefined && divergent.includes(rank);
 }
 
-/** Begins the next thing that is missing before this tab can be counted on. */
+/** Starts the next thing that this tab needs to be ready. */
 function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = []): ReadinessStep {
   const { room, files, member, nextId, announcement } = state;
   if (room === null || state.isSpectator || state.isOut || state.isRecovering) return stay(state, effects);
@@ -272,18 +279,18 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
   ]);
 }
 
-/** Whether the room counts `member` as ready. */
+/** Returns whether the room counts `member` as ready. */
 function isCounted(room: RoomMessage | null, member: string): boolean {
   return room?.members.some((one) => one.member === member && one.device !== null) ?? false;
 }
 
-/** Whether the files that `job` needs are chosen, here or by the host. */
+/** Returns whether the files that `job` needs are chosen, either on this tab or by the host. */
 function isDataChosen({ data }: JobSpec, files: readonly ChosenFile[]): boolean {
   if (isChosenByTabs(data)) return files.length > 0;
   return data.kind !== 'shared' || data.files.length > 0;
 }
 
-/** Whether this tab's user has chosen the files that `job` learns from. */
+/** Returns whether this tab's user has chosen the files from which `job` learns. */
 function hasFilesOf({ data }: JobSpec, files: readonly ChosenFile[]): boolean {
   if (isChosenByTabs(data)) return files.length > 0;
   if (data.kind !== 'shared' || data.files.length === 0) return false;
@@ -294,7 +301,7 @@ function entriesOf(files: readonly ChosenFile[]): string {
   return JSON.stringify(files.map(({ name, size }) => ({ name, size })));
 }
 
-/** A job's data, and its demands on them. */
+/** Returns a description of a job's data and of what the job requires of them. */
 function dataOf(job: JobSpec): string {
   return JSON.stringify([job.data, demandsOf(job)]);
 }

@@ -1,6 +1,6 @@
 /**
- * One tab's engine: commands in, events out. It joins a room and takes part in each of its runs.
- * It works in a worker and on the page itself.
+ * The engine of one tab. It receives commands and emits events, joins a room, and takes part in
+ * each run of the room. It runs in a worker or on the page itself.
  */
 import { type RunOutcome } from '../protocol/control.ts';
 import { settingsOf } from '../protocol/room.ts';
@@ -43,7 +43,10 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
-  /** Commands to enter or leave a room: a later one supersedes those that still read a file. */
+  /**
+   * The number of commands to enter or leave a room. A command that is still reading a file is
+   * cancelled by a later one.
+   */
   #entries = 0;
 
   constructor(options: SessionOptions) {
@@ -114,7 +117,10 @@ export class Session {
     }
   }
 
-  /** Opens or joins a room, after loading what its first run continues or begins with. */
+  /**
+   * Opens or joins a room. First loads the checkpoint or the weights from which the room's first
+   * run starts.
+   */
   async #enterRoom(command: Extract<EngineCommand, { type: 'create' | 'join' }>): Promise<void> {
     const { emit, openCheckpoints } = this.#options;
     this.#entries += 1;
@@ -229,7 +235,8 @@ export class Session {
     const rendezvous = this.#rendezvous;
     try {
       const { device, stateOfRun } = await this.#run.makeReady(room);
-      // A rank that is not done with an earlier generation would delay the others.
+      // A rank that still works for an earlier generation would delay the other ranks, so this rank
+      // is ready only after that work.
       await rendezvous?.freed();
       this.#dispatch({ type: 'prepared', id, device, stateOfRun });
     } catch (error) {

@@ -1,4 +1,7 @@
-/** Entry of the engine's worker: a session, with the page's peer connections. */
+/**
+ * The entry of the engine's worker. It creates a session and connects it to the page, which owns
+ * the peer connections.
+ */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { connectTab } from '../transport/tabLink.ts';

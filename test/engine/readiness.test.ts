@@ -20,7 +20,9 @@ const DIGITS = parseJob({ job: 'digits' });
 const TABLE = parseJob({ job: 'table', data: { kind: 'files' } });
 const SHARED_TABLE = parseJob({ job: 'table', data: { kind: 'shared', files: [] } });
 
-/** The room as the server describes it. `isCounted`: whether it counts this tab as ready. */
+/**
+ * The room as the server describes it. `isCounted`: whether the server counts this tab as ready.
+ */
 function roomOf({
   job = DIGITS,
   isCounted = false,
@@ -44,7 +46,7 @@ function roomOf({
   };
 }
 
-/** A tab's readiness: `take` returns the effects of an event. */
+/** A tab's readiness. `take` passes an event to it and returns the effects. */
 class Tab {
   state: ReadinessState = NOT_READY;
 
@@ -62,7 +64,7 @@ class Tab {
     return this.take({ type: 'files', files });
   }
 
-  /** Reports that the latest announcement is prepared. */
+  /** Reports that the preparation of the latest announcement is done. */
   prepared(stateOfRun: number | null = null): readonly ReadinessEffect[] {
     return this.take({ type: 'prepared', id: this.announcement, device: DEVICE, stateOfRun });
   }
@@ -101,7 +103,7 @@ const ownError = (ErrorClass: typeof PeergradError): PeergradError =>
   new ErrorClass('This rank differs.', { rank: 1, divergent: [1] });
 
 describe('an announcement', () => {
-  test('follows the preparation, once', () => {
+  test('is made once, after the preparation', () => {
     const tab = admitted();
     expect(tab.room()).toMatchObject([{ type: 'prepare', id: tab.announcement }]);
     expect(tab.room()).toEqual([]);
@@ -158,7 +160,7 @@ describe('files', () => {
     expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
   });
 
-  test('that do not fit are not announced', () => {
+  test('are not announced if they do not fit', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE });
@@ -166,7 +168,7 @@ describe('files', () => {
     expect(tab.room({ job: TABLE })).toEqual([]);
   });
 
-  test('are inspected again if the job has other demands on them', () => {
+  test('are inspected again if the job requires something else of them', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE });
@@ -177,14 +179,14 @@ describe('files', () => {
     expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
   });
 
-  test('that were chosen before the room is known are shared', () => {
+  test('are shared if they were chosen before the room is known', () => {
     const tab = admitted();
     expect(tab.files()).toEqual([]);
     expect(tab.room({ job: SHARED_TABLE })).toEqual([{ type: 'share', isRequested: false }]);
     expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
   });
 
-  test('that are chosen in a room with shared data are shared', () => {
+  test('are shared if they are chosen in a room with shared data', () => {
     const tab = admitted();
     expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
     expect(tab.files()).toEqual([{ type: 'share', isRequested: true }]);
@@ -206,14 +208,14 @@ describe('files', () => {
 });
 
 describe('a tab that is out', () => {
-  test('is back once the job has changed', () => {
+  test('can take part again once the job has changed', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: ownError(DataError) });
     expect(tab.room({ phase: 'RUNNING', run: 1 })).toEqual([]);
     expect(typesOf(tab.room({ job: parseJob({ job: 'digits', seed: 2 }) }))).toEqual(['prepare']);
   });
 
-  test('does not save a run that pauses', () => {
+  test('does not save a run when it is paused', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'PAUSED', run: 1, isCounted: true }))).toEqual(['save']);
     const out = inRun();
@@ -222,7 +224,7 @@ describe('a tab that is out', () => {
   });
 });
 
-describe('a run that is over', () => {
+describe('a run that has ended', () => {
   test('is not prepared again before the server has described the room', () => {
     const tab = inRun(TABLE);
     expect(tab.take({ type: 'ended', run: 1 })).toEqual([]);
@@ -239,14 +241,14 @@ describe('a run that is over', () => {
 });
 
 describe('a lost GPU', () => {
-  test('is opened again before the next announcement', () => {
+  test('is opened again before the tab announces itself again', () => {
     const tab = inRun();
     expect(typesOf(tab.take({ type: 'failed', error: new DeviceError('Lost.') }))).toEqual(['recover']);
     expect(tab.room({ phase: 'RUNNING', run: 1 })).toEqual([]);
     expect(typesOf(tab.take({ type: 'recovered' }))).toEqual(['prepare']);
   });
 
-  test('is given up at the fourth time in a run', () => {
+  test('is not opened again after the fourth loss in a run', () => {
     const tab = inRun();
     const error = new DeviceError('Lost.');
     const lose = (): string[] => {
@@ -259,7 +261,7 @@ describe('a lost GPU', () => {
     expect(tab.files()).toEqual([]);
   });
 
-  test('is counted from 0 in the next run', () => {
+  test('is counted from 0 again in the next run', () => {
     const tab = inRun();
     for (let time = 1; time <= 3; time++) {
       tab.take({ type: 'failed', error: new DeviceError('Lost.') });
@@ -269,13 +271,13 @@ describe('a lost GPU', () => {
     expect(typesOf(tab.take({ type: 'failed', error: new DeviceError('Lost.') }))).toEqual(['recover']);
   });
 
-  test('that cannot be opened again ends the membership', () => {
+  test('ends the membership if it cannot be opened again', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: new DeviceError('Lost.') });
     expect(typesOf(tab.take({ type: 'unrecovered', error: new DeviceError('None.') }))).toEqual(['fail', 'leave']);
   });
 
-  test('does not affect a room that was entered since', () => {
+  test('does not affect a room that the tab entered later', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: new DeviceError('Lost.') });
     tab.take({ type: 'entered', isSpectator: false });
@@ -298,14 +300,14 @@ describe('the scope of an error', () => {
     expect(scopeOf(inRun().state, error)).toBe(scope);
   });
 
-  test('of data that the host distributes is the run', () => {
+  test('is the run if the host distributes the data', () => {
     const manifest = [{ name: 'own.csv', size: 100, hash: '0'.repeat(16) }];
     const tab = admitted();
     tab.room({ job: { ...SHARED_TABLE, data: { kind: 'shared', files: manifest } } });
     expect(scopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
   });
 
-  test('of a state that diverges for the third time is the rank', () => {
+  test('is the rank if its state diverges for the third time', () => {
     const tab = inRun();
     const error = ownError(DivergenceError);
     expect(tab.take({ type: 'failed', error })).toEqual([]);

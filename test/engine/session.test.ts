@@ -1,6 +1,6 @@
 /**
- * A tab's session, from commands to events, with the server's own rooms, real training, and no
- * browser.
+ * A tab's session, from commands to events. Rooms are the server's own and training is real, but
+ * there is no browser.
  */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -19,7 +19,7 @@ afterEach(() => world.close());
 const NO_FILES: File[] = [];
 
 describe('admission', () => {
-  test('makes the tab that opens a room its host, and counts it once its files are chosen', async () => {
+  test('makes the tab that opens a room its host, and counts this tab once its files are chosen', async () => {
     const ada = world.tab('Ada', NO_FILES);
     ada.create();
     await world.until('the room is told', () => ada.last('room') !== undefined);
@@ -80,7 +80,7 @@ describe('admission', () => {
     expect(ada.last('room')!.members).toHaveLength(1);
   });
 
-  test('is refused in a locked room, unless the tab has its key', async () => {
+  test('is refused in a locked room, unless the tab has the key of the room', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     ada.command({ type: 'lock', isLocked: true });
     await world.until('the room is locked', () => ada.last('room')!.isLocked);
@@ -92,7 +92,7 @@ describe('admission', () => {
     expect(ada.last('room')!.hosts).toEqual([ada.member, cy.member]);
   });
 
-  test('is refused while a fixed world runs', async () => {
+  test('is refused during a run in a fixed world', async () => {
     const room = world.openRoom({ job: LONG, startAt: 2, nodes: null });
     const [ada, bo, cy] = [world.tab('Ada'), world.tab('Bo'), world.tab('Cy')];
     ada.join(room);
@@ -138,7 +138,7 @@ describe('a second attempt in the same tab', () => {
     expect(bo.devicesOpened).toBe(2);
   });
 
-  test('enters the room that was asked for last', async () => {
+  test('enters only the room of the latest command', async () => {
     const resume = await abandonRun();
     const ada = world.tab('Ada');
     ada.create({ resume });
@@ -189,7 +189,7 @@ describe('a run', () => {
     await world.finished([ada, bo]);
   });
 
-  test('trains the job that the host has configured', async () => {
+  test('trains the job that the host has set', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     const job = { ...JOB, maxSteps: 4 };
     tabs[0]!.command({ type: 'configure', job });
@@ -230,7 +230,7 @@ describe('a run', () => {
     await world.finished([ada, bo]);
   });
 
-  test('gives a rank that joins late the state of the others', async () => {
+  test('sends the state of the other ranks to a rank that joins late', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const cy = world.tab('Cy');
     cy.join(tabs[0]!.room);
@@ -240,7 +240,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('finished')!.result.restarts).toBe(1);
   });
 
-  test('rejects a rank with other files until it has chosen the same', async () => {
+  test('rejects a rank with other files until it has chosen the same files as the others', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
     const cy = world.tab('Cy', tableOf(41));
     cy.join(ada.room);
@@ -317,7 +317,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('telemetry')!.ranks.map(({ isHidden }) => isHidden)).toEqual([false, true]);
   });
 
-  test('leaves a model and a recording, and its weights begin another run', async () => {
+  test('leaves a model and a recording, and another run can start from its weights', async () => {
     const [ada] = (await world.run(['Ada'])) as [Tab];
     await world.finished([ada]);
     ada.command({ type: 'export', id: 7, format: 'safetensors', which: 'last' });
@@ -353,7 +353,7 @@ describe('a lesson', () => {
 });
 
 describe('a spectator', () => {
-  test('sees a run that it joined late, to its end', async () => {
+  test('sees a run to its end, although it joined late', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const eve = world.tab('Eve', NO_FILES);
     eve.join(tabs[0]!.room, { isSpectator: true });
@@ -369,10 +369,12 @@ describe('a spectator', () => {
   });
 });
 
-/** The stored checkpoints of all tabs. */
+/** Resolves with the stored checkpoints of all tabs. */
 const stored = async () => (await world.checkpoints.list()).checkpoints;
 
-/** Two tabs train until a checkpoint is saved, and leave. Resolves with its id. */
+/**
+ * Two tabs train until a checkpoint is saved, and then leave. Resolves with the checkpoint's id.
+ */
 async function abandonRun(): Promise<string> {
   const tabs = await world.run(['Ada', 'Bo'], { steps: 5 });
   await world.until('one is saved', () => tabs.some((tab) => tab.last('saved') !== undefined));
@@ -390,7 +392,7 @@ describe('checkpoints', () => {
     expect(await stored()).toEqual([]);
   });
 
-  test('let another room continue after all tabs have left, in its first run only', async () => {
+  test('let another room continue the run after all tabs have left, but only in the first run of that room', async () => {
     const heirs = await world.room(['Cy', 'Di'], { resume: await abandonRun() });
     expect(heirs[0]!.last('checkpoint')).toEqual({ type: 'checkpoint', step: 4 });
     heirs[0]!.command({ type: 'start' });
@@ -415,7 +417,7 @@ describe('checkpoints', () => {
     expect(heirs[0]!.steps).toEqual(ALL_STEPS);
   });
 
-  test('that do not exist let no room open', async () => {
+  test('must exist, otherwise no room is opened', async () => {
     const ada = world.tab('Ada');
     ada.create({ resume: 'ABCDEF-member-4' });
     expect(await world.failed(ada)).toMatchObject({ name: 'DataError', fatal: true });

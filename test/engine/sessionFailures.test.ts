@@ -1,4 +1,6 @@
-/** A tab's session when the server, GPUs, states or members are lost, or a run pauses. */
+/**
+ * A tab's session when the server, a GPU, a state or a member is lost, and when a run is paused.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { RESTORE_MS } from '../../signaling/room/index.ts';
@@ -14,7 +16,7 @@ beforeEach(() => {
 afterEach(() => world.close());
 
 describe('when the server is lost', () => {
-  test('before a run, members reconnect to their room', async () => {
+  test('members that are not in a run reconnect to their room', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     const members = tabs.map(({ member }) => member);
     world.stopServer();
@@ -22,7 +24,7 @@ describe('when the server is lost', () => {
     await world.pass(5_000);
     world.startServer();
     await world.until('all are back', () => tabs.every(({ isServerAway }) => !isServerAway));
-    // The room waits for ranks that may still train.
+    // The room waits, because some ranks may still be training.
     await world.pass(RESTORE_MS);
     expect(tabs.map((tab) => tab.member)).toEqual(members);
     expect(tabs.map((tab) => tab.all('admitted').length)).toEqual([2, 2]);
@@ -34,7 +36,7 @@ describe('when the server is lost', () => {
     expectOneModel(tabs);
   });
 
-  test('before a run, members give up after a minute', async () => {
+  test('members that are not in a run give up after a minute', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     world.stopServer();
     const lostAt = world.clock.now();
@@ -43,7 +45,7 @@ describe('when the server is lost', () => {
     expect(ada.last('state')).toMatchObject({ state: 'OFFLINE' });
   });
 
-  test('during a run, ranks train to its end without the server', async () => {
+  test('ranks in a run train to the end without the server', async () => {
     const tabs = await world.run(['Ada', 'Bo', 'Cy'], { steps: 2 });
     world.stopServer();
     await world.until('the run ends', () => tabs.every((tab) => tab.last('finished') !== undefined));
@@ -55,7 +57,7 @@ describe('when the server is lost', () => {
     }
   });
 
-  test('during a run, ranks reconnect to a new server and train on', async () => {
+  test('ranks in a run reconnect to a new server and continue training', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 2 });
     world.stopServer();
     await world.until('all know', () => tabs.every(({ isServerAway }) => isServerAway));
@@ -71,7 +73,7 @@ describe('when the server is lost', () => {
   });
 
   test.each(['FORMING', 'RUNNING'])(
-    'by one member only, %s, it reconnects and no other member notices',
+    'by one member only (%s), this member reconnects and no other member notices',
     async (phase) => {
       const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
       if (phase === 'RUNNING') {
@@ -96,7 +98,7 @@ describe('when the server is lost', () => {
 });
 
 describe('when a GPU is lost', () => {
-  test('the rank opens it again and returns with its state while the others train on', async () => {
+  test('the rank opens the GPU again and returns with its state while the others continue training', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
     bo.loseGpu();
     await world.until('Bo is out', () => ada.last('generation')!.worldSize === 2);
@@ -110,7 +112,8 @@ describe('when a GPU is lost', () => {
 
   test('the only rank continues from its state, up to three times in each run', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
-    // Waits after every fourth step: a run of one rank would end before a test could act.
+    // The run waits after every fourth step. Otherwise a run of one rank would end before the test
+    // can act.
     ada.command({ type: 'checkpoint-barrier' });
     for (const run of [1, 2]) {
       ada.command({ type: 'start' });
@@ -130,7 +133,7 @@ describe('when a GPU is lost', () => {
     expect(ada.all('failed')).toEqual([]);
   });
 
-  test('for the fourth time in a run, the rank gives up and the others train on', async () => {
+  test('for the fourth time in a run, the rank gives up and the others continue training', async () => {
     const job = { ...LONG, maxSteps: 10_000 };
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 2 })) as [Tab, Tab, Tab];
     const trainsOn = (tab: Tab): Promise<void> => {
@@ -153,7 +156,7 @@ describe('when a GPU is lost', () => {
     expect([...ada.all('failed'), ...cy.all('failed')]).toEqual([]);
   });
 
-  test('for good, the rank is out and the others finish', async () => {
+  test('and cannot be opened again, the rank is out and the others finish', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 2 })) as [Tab, Tab, Tab];
     bo.removeGpu();
     expect(await world.failed(bo)).toMatchObject({ name: 'DeviceError', message: 'Bo has no GPU.', fatal: true });
@@ -163,7 +166,7 @@ describe('when a GPU is lost', () => {
 });
 
 describe('a rank with a divergent state', () => {
-  test('receives the state of the others', async () => {
+  test('receives the state of the other ranks', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { steps: 1 })) as [Tab, Tab, Tab];
     bo.miscalculate();
     await world.until('states are compared', () => ada.last('hashes') !== undefined);
@@ -174,7 +177,7 @@ describe('a rank with a divergent state', () => {
     expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
   });
 
-  test('is out at the third time, and the others finish', async () => {
+  test('is out after the third divergence, and the others finish', async () => {
     const job = { ...LONG, hashEvery: 4 };
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 1 })) as [Tab, Tab, Tab];
     const differences = (): number => ada.all('hashes').filter(({ agree }) => !agree).length;
@@ -191,7 +194,7 @@ describe('a rank with a divergent state', () => {
 });
 
 describe('when a member leaves', () => {
-  test('because the host removed it, it is out and the others finish', async () => {
+  test('because the host has removed it, this member is out and the others finish', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG })) as [Tab, Tab, Tab];
     ada.command({ type: 'remove', member: bo.member });
     expect(await world.failed(bo)).toMatchObject({ name: 'RemovedError', fatal: true });
@@ -219,7 +222,7 @@ describe('when a member leaves', () => {
     expect(bo.finished).toBe(0);
   });
 
-  test('and was the host, the next one is host until a member with the key returns', async () => {
+  test('and was the host, the next member is host until a member with the key returns', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     ada.command({ type: 'leave' });
     await world.until('Bo is the host', () => bo.last('room')!.hosts.includes(bo.member));
@@ -232,7 +235,7 @@ describe('when a member leaves', () => {
   });
 });
 
-describe('a run that pauses', () => {
+describe('a run that is paused', () => {
   test('waits for its host, is saved, and continues at the same step', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 2 });
     tabs[0]!.command({ type: 'pause' });
@@ -247,7 +250,7 @@ describe('a run that pauses', () => {
     expect(tabs[1]!.steps).toEqual(LONG_STEPS);
   });
 
-  test('because too few ranks are left, continues with another', async () => {
+  test('because too few ranks are left, continues when another rank joins', async () => {
     const room = world.openRoom({ job: LONG, startAt: 2, nodes: { min: 2, max: 4 } });
     const [ada, bo, cy] = [world.tab('Ada'), world.tab('Bo'), world.tab('Cy')];
     ada.join(room);

@@ -14,7 +14,7 @@ import { SignalingWorld, type Port } from './signalingWorld.ts';
 const DEVICE_MS = 500;
 const SERVER = 'http://server';
 
-/** A run of twelve steps that compares states after every fourth. */
+/** A run of twelve steps. It compares states after every fourth step. */
 export const JOB: JobSpec = parseJob({
   job: 'table',
   data: { kind: 'files' },
@@ -27,11 +27,11 @@ export const JOB: JobSpec = parseJob({
 
 /** The steps of {@link JOB}. */
 export const ALL_STEPS = Array.from({ length: JOB.maxSteps! }, (_, step) => step);
-/** A run that is long enough for a test to act on it. */
+/** A run that is long enough for a test to do something during it. */
 export const LONG = { ...JOB, maxSteps: 48, hashEvery: 16 };
 export const LONG_STEPS = Array.from({ length: LONG.maxSteps }, (_, step) => step);
 
-/** A table of 40 rows; rows of another `seed` are others. */
+/** A table of 40 rows. Tables with different `seed` have different rows. */
 export function tableOf(seed = 37): File[] {
   const rows = Array.from({ length: 40 }, (_, i) => {
     const x = (i * seed) % 100;
@@ -48,7 +48,7 @@ type Join = Extract<EngineCommand, { type: 'join' }>;
 export class Tab {
   readonly name: string;
   readonly events: EngineEvent[] = [];
-  /** Times that it has begun to open its device. */
+  /** How often it has started to open its device. */
   devicesOpened = 0;
   readonly #session: Session;
   readonly #port: Port;
@@ -107,7 +107,7 @@ export class Tab {
     return this.events.findLast((event): event is EventOf<Type> => event.type === type);
   }
 
-  /** The code of its room. */
+  /** The code of the tab's room. */
   get room(): string {
     return this.last('admitted')!.room;
   }
@@ -116,27 +116,27 @@ export class Tab {
     return this.last('admitted')!.member;
   }
 
-  /** Numbers of the steps that it has taken, in all runs. */
+  /** The numbers of the steps that this tab has taken, in all runs. */
   get steps(): number[] {
     return this.all('step').map(({ step }) => step);
   }
 
-  /** Number of the latest step; -1 before the first. */
+  /** The number of the latest step; -1 before the first step. */
   get step(): number {
     return this.last('step')?.step ?? -1;
   }
 
-  /** Times that a run has finished. */
+  /** How often a run has finished. */
   get finished(): number {
     return this.all('finished').length;
   }
 
-  /** Whether it has lost the server, by its latest state. */
+  /** Whether the tab's latest state says that the server cannot be reached. */
   get isServerAway(): boolean {
     return this.last('state')?.isServerAway ?? false;
   }
 
-  /** Whether the room counts this tab as ready, by the latest message since its admission. */
+  /** Whether the room's latest message since the tab's admission counts the tab as ready. */
   get isCounted(): boolean {
     const admitted = this.last('admitted');
     const known = this.events.slice(admitted === undefined ? 0 : this.events.indexOf(admitted));
@@ -153,33 +153,33 @@ export class Tab {
     return `${this.name}: ${state} (${detail}), step ${this.step}; room ${phase}: ${here.join(', ')}; ${failures.join(' ')}`;
   }
 
-  /** Breaks its device until it is opened again. */
+  /** Breaks the tab's device until the tab opens it again. */
   loseGpu(): void {
     this.#isGpuLost = true;
   }
 
-  /** Removes its device. */
+  /** Removes the tab's device. */
   removeGpu(): void {
     this.#isGpuLost = true;
     this.#hasGpu = false;
   }
 
-  /** Makes its device available again. */
+  /** Makes the tab's device available again. */
   restoreGpu(): void {
     this.#hasGpu = true;
   }
 
-  /** Breaks its connection to the server. */
+  /** Breaks the tab's connection to the server. */
   cutServer(): void {
     this.#port.cutServer();
   }
 
-  /** Closes it, as by its user or a crash. */
+  /** Closes the tab like its user or a crash. */
   close(): void {
     this.#port.close();
   }
 
-  /** Falsifies the next sum that it receives, on this rank only. */
+  /** Changes the next sum that this rank receives to a wrong value. */
   miscalculate(): void {
     const lastHop = 2 * this.last('generation')!.worldSize - 3;
     this.#port.onframe = (frame) => {
@@ -205,8 +205,8 @@ export class SessionWorld extends SignalingWorld {
   }
 
   /**
-   * Opens a tab for each name: the first creates a room, the others join it. Resolves once all are
-   * ready.
+   * Opens a tab for each name. The first tab creates a room, and the other tabs join it. Resolves
+   * when all are ready.
    */
   async room(names: readonly string[], create: Partial<Create> = {}): Promise<Tab[]> {
     const tabs = names.map((name) => this.tab(name));
@@ -222,7 +222,8 @@ export class SessionWorld extends SignalingWorld {
   }
 
   /**
-   * Like {@link room}; the host then starts the run. Resolves once all have taken `steps` steps.
+   * Like {@link room}, but the host also starts the run. Resolves when all tabs have taken `steps`
+   * steps.
    */
   async run(
     names: readonly string[],
@@ -246,7 +247,7 @@ export class SessionWorld extends SignalingWorld {
     await this.until(`all take ${steps} steps`, () => tabs.every(({ step }) => step >= steps - 1));
   }
 
-  /** Resolves once `tabs` have finished `runs` runs. */
+  /** Resolves when all of `tabs` have finished `runs` runs. */
   async finished(tabs: readonly Tab[], runs = 1): Promise<void> {
     await this.until(`${runs} runs finish`, () => tabs.every(({ finished }) => finished >= runs));
   }
@@ -276,10 +277,12 @@ function memoryStore(): BlobStore {
   };
 }
 
-/** The final state hashes of all ranks, from a tab's latest run. */
+/**
+ * Returns the final state hashes of all ranks, as the result of a tab's latest run contains them.
+ */
 const hashesOf = (tab: Tab): string[] => tab.last('finished')!.result.stateHash;
 
-/** Expects that all tabs have the same result, with one state on `ranks` ranks. */
+/** Expects that all tabs have the same result, and that `ranks` ranks ended with the same state. */
 export function expectOneModel(tabs: readonly Tab[], ranks = tabs.length): void {
   const [hash] = hashesOf(tabs[0]!);
   for (const tab of tabs) expect(hashesOf(tab)).toEqual(Array.from({ length: ranks }, () => hash));

@@ -1,7 +1,7 @@
 /**
  * A signaling server and a network without sockets. The server's rooms, hub and connections are the
- * production ones. Tabs reach it over pairs of in-memory sockets, and each other over memory links.
- * As in a browser, every message is a separate task.
+ * production ones. Tabs are connected to the server by pairs of in-memory sockets, and to each
+ * other by memory links. As in a browser, every message is a separate task.
  */
 import { pino } from 'pino';
 import type { PeerConnector } from '../../src/engine/membership/linkAttempt.ts';
@@ -22,9 +22,11 @@ import { ManualClock } from '../manualClock.ts';
 import { FakeSocket } from '../signaling/fakeSocket.ts';
 import { wrap } from './membership/links.ts';
 
-/** Milliseconds of the world's clock in one turn of the event loop. */
+/** Milliseconds by which the world's clock advances in one turn of the event loop. */
 const TURN_MS = 25;
-/** Milliseconds of the world's clock that {@link SignalingWorld.until} waits at most. */
+/**
+ * The longest time that {@link SignalingWorld.until} waits, in milliseconds of the world's clock.
+ */
 const PATIENCE_MS = 120_000;
 
 /** WebSocket close codes (RFC 6455, section 7.4.1). */
@@ -82,7 +84,7 @@ class TabSocket extends EventTarget {
 export interface Port {
   readonly openSocket: OpenSocket;
   readonly connectPeer: PeerConnector;
-  /** Breaks the connection to the server. The tab may open another. */
+  /** Breaks the connection to the server. The tab may open another connection. */
   cutServer(): void;
   /** Closes the tab without a message: all its connections stop working. */
   close(): void;
@@ -95,7 +97,7 @@ export class SignalingWorld {
   readonly #limits: Limits;
   #context: ServerContext | null;
   readonly #sockets = new Set<TabSocket>();
-  /** Offers of links, by the number that replaces their SDP. */
+  /** Offers of links. The index is the number that is sent instead of the SDP. */
   readonly #offers: { initiator: Deferred<Link>; follower: Deferred<Link> | null }[] = [];
 
   constructor(limits: Partial<Limits> = {}) {
@@ -103,7 +105,7 @@ export class SignalingWorld {
     this.#context = this.#createServer();
   }
 
-  /** Opens a room on the server itself. Returns its code. */
+  /** Opens a room directly on the server, without a tab. Returns the room's code. */
   openRoom(room: Omit<NewRoom, 'isPermanent'>): string {
     return this.#context!.hub.open({ ...room, isPermanent: true })!;
   }
@@ -115,15 +117,15 @@ export class SignalingWorld {
     for (const socket of [...this.#sockets]) socket.cut(CLOSE_ABNORMAL);
   }
 
-  /** Starts a server that only has the secret of the previous one. */
+  /** Starts a new server that has the secret of the previous server, but nothing else of it. */
   startServer(): void {
     this.#context = this.#createServer();
   }
 
   /**
-   * Lets time pass until `isSo`.
+   * Lets time pass until `isSo` returns true.
    *
-   * @throws (rejects) Error after {@link PATIENCE_MS}, with what `describe` returns.
+   * @throws (rejects) Error after {@link PATIENCE_MS}. The error contains the text of `describe`.
    */
   async until(what: string, isSo: () => boolean): Promise<void> {
     const end = this.clock.now() + PATIENCE_MS;
@@ -200,8 +202,8 @@ export class SignalingWorld {
   }
 
   /**
-   * Returns `link` for a tab. A frame takes a turn of the event loop, so tests can act between two
-   * frames.
+   * Wraps `link` for a tab. Each frame takes one turn of the event loop, so that tests can act
+   * between two frames.
    */
   #carried(link: Link, port: Port): Link {
     return wrap(link, {

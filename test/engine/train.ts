@@ -1,4 +1,4 @@
-/** Trains digits in a world over memory links, on TensorFlow.js's current backend. */
+/** Trains on digits in a world over memory links, with TensorFlow.js's current backend. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
@@ -11,7 +11,7 @@ import { systemClock } from '../../src/util/clock.ts';
 
 type Fields = Parameters<typeof parseJob>[0];
 
-/** Results and events by rank, in a world of `n`. */
+/** Trains in a world of `n` ranks. Returns the results and events of each rank. */
 export async function train(
   n: number,
   fields: Fields,

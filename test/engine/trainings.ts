@@ -1,11 +1,11 @@
-/** Participants of runs, in generations over memory links. */
+/** Participants of runs, which enter generations over memory links. */
 import { RunParticipant } from '../../src/engine/training/runParticipant.ts';
 import type { RunParticipantOptions } from '../../src/engine/training/runParticipantOptions.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
 
-/** Prepares a participant on TensorFlow.js's current backend. */
+/** Prepares a participant, with TensorFlow.js's current backend. */
 export function prepareTraining(
   options: Pick<RunParticipantOptions, 'job'> & Partial<RunParticipantOptions>,
 ): Promise<RunParticipant> {

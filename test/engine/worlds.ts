@@ -1,4 +1,7 @@
-/** Members whose runs outlive their worlds: a sequence of generations over memory links. */
+/**
+ * Members whose runs continue after their worlds have ended, in several generations over memory
+ * links.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
@@ -16,11 +19,13 @@ import { asError, PeerGoneError } from '../../src/util/errors.ts';
 import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
 import { wrap } from './membership/links.ts';
 
-/** Number of floats that fill the first bucket, so that there are two. */
+/**
+ * The number of floats that fill the first bucket. With more parameters there is a second bucket.
+ */
 const FIRST_BUCKET_FLOATS = 16_384;
-/** A hang fails a test soon. */
+/** A short timeout, so that a test that hangs fails soon. */
 const TIMEOUT_MS = 4000;
-/** Most turns of the event loop that a slow frame takes. */
+/** The largest number of turns of the event loop that a slow frame takes. */
 const MAX_DELAY = 4;
 
 export type Step = Extract<EngineEvent, { type: 'step' }>;
@@ -30,7 +35,7 @@ export interface Member {
   readonly task: Task;
   readonly run: TrainingLoop;
   readonly events: EngineEvent[];
-  /** Calls `hear` for each event from now on. */
+  /** Calls `hear` for each event from now on. Earlier events are not repeated. */
   listen(hear: (event: EngineEvent) => void): void;
   /** The values of its variables, concatenated. */
   values(): number[];
@@ -39,15 +44,15 @@ export interface Member {
 
 interface CountingOptions {
   samples: number;
-  /** Whether the model has a variable that passes change and gradients do not. */
+  /** Whether the model has a buffer, which passes change and gradients do not. */
   buffer?: boolean;
   dataHash?: string;
 }
 
 /**
- * A task whose gradients count samples: it has a weight for each sample, and the sample's loss is
- * that weight, negated. With plain SGD and a learning rate of 1, a step adds 1 / (samples of its
- * window) to the weights of its samples, and nothing to others.
+ * A task whose weights count samples. It has a weight for each sample, and the loss of the sample
+ * is minus this weight. With plain SGD and a learning rate of 1, a step adds 1 / (samples of its
+ * window) to the weights of its samples. Other weights do not change.
  */
 export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
   const half = samples >> 1;
@@ -83,7 +88,7 @@ function zeros(shape: number[], trainable = true): tf.Variable {
 
 export const COUNTING_PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 2, hashEvery: 2 };
 
-/** The plan's fields of a job. */
+/** Returns a job's fields that belong to the training plan. */
 export function planOf(job: JobSpec): Record<string, unknown> {
   return Object.fromEntries(Object.keys(parsePlan({})).map((name) => [name, job[name as keyof JobSpec]]));
 }
@@ -122,8 +127,9 @@ export async function createMember(
 }
 
 /**
- * The moment at which a rank's links break: instead of its next frame after `frame` frames, sent
- * and received ones together, counted from the begin of `step` or, without one, of the generation.
+ * The moment at which a rank's links break. They break instead of the frame that follows `frame`
+ * frames. Sent and received frames are counted together, from the beginning of `step`. Without
+ * `step`, they are counted from the beginning of the generation.
  */
 interface Break {
   rank: number;
@@ -133,24 +139,27 @@ interface Break {
 
 interface GenerationOptions {
   end?: Break | null;
-  /** Draws the number of turns of the event loop that each frame takes (default: none). */
+  /**
+   * Determines at random the number of turns of the event loop that each frame takes. By default a
+   * frame takes none.
+   */
   delays?: Rng | null;
-  /** A rank whose link to the next one is slow in both directions. */
+  /** A rank whose link to the next rank is slow in both directions. */
   slow?: { rank: number; bytesPerMs: number } | null;
   clock?: Clock;
 }
 
 interface GenerationOutcome {
-  /** By rank: the result of `run`, or the error of `enter` or `run`. */
+  /** For each rank: the result of `run`, or the error of `enter` or `run`. */
   results: (RunResult | Error)[];
-  /** The result of `enter`, and the member's values at that moment. */
+  /** For each rank: the result of `enter`, and the member's values at that moment. */
   entered: ({ step: number; stateHash: string; values: number[] } | null)[];
   isBroken: boolean;
 }
 
 let lastGeneration = 0;
 
-/** Makes `members` enter a world and run in it until the run ends or a link breaks. */
+/** Lets `members` enter a world and run in it until the run ends or a link breaks. */
 export async function runGeneration(
   members: readonly Member[],
   { end = null, delays = null, slow = null, clock = systemClock }: GenerationOptions = {},
@@ -161,7 +170,7 @@ export async function runGeneration(
   let frames = 0;
   let isBroken = false;
   let counts = end?.step === undefined;
-  /** Whether the rank's links are broken, now that another frame is due. */
+  /** Called before each frame. Returns whether the rank's links are broken from this frame on. */
   const breaks = (): boolean => {
     if (counts && frames++ === end?.frame) {
       isBroken = true;
@@ -181,7 +190,7 @@ export async function runGeneration(
       const pair: [Link, Link] = createMemoryLinkPair();
       if (delays) pair.forEach((link, i) => (pair[i] = slowed(link, delays)));
       if (pairs === slow?.rank) pair.forEach((link, i) => (pair[i] = throttled(link, slow.bytesPerMs, clock)));
-      // Links of the ring, in order. Links on demand stay as they are.
+      // Changes only the links of the ring, in ring order. Links on demand are not changed.
       const ranks = pairs < n ? [pairs, (pairs + 1) % n] : [];
       pairs += 1;
       const at = ranks.indexOf(end?.rank ?? -1);
@@ -214,7 +223,7 @@ export async function runGeneration(
   return { results, entered, isBroken };
 }
 
-/** Frames take some turns of the event loop, in order. */
+/** Returns a link whose frames take some turns of the event loop. Their order does not change. */
 function slowed(link: Link, delays: Rng): Link {
   let before = Promise.resolve();
   return wrap(link, {
@@ -230,7 +239,7 @@ function slowed(link: Link, delays: Rng): Link {
   });
 }
 
-/** Frames take time, one after the other. */
+/** Returns a link that sends one frame after the other, with limited speed. */
 function throttled(link: Link, bytesPerMs: number, clock: Clock): Link {
   let before = Promise.resolve();
   return wrap(link, {
@@ -247,7 +256,7 @@ function throttled(link: Link, bytesPerMs: number, clock: Clock): Link {
   });
 }
 
-/** Calls `breaks` before each frame in either direction. */
+/** Returns a link that calls `breaks` before each frame in either direction. */
 function watch(link: Link, breaks: () => boolean): Link {
   return wrap(link, {
     send: (frame) => {
@@ -260,10 +269,13 @@ function watch(link: Link, breaks: () => boolean): Link {
   });
 }
 
-/** Whether a world ended because links broke. */
+/** Whether a world has ended because links broke. */
 export const isLoss = (result: RunResult | Error): boolean => result instanceof PeerGoneError;
 
-/** The steps in the history of `members`, each as emitted by the first member that took it. */
+/**
+ * Returns the steps in the history of `members`. Each step is returned as the first member that
+ * took it emitted it.
+ */
 export function stepsOf(members: readonly Member[]): Step[] {
   const steps = new Map<number, Step>();
   for (const { events } of members) {
@@ -273,8 +285,8 @@ export function stepsOf(members: readonly Member[]): Step[] {
 }
 
 /**
- * The weights of a counting task if every sample of the windows of `steps` was applied once, bit
- * for bit.
+ * Returns the weights of a counting task after every sample in the windows of `steps` was applied
+ * once. The weights are bitwise exact.
  */
 export function countedOnce(steps: readonly Step[], samples: number, seed = 1): number[] {
   const weights = new Float32Array(samples);
@@ -286,7 +298,7 @@ export function countedOnce(steps: readonly Step[], samples: number, seed = 1): 
   return Array.from(weights);
 }
 
-/** Whether each window begins where the previous one ended. */
+/** Returns whether each window begins where the previous window ended. */
 export function areContiguous(steps: readonly Step[], samples: number): boolean {
   let [epoch, offset] = [0, 0];
   for (const [i, one] of steps.entries()) {

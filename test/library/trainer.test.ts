@@ -284,9 +284,9 @@ describe('Trainer', () => {
       await expect(training).rejects.toThrow(UsageError);
       await expect(training).rejects.toThrow(message);
     };
-    await refused(linear(2), wanted, 'outputs are [*, 2], and labels [12, 1]');
-    await refused(linear(2), wanted.reshape([12]), 'outputs are [*, 2], and labels [12]');
-    await refused(linear(1), xs, 'outputs are [*, 1], and labels [12, 2]');
+    await refused(linear(2), wanted, 'outputs are [*, 2], but the labels are [12, 1]');
+    await refused(linear(2), wanted.reshape([12]), 'outputs are [*, 2], but the labels are [12]');
+    await refused(linear(1), xs, 'outputs are [*, 1], but the labels are [12, 2]');
     // A length that only the data determines.
     const open = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [null, 2] })] });
     const training = new Trainer().fit(
@@ -294,7 +294,7 @@ describe('Trainer', () => {
       { xs: xs.reshape([3, 4, 2]), ys: tf.ones([3, 1, 1]) },
       { loss: 'meanSquaredError' },
     );
-    await expect(training).rejects.toThrow('outputs are [3, 4, 1], and labels [3, 1, 1]');
+    await expect(training).rejects.toThrow('outputs are [3, 4, 1], but the labels are [3, 1, 1]');
   });
 
   test('averages over a sequence, for losses and correct answers', async () => {
@@ -335,7 +335,7 @@ describe('Trainer', () => {
 
   test('rejects what cannot be trained, with a sentence', async () => {
     const { xs, ys } = points(6);
-    await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples and ys 5');
+    await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples, but ys has 5 labels');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
     expect(trainerWith({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
     expect(trainerWith({ momentum: 0.5 })).toThrow(
@@ -344,16 +344,20 @@ describe('Trainer', () => {
     expect(trainerWith({ model: 'cnn' })).toThrow(UsageError);
     expect(trainerWith({ group: null, tabs: undefined, epochs: undefined })).not.toThrow();
     const named = new Trainer().fit(classifier(), { xs, ys }, { loss: 'mse' as never });
-    await expect(named).rejects.toThrow(/^There is no loss "mse": take meanSquaredError, .* or a function/);
+    await expect(named).rejects.toThrow(
+      /^There is no loss "mse"\. Pass one of these names: meanSquaredError, .* Or pass a function/,
+    );
     await expect(named).rejects.toThrow(UsageError);
     const crossed = new Trainer().fit(classifier(), { xs, ys }, { loss: (labels, outputs) => outputs.matMul(labels, false, true).sum(0).slice([0], [2]) }); // prettier-ignore
-    await expect(crossed).rejects.toThrow('The loss of 6 samples is of shape [2]');
+    await expect(crossed).rejects.toThrow('The loss of 6 samples has shape [2]');
     expect(() => new Trainer({ strategy: 'data-parallel' })).toThrow(/choose ddp/);
     await expect(
       runWorld(2, (group) =>
         new Trainer({ group }).fit(classifier(), { xs: xs.add(group.rank), ys }, { loss: 'softmaxCrossEntropy' }),
       ),
-    ).rejects.toThrow(/has other data than the others: give every tab the same samples, in the same order\.$/);
+    ).rejects.toThrow(
+      /does not have the same data as the other ranks: give every tab the same samples, in the same order\.$/,
+    );
   });
 
   test('reports an unknown transport for a given group', async () => {

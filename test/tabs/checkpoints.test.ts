@@ -142,7 +142,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     await save(before);
     for (const id of ['before', 'large']) {
       expect(await save(metaOf(id, { step: 40 }), { count: 100_000 })).toMatch(
-        /^StorageError: This browser's storage is full and could not keep a checkpoint of 1\.1 MiB: remove/,
+        /^StorageError: This browser's storage is full and could not keep a checkpoint of 1\.1 MiB\. Remove/,
       );
     }
     expect(await save(metaOf('../up'))).toMatch(/^UsageError: The checkpoint cannot be saved: id: /);

@@ -60,7 +60,8 @@ describe('training in real tabs', () => {
     const room = world.createRoom(fields, 2);
     const tabs = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
     const failures = await Promise.all(tabs.map((tab) => tab.event('failed')));
-    for (const { message } of failures) expect(message).toMatch(/data-parallel runs in one tab, and this room has 2/);
+    for (const { message } of failures)
+      expect(message).toMatch(/data-parallel runs in one tab, but this room has 2 tabs/);
   });
 
   test('a tab without WebGPU trains with one that has it, reports it, and ends with the same bits', async () => {

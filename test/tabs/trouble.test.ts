@@ -96,7 +96,7 @@ describe('trouble', () => {
     await shows(tab, /https/);
     await tab.page.getByRole('button', { name: 'Join' }).click();
     const { device, note } = await tab.event('device');
-    expect(note).toMatch(/not a secure context; open it over https/);
+    expect(note).toMatch(/not a secure context\. Open it over https/);
     expect(device.backend).toBe('wasm');
     await tab.event('finished');
     expect(tab.violations).toEqual([]);

@@ -1,8 +1,14 @@
-/** Errors of a WebGPU device. Results are void after one, and TensorFlow.js reports nothing. */
+/**
+ * Collects errors of a WebGPU device. After an error all results are invalid, but TensorFlow.js
+ * does not report errors.
+ */
 import { DeviceError } from '../../util/errors.ts';
 
 interface GpuErrors {
-  /** @throws DeviceError if the GPU was lost, or refused an operation since the last check. */
+  /**
+   * @throws DeviceError if the GPU was lost, or if it has refused an operation since the last
+   *   check.
+   */
   check(): void;
   /** Stops listening. */
   stop(): void;
@@ -12,12 +18,12 @@ export function watchGpu(gpu: GPUDevice): GpuErrors {
   let refused: DeviceError | null = null;
   let lost: DeviceError | null = null;
   const onerror = ({ error }: GPUUncapturedErrorEvent): void => {
-    refused ??= new DeviceError(`The GPU refused an operation, so its results are void: ${error.message}`);
+    refused ??= new DeviceError(`The GPU refused an operation, so its results are invalid: ${error.message}`);
   };
   gpu.addEventListener('uncapturederror', onerror);
   void gpu.lost.then(({ message }) => {
     lost = new DeviceError(
-      `The GPU was lost (${message || 'no reason given'}): reload the page if it does not recover by itself.`,
+      `The GPU was lost (${message || 'no reason given'}). Reload the page if training does not continue by itself.`,
     );
   });
   return {

@@ -1,10 +1,10 @@
-/** Memory of a tab's model, to detect growth. */
+/** Measures the memory that a tab's model uses, so that growth can be detected. */
 import * as tf from '@tensorflow/tfjs';
 
 /**
- * Bytes of all tensors; on WebGPU, bytes of all of TensorFlow.js's buffers, also those that it
- * keeps for reuse. Arrays of the optimizer and of collectives are not counted: their size is fixed
- * when the model is built.
+ * Returns the bytes of all tensors. On WebGPU, returns the bytes of all buffers of TensorFlow.js,
+ * including buffers that wait for reuse. Arrays of the optimizer and of collectives are not
+ * included, because their size is fixed when the model is built.
  */
 export function memoryBytes(): number {
   const { numBytes, numBytesAllocatedInGPU } = tf.memory() as tf.MemoryInfo & { numBytesAllocatedInGPU?: number };

@@ -1,4 +1,4 @@
-/** Vite replaces the import by the address of the file in the page's folder. */
+/** Vite replaces such an import by the URL of the file on the page's server. */
 declare module '*.wasm?url' {
   const url: string;
   export default url;

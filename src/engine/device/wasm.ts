@@ -1,20 +1,20 @@
 /**
- * TensorFlow.js on the CPU with WebAssembly: a few times faster than JavaScript. Loaded only if
- * there is no GPU: it is half a megabyte of code from the page's own server.
+ * Runs TensorFlow.js on the CPU with WebAssembly, which is a few times faster than JavaScript.
+ * Loaded only if there is no GPU, because it is half a megabyte of code from the page's own server.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths, type BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import plain from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url';
 import simd from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url';
 
-/** Makes WebAssembly TensorFlow.js's backend. Returns whether that succeeded. */
+/** Makes WebAssembly the backend of TensorFlow.js. Returns whether that succeeded. */
 export async function openWasm(): Promise<boolean> {
-  // Threads need a page that is isolated from other origins (COEP). This page is not.
+  // Threads need a page that is isolated from other origins (COEP), but this page is not isolated.
   tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   setWasmPaths({
     'tfjs-backend-wasm.wasm': plain,
     'tfjs-backend-wasm-simd.wasm': simd,
-    // TensorFlow.js asks for these files, and never fetches them.
+    // TensorFlow.js requires paths for these files, but never loads them.
     'tfjs-backend-wasm-threaded-simd.wasm': simd,
   });
   if (!tf.getKernel('Conv2DBackpropFilter', 'wasm')) {
@@ -36,9 +36,10 @@ interface FilterGradientAttributes {
 }
 
 /**
- * The gradient that TensorFlow.js 4.22 has no wasm kernel for. The gradient of a filter weight sums
- * products of the inputs under that weight and the output's gradient. The inputs are gathered into
- * columns, so that one matMul computes all sums.
+ * Computes the gradient of a convolution's filter, for which TensorFlow.js 4.22 has no wasm kernel.
+ * The gradient of one filter weight is a sum of products: each input under that weight times the
+ * gradient of the output. The inputs are gathered into columns, so that one matMul computes all
+ * sums.
  *
  * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth,
  *   out]; NHWC
@@ -74,14 +75,14 @@ function convolutionFilterGradient(
     const outputs = dy.reshape<tf.Tensor2D>([positions, outChannels]);
     return tf.matMul(columns, outputs, true).reshape(filterShape);
   });
-  // The tensor is disposed of; its data is the kernel's result.
+  // The tensor is disposed of, but its data remains, because it is the kernel's result.
   const { dataId, shape, dtype } = gradient;
   backend.incRef(dataId);
   gradient.dispose();
   return { dataId, shape, dtype };
 }
 
-/** A tensor that views a kernel's input. The caller keeps the input. */
+/** Returns a tensor that shares the memory of a kernel's input. The caller still owns the input. */
 function viewOf(info: tf.TensorInfo, backend: BackendWasm): tf.Tensor {
   backend.incRef(info.dataId);
   return tf.engine().makeTensorFromTensorInfo(info);

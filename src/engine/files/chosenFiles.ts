@@ -1,4 +1,7 @@
-/** The files that this tab's user has chosen, and those of a job that ranks distribute. */
+/**
+ * The files that this tab's user has chosen, and this tab's part of the files that the ranks of a
+ * job distribute.
+ */
 import { inspectFiles } from '../../jobs/index.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
@@ -9,7 +12,7 @@ import { SharedFiles } from './sharedFiles.ts';
 
 interface ChosenFilesOptions {
   emit: (event: EngineEvent) => void;
-  /** The room that this tab is in, as last described by the server. */
+  /** Returns the room that this tab is in, as the server last described it. */
   room: () => RoomMessage | null;
   isHost: () => boolean;
   /** Makes the chosen files the data of the room's job. */
@@ -19,7 +22,7 @@ interface ChosenFilesOptions {
 export class ChosenFiles {
   readonly #options: ChosenFilesOptions;
   #files: File[] = [];
-  /** This tab's slices of the files of the latest job that distributes any. */
+  /** This tab's slices of the files of the latest job that distributes files. */
   #shared: SharedFiles | null = null;
 
   constructor(options: ChosenFilesOptions) {
@@ -35,7 +38,10 @@ export class ChosenFiles {
     this.#options.emit({ type: 'preview', preview: null, problem: null });
   }
 
-  /** This tab's slices of the files that the job's ranks distribute; `null` without such files. */
+  /**
+   * Returns this tab's slices of the files that the job's ranks distribute; `null` if the job has
+   * no such files.
+   */
   sharedOf({ data }: JobSpec): SharedFiles | null {
     if (data.kind !== 'shared') return null;
     if (!this.#shared?.isOf(data.files)) this.#shared = SharedFiles.awaited(data.files);
@@ -43,8 +49,8 @@ export class ChosenFiles {
   }
 
   /**
-   * Emits a preview of the files for `job`. Returns whether the job can be trained on them, and
-   * `null` if other files have been chosen since.
+   * Emits a preview of the files for `job`. Returns whether the job can be trained on them; `null`
+   * if the user has chosen other files since.
    */
   async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
     const files = this.#files;
@@ -55,11 +61,12 @@ export class ChosenFiles {
   }
 
   /**
-   * Reads the files and makes them the data of the room's job, unless they are that already.
+   * Reads the files and makes them the data of the room's job, unless they already are.
    *
-   * @param isRequested whether the user has chosen them for this; if not, files that cannot become
-   *   the job's are ignored.
-   * @throws (rejects) DataError if they cannot be read, or a run with other files is on.
+   * @param isRequested whether the user has chosen the files for this purpose. If not, files that
+   *   cannot become the job's data are ignored without an error.
+   * @throws (rejects) DataError if they cannot be read, or if a run with other files is in
+   *   progress.
    */
   async share(isRequested: boolean): Promise<void> {
     const files = this.#files;
@@ -78,14 +85,16 @@ export class ChosenFiles {
     }
   }
 
-  /** Returns whether `shared` are, or become, the data of the room's job. */
+  /**
+   * Returns whether the files in `shared` are already the data of the room's job, or become so now.
+   */
   #adopt(shared: SharedFiles, room: RoomMessage, wanted: readonly ManifestFile[], isRequested: boolean): boolean {
     const isWanted = shared.isOf(wanted);
     if (!isWanted && !isRequested && !(room.phase === 'FORMING' && this.#options.isHost())) return false;
     if (!isWanted && room.phase !== 'FORMING') {
       const names = wanted.map(({ name }) => name).join(', ');
       throw new DataError(
-        `The run that is on uses other files (${names}): choose those, or wait until the run has ended.`,
+        `The current run uses other files (${names}). Choose those files, or wait until the run has ended.`,
       );
     }
     this.#shared = shared;

@@ -1,6 +1,6 @@
 /**
- * Sends a job's files from the ranks that have them to all ranks of each generation. Names the
- * ranks that left with parts that no other rank has.
+ * Sends a job's files, in each generation, from the ranks that have them to all ranks. If slices
+ * are missing on all ranks, the error names the ranks that had all files and have left.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../../parallel/data/distributeFiles.ts';
@@ -10,7 +10,7 @@ import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
 import type { SharedFiles } from './sharedFiles.ts';
 
-/** Most files that a message names. */
+/** The largest number of files that a message names. */
 const MOST_NAMED = 4;
 
 interface FileDistributionOptions {
@@ -22,7 +22,7 @@ interface FileDistributionOptions {
 
 export class FileDistribution {
   readonly #options: FileDistributionOptions;
-  /** Names of the members that were seen to have all of it, by member. */
+  /** Names of the members that once had all files. The keys are member ids. */
   readonly #completeMembers = new Map<string, string>();
 
   constructor(options: FileDistributionOptions) {
@@ -32,8 +32,8 @@ export class FileDistribution {
   /**
    * Makes all files complete on all ranks of a generation. Every rank must call it.
    *
-   * @throws (rejects) PeergradError if parts are missing on all ranks; it names the ranks that had
-   *   them and left. The errors of `distributeFiles`.
+   * @throws (rejects) PeergradError if slices are missing on all ranks. The error names the ranks
+   *   that had all files and have left. Also rejects with the errors of `distributeFiles`.
    */
   async run(group: ProcessGroup, members: readonly RosterEntry[]): Promise<void> {
     const { shared, clock, emit } = this.#options;
@@ -56,13 +56,15 @@ export class FileDistribution {
     const { shared } = this.#options;
     const names = shared.manifest.map(({ name }) => name);
     const files = names.length > MOST_NAMED ? `${names.slice(0, MOST_NAMED).join(', ')} and others` : names.join(', ');
-    const left = gone.length === 0 ? '' : `${gone.join(' and ')} had all of it and left. `;
+    const left = gone.length === 0 ? '' : `${gone.join(' and ')} had all files and left. `;
     const { spoilt } = shared;
     const changed =
-      spoilt.length === 0 ? '' : `Changed, moved or deleted since it was chosen here: ${spoilt.join(', ')}. `;
+      spoilt.length === 0
+        ? ''
+        : `Files that were changed, moved or deleted after they were chosen here: ${spoilt.join(', ')}. `;
     return new PeergradError(
-      `${left}${changed}No rank has all of ${files}: ${missing.length} of ${shared.count} parts are missing. Choose these files again in the ` +
-        "host's lobby, and start again. Received parts are kept.",
+      `${left}${changed}No rank has all of ${files}: ${missing.length} of ${shared.count} slices are missing. Choose these files again in the ` +
+        "host's lobby, and start again. Slices that were received are kept.",
     );
   }
 }

@@ -1,4 +1,7 @@
-/** Exports a run's model or state as a file, and reads such a file as the origin of a run. */
+/**
+ * Exports a run's model or training state as a file. Reads such a file, from which a room's first
+ * run then starts.
+ */
 import type { KeptModel } from '../../jobs/index.ts';
 import {
   decodeWeights,
@@ -27,19 +30,19 @@ import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
 
-/** A model's weights as they were after a step. */
+/** Copies of a model's weights after `steps` steps. */
 export interface ModelCopy {
   tensors: NamedTensor[];
   steps: number;
   stateHash: string;
 }
 
-/** A model of a job that was trained, or is being trained. */
+/** A model that was trained in a job, or is being trained. */
 export interface TrainedModel extends Answerer {
   job: JobSpec;
   /**
-   * The weights of the best test; `null` if the job does not ask for them, or this tab was not
-   * there.
+   * The weights with the best evaluation result. `null` if the job does not keep them, or if this
+   * tab was not in the run at that step.
    */
   best: ModelCopy | null;
 }
@@ -48,22 +51,22 @@ export interface TrainedModel extends Answerer {
 export interface OpenRun {
   snapshot(): Promise<RunState>;
   about: Omit<About, 'id'>;
-  /** Member id of this tab: a part of the checkpoint's name. */
+  /** This tab's member id. It is part of the checkpoint's name. */
   member: string;
 }
 
-/** The checkpoint or weights that a room's first run begins with. */
+/** The checkpoint or the weights from which a room's first run starts. */
 export type Origin =
   { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
 
-/** First bytes of a file, by which its kind is detected. */
+/** The number of bytes at the start of a file that show which kind of file it is. */
 const HEAD_BYTES = 32;
 
 /**
- * Returns the event that answers `command`, with the state after the last applied step.
+ * Returns the event that answers `command`. The file contains the state after the latest step.
  *
- * @param model `null` if there is no model.
- * @param run `null` if there is no run to continue.
+ * @param model `null` if this tab has no model.
+ * @param run `null` if there is no run that a checkpoint could continue.
  */
 export async function exportModel(
   { id, format, which }: Extract<EngineCommand, { type: 'export' }>,
@@ -78,10 +81,10 @@ export async function exportModel(
   }
 }
 
-/** Encodes the state as a checkpoint. */
+/** Encodes the run's state as a checkpoint. */
 async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   if (run === null) {
-    throw new UsageError('There is no run to continue: a checkpoint can be saved during a run.');
+    throw new UsageError('There is no run that a checkpoint could continue. Save a checkpoint during a run.');
   }
   const { about, member } = run;
   const state = await run.snapshot();
@@ -95,7 +98,7 @@ async function weightsFile(
   which: ModelVersion,
   trained: TrainedModel | null,
 ): Promise<ModelFile> {
-  if (trained === null) throw new UsageError('This tab has no model yet: save it once training has begun.');
+  if (trained === null) throw new UsageError('This tab has no model yet. Save the model after training has begun.');
   const { job, model, best } = trained;
   const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
   const about = {
@@ -113,7 +116,7 @@ async function weightsFile(
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
 export async function copyModel({ model, progress }: Answerer): Promise<ModelCopy> {
-  // No await in between: the weights are those of this state.
+  // There is no await between these lines, so the weights belong to exactly this state.
   const { steps, stateHash } = progress();
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }
@@ -130,10 +133,11 @@ async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor
 }
 
 /**
- * Returns the checkpoint or weights that a command names for the room's first run; `null` if it
- * names none.
+ * Returns the checkpoint or weights that a command names for the room's first run; `null` if the
+ * command names neither.
  *
- * @throws (rejects) DataError if it cannot be read, or this browser has no such checkpoint.
+ * @throws (rejects) DataError if the file cannot be read, or if this browser has no such
+ *   checkpoint.
  */
 export async function readOriginOf(
   command: Extract<EngineCommand, { type: 'create' | 'join' }>,
@@ -154,7 +158,7 @@ export async function readOriginOf(
  */
 export async function readOrigin(file: File): Promise<Origin> {
   if (file.size > MAX_MODEL_FILE_BYTES) {
-    throw new DataError(`${file.name} has ${file.size} bytes, more than the ${MAX_MODEL_FILE_BYTES} that a tab takes.`);
+    throw new DataError(`${file.name} has ${file.size} bytes. A tab can read at most ${MAX_MODEL_FILE_BYTES} bytes.`);
   }
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
@@ -165,6 +169,10 @@ export async function readOrigin(file: File): Promise<Origin> {
     return { kind: 'weights', weights: await decodeWeights(file.name, new Uint8Array(await file.arrayBuffer())) };
   } catch (error) {
     if (error instanceof PeergradError) throw error;
-    throw new DataError(`${file.name} could not be read (${messageOf(error)}): choose it again.`, {}, { cause: error });
+    throw new DataError(
+      `${file.name} could not be read (${messageOf(error)}). Choose the file again.`,
+      {},
+      { cause: error },
+    );
   }
 }

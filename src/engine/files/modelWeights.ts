@@ -1,4 +1,4 @@
-/** Puts the weights of a file into a model. */
+/** Copies the weights of a file into a model. */
 import * as tf from '@tensorflow/tfjs';
 import type { KeptModel } from '../../jobs/index.ts';
 import { fitWeights, type WeightsFile } from '../../jobs/weights/weightsFile.ts';

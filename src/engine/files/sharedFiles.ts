@@ -1,10 +1,11 @@
 /**
- * A job's distributed files, as far as this tab has them. Received slices are blobs, which a
- * browser keeps outside of the page's memory, and on disk if there are many. Slices of files that
- * the user chose are read from these files.
+ * The slices that this tab has of a job's distributed files. Received slices are blobs, which a
+ * browser keeps outside of the page's memory (on disk if there are many). Slices of files that the
+ * user chose are read from these files.
  *
  * Hashes (`util/hash.ts`) detect accidents: a changed file, another file of the same name, slices
- * in the wrong order. They do not stop attackers: a gradient can spoil a run as well.
+ * in the wrong order. Hashes do not stop attackers. An attacker could ruin a run with wrong
+ * gradients anyway.
  */
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
@@ -19,12 +20,15 @@ import {
 import { DataError, messageOf } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
-/** Slices that are cached: a slice that has just arrived is sent on next. */
+/**
+ * The number of slices that are cached. The cache helps because a slice is usually sent on soon
+ * after it has arrived.
+ */
 const AT_HAND = 16;
-/** Slices of the user's files that are read at once. */
+/** The number of slices of the user's files that are read at the same time. */
 const READ_AT_ONCE = 32;
 
-/** Position of a slice. */
+/** The position of a slice in its file. */
 interface Place {
   readonly file: number;
   readonly start: number;
@@ -38,7 +42,7 @@ export class SharedFiles implements FileSlices {
   #digests: string | null;
   #heldBytes = 0;
   readonly #spoilt = new Set<string>();
-  /** The most recently used slices, by number. */
+  /** The most recently used slices. The keys are slice numbers. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {
@@ -48,16 +52,17 @@ export class SharedFiles implements FileSlices {
     this.#parts = this.#places.map(() => null);
   }
 
-  /** The files of a job of which this tab has no slices yet. */
+  /** Creates the files of a job when this tab has no slices yet. */
   static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }
 
   /**
-   * The files that this tab's user chose. Reads them once.
+   * Creates the slices of the files that this tab's user chose. Reads each file once.
    *
    * @param onprogress called with the number of bytes read.
-   * @throws (rejects) DataError if they are too many or too large, or one cannot be read.
+   * @throws (rejects) DataError if there are too many files, if they are too large, or if a file
+   *   cannot be read.
    */
   static async chosen(files: readonly File[], onprogress: (bytes: number) => void): Promise<SharedFiles> {
     checkSizes(files);
@@ -142,7 +147,9 @@ export class SharedFiles implements FileSlices {
     for (const { name, size, hash } of this.manifest) {
       const end = at + sliceCount(size) * DIGEST_LENGTH;
       if (digestOf(digests.slice(at, end)) !== hash) {
-        throw new DataError(`Another rank's hashes of the slices of ${name} do not fit that file: choose it again.`);
+        throw new DataError(
+          `Another rank's hashes of the slices of ${name} do not match this file. Choose the file again.`,
+        );
       }
       at = end;
     }
@@ -187,7 +194,10 @@ export class SharedFiles implements FileSlices {
   }
 }
 
-/** Slices are numbered in the order of files. */
+/**
+ * Returns the position of each slice. Slices are numbered through all files, in the order of the
+ * manifest.
+ */
 function placesOf(manifest: readonly ManifestFile[]): Place[] {
   return manifest.flatMap(({ size }, file) =>
     Array.from({ length: sliceCount(size) }, (_, i) => {
@@ -208,23 +218,23 @@ function digestOf(digests: string): string {
 function checkSizes(files: readonly File[]): void {
   if (files.length > MAX_SHARED_FILES) {
     throw new DataError(
-      `These are ${files.length} files; at most ${MAX_SHARED_FILES} can be distributed: put them into one archive.`,
+      `You chose ${files.length} files, but at most ${MAX_SHARED_FILES} can be distributed. Put them into one archive.`,
     );
   }
   const bytes = totalBytes(files);
   if (bytes > MAX_SHARED_BYTES) {
     throw new DataError(
-      `These files have ${bytes} bytes; at most ${MAX_SHARED_BYTES} can be distributed: choose smaller files.`,
+      `These files have ${bytes} bytes, but at most ${MAX_SHARED_BYTES} bytes can be distributed. Choose smaller files.`,
     );
   }
   const names = new Set<string>();
   for (const { name } of files) {
     if (name.length > MAX_FILE_NAME_LENGTH) {
       throw new DataError(
-        `The name ${name.slice(0, 40)}... is longer than ${MAX_FILE_NAME_LENGTH} characters: rename it.`,
+        `The name ${name.slice(0, 40)}... is longer than ${MAX_FILE_NAME_LENGTH} characters. Rename the file.`,
       );
     }
-    if (names.has(name)) throw new DataError(`Two files are called ${name}: rename one of them.`);
+    if (names.has(name)) throw new DataError(`Two files are called ${name}. Rename one of them.`);
     names.add(name);
   }
 }
@@ -233,6 +243,6 @@ async function readChosen(file: File, start: number, end: number): Promise<Uint8
   try {
     return new Uint8Array(await file.slice(start, end).arrayBuffer());
   } catch (cause) {
-    throw new DataError(`${file.name} could not be read (${messageOf(cause)}): choose it again.`, {}, { cause });
+    throw new DataError(`${file.name} could not be read (${messageOf(cause)}). Choose the file again.`, {}, { cause });
   }
 }

@@ -1,9 +1,12 @@
-/** Keeps the server's deadline for SYNCING from expiring while ranks distribute files. */
+/**
+ * Reports progress to the server while ranks distribute files. The server then extends its deadline
+ * for SYNCING.
+ */
 import type { ClientMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 
-/** Milliseconds between two reports. The server waits six times as long. */
+/** Milliseconds between two reports. The server's deadline is six times as long. */
 const REPORT_MS = 20_000;
 
 export class SyncReports {
@@ -15,8 +18,8 @@ export class SyncReports {
   }
 
   /**
-   * Returns the report that is due after `event`; `null` if no report is due, or no bytes have
-   * arrived.
+   * Returns the report to send after `event`. Returns `null` if it is too early for a report, or if
+   * no bytes have arrived since the last report.
    */
   observe(event: EngineEvent): Extract<ClientMessage, { type: 'syncing' }> | null {
     if (event.type !== 'file-distribution') return null;

@@ -1,8 +1,8 @@
 /**
- * Queries to a model: the class of an image, held-out images that it takes for another class, the
- * weights of its first layer. Each answer is one forward pass and one reading of the GPU. The pass
- * is recorded in one turn of the event loop, so that it uses the weights after one step. Queries
- * change nothing that ranks must agree on.
+ * Answers queries about a model: the class of an image, the held-out images that the model
+ * classifies wrongly, and the weights of its first layer. Each answer needs one forward pass and
+ * one readback from the GPU. The whole pass is recorded in one turn of the event loop, so that it
+ * uses the weights of a single step. Queries change nothing on which all ranks must agree.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
@@ -16,37 +16,41 @@ import { mixSeed, permutation } from '../../util/rng.ts';
 import { TextGenerator } from './textGenerator.ts';
 
 /**
- * Held-out images per inspection: a dozen mistakes of a model that is right on 95 %, and a few
- * milliseconds on a GPU.
+ * Held-out images per inspection. A model with 95 % accuracy makes about a dozen mistakes on them,
+ * and the pass takes a few milliseconds on a GPU.
  */
 const ASKED = 256;
-/** Mistakes and pictures of weights that are sent: as many as a person looks at. */
+/**
+ * The largest number of mistakes, and of pictures of weights, that are sent. A person looks at no
+ * more.
+ */
 const MOST_MISTAKES = 12;
 const MOST_PICTURES = 32;
-/** Keeps the choice of images apart from the job's other random numbers. */
+/** Makes the choice of images independent of the job's other random numbers. */
 const CHOICE_WORD = 0x1ea27;
-/** The reader's staging buffers, one for each kind of query. */
+/** Groups of the reader's staging buffers: one group for each kind of query. */
 const PREDICTION = 0;
 const EXAMINATION = 1;
 
-/** An inspection without the state that it belongs to. */
+/** The result of an inspection, without the training state to which it belongs. */
 type Findings = Omit<ModelInspection, 'steps' | 'stateHash'>;
 
-/** A model for queries, and its present state. */
+/** A model that can answer queries, and its current training state. */
 export interface Answerer {
   model: LearnedModel | TextGenerator;
   progress: () => Pick<ModelInspection, 'steps' | 'stateHash'>;
 }
 
 /**
- * Returns the event that answers `question`. Its answer is `null` if there is no model, or it
- * cannot be read, or its weights are NaN.
+ * Returns the event that answers `question`. Its `answer` is `null` if there is no model, if the
+ * model cannot be read, or if its weights are NaN.
  */
 export async function answer(
   question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' }>,
   answerer: Answerer | null,
 ): Promise<EngineEvent> {
-  // In this order, and without an await in between: the state is that of the pass.
+  // The state is read first, and there is no await before the pass, so the pass uses the weights of
+  // this state.
   const progress = answerer?.progress();
   const author = answerer?.model instanceof TextGenerator ? answerer.model : null;
   const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
@@ -67,17 +71,17 @@ export async function answer(
   return { type: 'inspection', inspection: progress && found ? { ...progress, ...found } : null };
 }
 
-/** Queries must not overlap. */
+/** A model that answers queries. Queries must not overlap. */
 export class LearnedModel {
   readonly jobModel: JobModel;
-  /** The meaning of its inputs and outputs; `null` if the job defines it. */
+  /** The meaning of the model's inputs and outputs. `null` if the job already defines it. */
   readonly facts: SampleFacts | null;
   readonly #reader = new TensorReader();
   readonly #shape: readonly number[];
   readonly #classes: number;
   /**
-   * Images chosen from the held-out ones. They are copies: the data set may be disposed of before
-   * the model.
+   * Images chosen from the held-out images. They are copies, because the data set may be disposed
+   * of before the model.
    */
   readonly #images: readonly LabelledImage[];
   /** float32 [images, ...shape]; `null` before the first inspection. */
@@ -92,8 +96,8 @@ export class LearnedModel {
   }
 
   /**
-   * @param model disposed of with this.
-   * @param heldOut images of digits can be inspected; other data cannot.
+   * @param model disposed of together with this object.
+   * @param heldOut can be inspected only if it contains images of digits.
    */
   static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<LearnedModel> {
     const asked = learnsDigits(job.job) ? ASKED : 0;
@@ -109,7 +113,7 @@ export class LearnedModel {
   }
 
   /**
-   * The probability of each class; `null` if weights are NaN.
+   * Returns the probability of each class; `null` if weights are NaN.
    *
    * @throws (rejects) DeviceError if the GPU is lost.
    */
@@ -119,7 +123,10 @@ export class LearnedModel {
     return values.every(Number.isFinite) ? Array.from(values) : null;
   }
 
-  /** Classes of the chosen images, and the first layer; see {@link predict}. */
+  /**
+   * Returns the wrongly classified images among the chosen ones, and the first layer's weights.
+   * Errors are as in {@link predict}.
+   */
   async inspect(): Promise<Findings | null> {
     const images = this.#images;
     if (images.length === 0) return null;
@@ -161,7 +168,9 @@ export class LearnedModel {
     return tf.tensor(pixels, [this.#images.length, ...this.#shape]);
   }
 
-  /** `null` if the units do not sum squares of pixels. */
+  /**
+   * The first layer's kernel; `null` if its units are not weighted sums over a square of pixels.
+   */
   get #kernel(): Kernel | null {
     const variable = this.jobModel.variables[0]!;
     const units = variable.shape.at(-1)!;
@@ -181,7 +190,7 @@ export class LearnedModel {
   }
 }
 
-/** Units of the first layer, and the square of pixels that each sums. */
+/** The weights of the first layer. Each unit computes a weighted sum over a square of pixels. */
 interface Kernel {
   variable: tf.Variable;
   units: number;
@@ -189,8 +198,8 @@ interface Kernel {
 }
 
 /**
- * float32 [pictures, pixels]: a separate tensor, as the next step may write the kernel while it is
- * read.
+ * Returns float32 [pictures, pixels]. The tensor is a copy, because the next step may change the
+ * kernel during the read.
  */
 function firstLayer({ variable, units, side }: Kernel): tf.Tensor {
   const area = side * side;
@@ -206,7 +215,10 @@ function quantize({ units, side }: Kernel, weights: Float32Array): WeightPicture
   return { side, count: weights.length / (side * side), units, values, scale };
 }
 
-/** The most probable class; the first of equal ones. */
+/**
+ * Returns the most probable class. If several classes are equally probable, returns the first of
+ * them.
+ */
 function guessOf(probabilities: Float32Array): Pick<Mistake, 'guess' | 'probability'> {
   const probability = Math.max(...probabilities);
   return { guess: probabilities.indexOf(probability), probability };

@@ -1,4 +1,4 @@
-/** Answers the page's queries to the model, one after the other. */
+/** Answers the page's queries about the model, one after the other. */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
@@ -7,16 +7,22 @@ import { answer } from './inspection.ts';
 export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
 interface ModelQueriesOptions {
-  /** The model of the current run, or of the previous one until the next is prepared. */
+  /**
+   * Returns the model of the current run. Until the next run is prepared, returns the model of the
+   * previous run.
+   */
   model: () => TrainedModel | null;
-  /** The run that a checkpoint can be exported from. */
+  /** Returns the run whose state can be exported as a checkpoint. */
   openRun: () => OpenRun | null;
   emit: (event: EngineEvent) => void;
 }
 
 export class ModelQueries {
   readonly #options: ModelQueriesOptions;
-  /** Settles once all queries are answered: they share the model's staging buffers. */
+  /**
+   * Settles once all queries so far are answered. Queries run one at a time because they share the
+   * model's staging buffers.
+   */
   #answered: Promise<void> = Promise.resolve();
 
   constructor(options: ModelQueriesOptions) {

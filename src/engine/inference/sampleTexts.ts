@@ -1,22 +1,22 @@
 /**
- * Texts that a language model writes during training: after the first steps, then more and more
- * rarely, and at the end.
+ * Samples of text that a language model writes during training: after the first steps, then less
+ * and less often, and after the final step.
  */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
 import type { TextGenerator } from './textGenerator.ts';
 
-/** Steps after which there is a sample: these, and these times 10, 100, ... */
+/** A sample is written after these numbers of steps, and after these numbers times 10, 100, ... */
 const MILESTONES = [1, 2, 5];
 
 export class SampleTexts {
   readonly #author: TextGenerator;
   readonly #emit: (event: EngineEvent) => void;
   readonly #written: WrittenSample[];
-  /** Loss of the last step. */
+  /** Loss of the latest step. */
   #loss = 0;
 
-  /** @param written samples that the run has already. */
+  /** @param written the samples that the run already has. */
   constructor(author: TextGenerator, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
     this.#author = author;
     this.#written = [...written];
@@ -29,7 +29,8 @@ export class SampleTexts {
   }
 
   /**
-   * Writes a sample if one is due. The run waits, so that the weights are those after that step.
+   * Writes a sample if one is due after `event`. Meanwhile the run waits, so that the weights do
+   * not change.
    */
   async observe(event: EngineEvent): Promise<void> {
     if (event.type !== 'step') return;
@@ -37,7 +38,7 @@ export class SampleTexts {
     if (isMilestone(event.step + 1)) await this.#write(event.step + 1);
   }
 
-  /** All samples of a run of `steps`. */
+  /** Writes the final sample if it is missing. Returns all samples of a run of `steps` steps. */
   async finish(steps: number): Promise<WrittenSample[]> {
     if (this.#written.at(-1)?.steps !== steps) await this.#write(steps);
     return [...this.#written];

@@ -1,7 +1,7 @@
 /**
- * Text by the `gpt` job's model, which continues a prompt. Weights are read from the GPU in one
- * turn of the event loop, so that they are those after one step. Text is generated on the CPU, in
- * short stretches.
+ * Generates text with the model of a `gpt` job. The text continues a prompt. All weights are read
+ * from the GPU in one turn of the event loop, so that they belong to the same step. The CPU
+ * generates the text, in short intervals.
  */
 import { TokenSampler, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';
@@ -10,19 +10,25 @@ import { mixSeed } from '../../util/rng.ts';
 import { systemClock } from '../../util/clock.ts';
 import { Yielder } from '../../util/yielder.ts';
 
-/** The reader's staging buffers: a sample and an answer may be read at the same time. */
+/**
+ * Groups of the reader's staging buffers. There are two, because a sample and an answer may be read
+ * at the same time.
+ */
 const SAMPLE = 0;
 const ANSWER = 1;
-/** Tokens of a sample: a few lines. */
+/** Tokens of a sample. They are a few lines of text. */
 const LENGTH = 160;
-/** Temperature of samples during training: lively, but not wild. */
+/** Temperature of samples during training. Texts vary, but stay readable. */
 const USUAL_TEMPERATURE = 0.8;
-/** Milliseconds of computing without a pause. Links are not served in between. */
+/**
+ * Milliseconds of computation without a pause. During this time the tab cannot handle messages from
+ * its links.
+ */
 const STRETCH_MS = 20;
-/** Keeps samples apart from the job's other random numbers. */
+/** Makes samples independent of the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 
-/** Prompt and temperature; see {@link TokenSampler.sample}. */
+/** A prompt and a temperature; see {@link TokenSampler.sample}. */
 interface Request {
   prompt: string;
   temperature: number;
@@ -31,14 +37,14 @@ interface Request {
 export class TextGenerator {
   /** Loss of a bigram model on the held-out text, nats per character. */
   readonly bigramLoss: number;
-  /** The start of all samples. */
+  /** The prompt of all samples. */
   readonly prompt: string;
   readonly #network: Network;
   readonly #tokenizer: Tokenizer;
   readonly #seed: number;
   readonly #reader = new TensorReader();
 
-  /** @param network disposed of with this. */
+  /** @param network disposed of together with this object. */
   constructor(
     network: Network,
     tokenizer: Tokenizer,
@@ -51,12 +57,12 @@ export class TextGenerator {
     this.#seed = mixSeed(seed, SAMPLE_WORD);
   }
 
-  /** The meaning of its tokens. */
+  /** The meaning of the model's tokens. */
   get vocabulary(): Vocabulary {
     return this.#tokenizer.vocabulary;
   }
 
-  /** The model's weights and topology, for files. */
+  /** The model's weights and topology, as model files need them. */
   get jobModel(): KeptModel {
     const { names, variables } = this.#network;
     return { names, variables, topology: null };
@@ -68,8 +74,8 @@ export class TextGenerator {
   }
 
   /**
-   * Returns the continuation of the prompt, which depends on the weights only. Requests must not
-   * overlap.
+   * Returns a continuation of the prompt. The same weights and request always produce the same
+   * text. Requests must not overlap.
    *
    * @returns `null` if weights are NaN.
    * @throws (rejects) DeviceError if the GPU is lost.
@@ -84,7 +90,7 @@ export class TextGenerator {
     await this.#reader.read(group, variables, weights);
     if (!weights.every(Number.isFinite)) return null;
     const known = this.#tokenizer.encode(prompt);
-    // A prompt without any known token is replaced.
+    // A prompt without any known token is replaced by token 0.
     const start = known.length > 0 ? known : Uint16Array.of(0);
     const tokens = new TokenSampler(size, this.#tokenizer.size, weights).sample(start, {
       temperature,

@@ -1,11 +1,10 @@
 /**
- * One tab's part in a lesson, over all of its generations. All ranks have the same {@link
- * LessonState}. The leader passes each order on to all. Every step of a round sends the numbers
- * from rank to rank as messages; then ranks exchange their numbers, bytes and times. So pages show
- * what ranks really have.
- *
- * People may think between two orders for as long as they like: waiting for an order has no
- * deadline and ends only if links break.
+ * One tab's part in a lesson, over all generations of the lesson. All ranks have the same {@link
+ * LessonState}. Orders of the user go to the leader, and the leader sends them to all ranks. In
+ * every step of a round, numbers are sent from rank to rank as real messages. Then the ranks
+ * exchange reports: their numbers, bytes and times. So each page shows the numbers that the ranks
+ * really have. A user may think between two orders for as long as they like: waiting for an order
+ * has no deadline and ends only if a link breaks.
  */
 import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
@@ -22,15 +21,18 @@ import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 
-/** Deadline of a wait for a person. */
+/** The deadline while a rank waits for a user. */
 const FOREVER_MS = Infinity;
 /**
- * Tag of the messages by which ranks send their own numbers to the leader. Tags of steps are
- * smaller.
+ * Tag of the messages in which ranks send changes of their own numbers to the leader. Tags of steps
+ * are smaller.
  */
 const EDIT_TAG = 1000;
 
-/** A rank's report as a generation begins. `version`: version of its state; 0 without a state. */
+/**
+ * What a rank reports at the beginning of a generation. `version` is the version of its state; 0 if
+ * it has no state.
+ */
 const EntryReport = v.strictObject({
   version: v.pipe(v.number(), v.integer(), v.minValue(0)),
   isHost: v.boolean(),
@@ -40,7 +42,7 @@ const EntryReport = v.strictObject({
 interface LessonOptions {
   member: string;
   clock: Clock;
-  /** Whether this tab is a host of its room at present. */
+  /** Returns whether this tab is currently a host of its room. */
   isHost: () => boolean;
   emit: (event: EngineEvent) => void;
 }
@@ -53,13 +55,13 @@ interface World {
 
 export class LessonRun {
   readonly #options: LessonOptions;
-  /** This tab's numbers, for the largest world. */
+  /** This tab's numbers. There are enough for the largest world. */
   #own: number[];
   #state: LessonState | null = null;
   #world: World | null = null;
-  /** The rank whose numbers this one waits for. */
+  /** The rank from which this rank waits for numbers. */
   #waitsFor: number | null = null;
-  /** Whether ranks take steps now. */
+  /** Whether ranks are taking steps now. */
   #isMoving = false;
 
   constructor(options: LessonOptions) {
@@ -76,8 +78,8 @@ export class LessonRun {
   }
 
   /**
-   * Carries out an order of this tab's user. If this tab does not lead, only edits of its own
-   * numbers count.
+   * Executes an order of this tab's user. If this tab is not the leader, all orders are ignored
+   * except edits of its own numbers.
    */
   order(order: LessonOrder): void {
     const world = this.#world;
@@ -87,13 +89,16 @@ export class LessonRun {
     const { group, orders } = world;
     if (group.rank === state.leader) orders.add(order.type === 'edit' ? { ...order, rank: group.rank } : order);
     else if (order.type === 'edit') {
-      // Without its leader the generation ends, and the next one begins with the numbers of all
-      // ranks.
+      // If the leader has left, the send fails. Then the generation ends, and in the next
+      // generation every rank reports its numbers.
       group.send(Float32Array.of(order.place, order.value), state.leader, { tag: EDIT_TAG }).catch(() => {});
     }
   }
 
-  /** SYNCING: all ranks continue from the latest state of any rank, each with its own numbers. */
+  /**
+   * Runs in SYNCING. All ranks continue from the latest state that any rank has. Each rank
+   * contributes its own numbers.
+   */
   async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();
@@ -134,12 +139,12 @@ export class LessonRun {
     return reportOf(state);
   }
 
-  /** RUNNING: carries out orders until the lesson or the generation ends. */
+  /** Runs in RUNNING. Executes orders until the lesson or the generation ends. */
   async train(): Promise<StateReport> {
     const world = this.#world!;
     this.#emitState();
     const over = this.#carryOut(world);
-    // The leader also receives from the others, until the group ends.
+    // The leader also receives edits from the other ranks, until the group ends.
     if (world.group.rank === this.#state!.leader) await Promise.race([over, this.#hearEdits(world)]);
     return over;
   }
@@ -190,7 +195,7 @@ export class LessonRun {
       const rank = await group.recv(edit, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });
       const [place, value] = edit;
       const order = v.safeParse(LessonOrder, { type: 'edit', rank, place, value });
-      // Only valid numbers are accepted: another program may have sent them.
+      // Only valid edits are accepted, because the sender may run another program.
       if (order.success) orders.add(order.output);
     }
   }
@@ -205,7 +210,7 @@ export class LessonRun {
   }
 }
 
-/** Orders that the leader has to pass on, one after the other. */
+/** A queue of the orders that the leader has to send to all ranks, one after the other. */
 class OrderQueue {
   readonly #orders: LessonOrder[] = [];
   #more: Deferred<void> = deferred();
@@ -224,7 +229,7 @@ class OrderQueue {
   }
 }
 
-/** A number that is the same for a member in every world. */
+/** Returns a seed for a member. It is the same in every world. */
 function seedOf(member: string): number {
   return Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
 }

@@ -1,7 +1,7 @@
 /**
- * The lesson's rules as pure functions: what moves in each step, and how orders, steps and changes
- * of members change its state. A room's ranks send the numbers over their links (`lesson.ts`); a
- * page alone simulates the ranks.
+ * The rules of a lesson as pure functions. They define which numbers move in each step, and how the
+ * state changes after an order, after a step, and when members join or leave. In a room, ranks send
+ * the numbers over their links (`lesson.ts`). A page without a room simulates the ranks.
  */
 import { chunkRange, ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
 import {
@@ -15,8 +15,8 @@ import {
 import { createRng } from '../../util/rng.ts';
 
 /**
- * Numbers `start` to `end` (exclusive) of rank `from`, sent to rank `to`. It adds them to its own
- * or replaces its own.
+ * Rank `from` sends its numbers `start` to `end` (exclusive) to rank `to`. If `adds`, rank `to`
+ * adds them to its own numbers; otherwise they replace its own numbers.
  */
 interface LessonMove {
   from: number;
@@ -26,12 +26,15 @@ interface LessonMove {
   adds: boolean;
 }
 
-/** Steps of a round: 2(n-1) on the ring; two with a parameter server. */
+/** Returns the number of steps of a round: 2(n-1) on the ring, or two with a parameter server. */
 export function stepCount(mode: LessonMode, n: number): number {
   return mode === 'ring' ? ringStepCount(n) : n > 1 ? 2 : 0;
 }
 
-/** Moves of step `step` of a round, by sender. Those of the ring follow its plan. */
+/**
+ * Returns the moves in step `step` of a round, sorted by sender. On the ring, they follow the plan
+ * of the ring all-reduce.
+ */
 export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
   const count = numbersOf(n);
   if (mode === 'ring') {
@@ -46,7 +49,7 @@ export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[]
     : others.map((to) => ({ from: 0, to, ...all, adds: false }));
 }
 
-/** A tab's initial numbers are 1 .. this: their sums are easy. */
+/** A tab's initial numbers are 1 to this number, so that sums are easy to check. */
 const LARGEST_DRAWN = 9;
 
 export function drawNumbers(seed: number, count: number): number[] {
@@ -55,13 +58,13 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * The ranks whose numbers are in each sum after `steps` steps, in the order they were added.
- * Indexed by rank and position.
+ * Returns, for each rank and position, the ranks whose numbers are included in the sum there after
+ * `steps` steps. They are in the order in which they were added.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
-    // In one step no rank sends what it receives in that step.
+    // No rank sends, in a step, what it receives in the same step.
     for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
       for (let i = start; i < end; i++) {
         const sent = parts[from]![i]!;
@@ -73,15 +76,16 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
 }
 
 /**
- * Milliseconds from the round's first step to the end of the latest one, without waits for people.
+ * Returns the milliseconds from the round's first step to the end of the latest step. Time spent
+ * waiting for users is not included.
  */
 export function elapsed({ steps }: LessonRound): number {
   return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
 }
 
 /**
- * Bytes that each rank's line has carried in this round: for each step the larger of sent and
- * received bytes, as a line carries both at once.
+ * Returns, for each rank, the bytes that its line has transferred in this round. For each step that
+ * is the larger of sent and received bytes, because a line transfers in both directions at once.
  */
 export function lineBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>
@@ -101,11 +105,17 @@ interface World {
   /** In ring order. */
   members: LessonState['members'];
   leader: number;
-  /** Each rank's numbers, by rank: at least as many as the world needs. */
+  /**
+   * Each rank's numbers. The first index is the rank. There are at least as many numbers as the
+   * world needs.
+   */
   numbers: readonly (readonly number[])[];
 }
 
-/** Returns the state with which these ranks continue `before`; `null`: they begin. */
+/**
+ * Returns the state with which the ranks of this world continue from `before`. `null` means that
+ * they begin a lesson.
+ */
 export function enter(before: LessonState | null, { members, leader, numbers: given }: World): LessonState {
   const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));
   if (before === null) {
@@ -137,7 +147,7 @@ export function enter(before: LessonState | null, { members, leader, numbers: gi
   };
 }
 
-/** The members of `now` that are not in `members`, with their ranks there. */
+/** Returns the members of `now` that are not in `members`, with their ranks in `now`. */
 function missingFrom(members: LessonState['members'], now: LessonState['members']): { rank: number; name: string }[] {
   const ids = new Set(members.map(({ member }) => member));
   return now.flatMap(({ member, name }, rank) => (ids.has(member) ? [] : [{ rank, name }]));
@@ -149,14 +159,14 @@ function beginRound(number: number, mode: LessonMode, numbers: readonly number[]
   return { number, mode, n, own, held: own, steps: [] };
 }
 
-/** Returns the state after an order. {@link takeStep} takes steps. */
+/** Returns the state after an order. Orders to take steps are handled by {@link takeStep}. */
 export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
   switch (order.type) {
     case 'edit': {
       const { rank, place, value } = order;
-      // Numbers of a longer ring may have no place in this one.
+      // An edit that was sent in a larger ring may have a place that does not exist in this ring.
       if (rank >= members.length || place >= numbersOf(members.length)) return before;
       const edited = numbers.with(rank, numbers[rank]!.with(place, value));
       return {
@@ -178,7 +188,7 @@ export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 
   }
 }
 
-/** Returns the state after one more step, from each rank's report and numbers. */
+/** Returns the state after one more step. `held` has each rank's numbers after the step. */
 export function takeStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
   const { n, mode, steps } = before.round;
   const round = { ...before.round, held: [...held], steps: [...steps, step] };

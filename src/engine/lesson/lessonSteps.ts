@@ -1,6 +1,6 @@
 /**
- * Steps of a lesson's round as real messages between ranks, and what all ranks then know about
- * them.
+ * Executes steps of a lesson's round: ranks send real messages, then exchange reports, so that all
+ * ranks know each result.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { numbersOf, type LessonState } from '../../protocol/lesson.ts';
@@ -11,23 +11,27 @@ interface StepsOptions {
   group: ProcessGroup;
   clock: Clock;
   state: LessonState;
-  /** Most steps to take. */
+  /** The largest number of steps to take. */
   count: number;
-  /** Deadline of a message and of an exchange, beyond the time of a slow line. */
+  /** Deadline of a message and of an exchange, not including the time that a slow line adds. */
   timeoutMs: number;
-  /** Called with the rank whose numbers this rank waits for; `null` if it waits for none. */
+  /**
+   * Called with the rank from which this rank waits for numbers; `null` if this rank waits for
+   * none.
+   */
   onwait: (rank: number | null) => void;
-  /** Called when all ranks have taken a step, with the state after it. */
+  /** Called with the new state when all ranks have taken a step. */
   onstep: (state: LessonState) => void;
 }
 
-/** Numbers of a step's report that precede the rank's numbers; see `LessonStep`. */
+/** The number of values in a step's report before the rank's numbers; see `LessonStep`. */
 const FACTS = 4;
 
 /**
- * Takes steps as an all-reduce does: each rank continues as soon as it has what it needs, and waits
- * for its left neighbour only. Reports about a step are exchanged at the same time. Every rank of
- * the world calls it; a rank outside of the round only receives reports.
+ * Takes steps as a real all-reduce does: each rank continues as soon as it has received what it
+ * needs, so on the ring it waits for its left neighbour only. Reports about a step are exchanged in
+ * the background. Every rank of the world must call this function. A rank outside of the round only
+ * receives reports.
  */
 export async function takeSteps(options: StepsOptions): Promise<void> {
   const { group, clock, state, count, onwait, onstep } = options;
@@ -37,7 +41,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   const began = clock.now() - elapsed(round);
   const now = (): number => Math.round(clock.now() - began);
   const lineMs = slow?.rank === rank ? slow.seconds * 1000 : 0;
-  // No rank sends more than 2n messages in a round, one after the other on a slow line.
+  // In a round no rank sends more than 2n messages, and a slow line delays each of them.
   const timeoutMs = options.timeoutMs + 2000 * n * (slow?.seconds ?? 0);
   const held = Float32Array.from(round.held[rank] ?? Array<number>(numbersOf(n)).fill(0));
 
@@ -46,7 +50,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
     const moves = movesAt(mode, n, steps.length + i);
     return { tag: steps.length + i, moves: moves.filter(({ from, to }) => from === rank || to === rank) };
   });
-  // All receives begin now, so that no sender waits until this rank has reached the step.
+  // All receives begin now, so that a sender does not wait until this rank has reached the step.
   const incoming = plan.map(({ tag, moves }) =>
     moves.flatMap((move) => {
       if (move.to !== rank) return [];
@@ -63,7 +67,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   };
 
   let current = state;
-  /** Exchanges of reports, one step after the other. */
+  /** The exchanges of reports. Each waits for the exchange before it. */
   let after = Promise.resolve();
   const exchange = async (facts: readonly number[], numbers: Float32Array): Promise<void> => {
     const all = await group.allGather(Float64Array.of(...facts, ...numbers), { timeoutMs });
@@ -93,14 +97,14 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
       await sent;
       await exchange([startedAt, endedAt, bytesOf(outgoing), bytesOf(incoming[i]!)], numbers);
     });
-    // It is awaited at the end. Until then it fails only with the group.
+    // The promise is awaited at the end. If it rejects earlier, the group has failed as well.
     after.catch(() => {});
     sent.catch(() => {});
   }
   await after;
 }
 
-/** Bytes of the moved float32 numbers. */
+/** Returns the bytes of the numbers that are moved, as float32. */
 function bytesOf(moves: readonly { start: number; end: number }[]): number {
   return moves.reduce((sum, { start, end }) => sum + (end - start) * Float32Array.BYTES_PER_ELEMENT, 0);
 }

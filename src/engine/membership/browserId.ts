@@ -1,4 +1,7 @@
-/** An id of the browser that this tab belongs to, by which ranks count the tabs of one browser. */
+/**
+ * Provides an id of the browser that this tab belongs to. With it, ranks can count how many tabs
+ * run in the same browser.
+ */
 import { systemClock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { TimeoutError } from '../../util/errors.ts';
@@ -7,22 +10,31 @@ import { hexOf } from '../../util/hex.ts';
 const DATABASE = 'peergrad';
 const STORE = 'ids';
 const KEY = 'browser';
-/** Random bytes of an id: 128 bits never collide and cannot be guessed. */
+/**
+ * The number of random bytes of an id. 128 random bits do not collide in practice and cannot be
+ * guessed.
+ */
 const ID_BYTES = 16;
-/** Milliseconds until storage is considered broken. It usually answers within a few. */
+/**
+ * Milliseconds until storage is considered broken. Storage usually answers within a few
+ * milliseconds.
+ */
 const STORAGE_MS = 2_000;
 
 let known: Promise<string> | null = null;
 
 /**
- * A random id, the same in all tabs of this browser profile. It is kept in IndexedDB, which workers
- * have too (unlike localStorage), and which gives tabs that a launcher opens at the same moment the
- * same id. If storage is blocked, the id is this tab's own.
+ * Returns a random id that is the same in all tabs of this browser profile. The id is stored in
+ * IndexedDB, because workers have no localStorage. Tabs that a launcher opens at the same moment
+ * also get the same id. If storage is blocked, the id belongs to this tab only.
  */
 export function browserId(): Promise<string> {
-  known ??= within(systemClock, STORAGE_MS, storedId(), () => new TimeoutError('Storage does not answer.')).catch(
-    randomId,
-  );
+  known ??= within(
+    systemClock,
+    STORAGE_MS,
+    storedId(),
+    () => new TimeoutError('Storage of this browser does not answer.'),
+  ).catch(randomId);
   return known;
 }
 
@@ -30,7 +42,8 @@ function storedId(): Promise<string> {
   return new Promise((resolve, reject) => {
     const opening = indexedDB.open(DATABASE, 1);
     opening.onerror = () => reject(opening.error);
-    // Called once in the database's life, for the first tab. The other tabs' openings wait for it.
+    // Called only once, when the first tab creates the database. Meanwhile other tabs that open it
+    // have to wait.
     opening.onupgradeneeded = () => opening.result.createObjectStore(STORE).add(randomId(), KEY);
     opening.onsuccess = () => {
       const database = opening.result;
@@ -44,7 +57,7 @@ function storedId(): Promise<string> {
   });
 }
 
-/** A random id in hexadecimal. (`crypto.randomUUID` exists in secure contexts only.) */
+/** Returns a random id in hexadecimal. (`crypto.randomUUID` exists in secure contexts only.) */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
   return hexOf(bytes);

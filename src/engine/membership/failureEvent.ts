@@ -1,31 +1,34 @@
-/** The membership event for an error in a generation. */
+/** Turns an error in a generation into an event of the membership. */
 import type { RosterEntry } from '../../protocol/room.ts';
 import { PeerGoneError, PeergradError, TimeoutError } from '../../util/errors.ts';
 import type { MembershipEvent } from './membership.ts';
 import type { RendezvousOptions } from './rendezvousOptions.ts';
 
 /**
- * Milliseconds that a rank that lost a neighbour waits before it reports the loss: the server
- * notices a closed tab within milliseconds and then reports who left.
+ * If a rank has lost a neighbour, it waits for this number of milliseconds before it reports the
+ * loss. The server notices a closed tab within milliseconds, and then reports itself who has left.
  */
 const VERDICT_GRACE_MS = 500;
 /**
- * Additional wait, milliseconds, if another rank reported the loss or the timeout to this one: the
- * rank that noticed it knows the link.
+ * Additional milliseconds to wait if another rank noticed the loss or the timeout and told this
+ * rank. The other rank should report it first, because it knows which link failed.
  */
 const HEARSAY_GRACE_MS = 500;
 
 interface FailedGeneration {
   generation: number;
   members: readonly RosterEntry[];
-  /** This member's rank. */
+  /** The rank of this member. */
   self: number;
-  /** Whether its links are still being made. */
+  /** Whether the links of this generation are still being opened. */
   isLinking: boolean;
   scopeOf: RendezvousOptions['scopeOf'];
 }
 
-/** Returns the event, and how long to wait for the server before it is dispatched. */
+/**
+ * Returns the event, and how long to wait for a message from the server before the event is
+ * dispatched.
+ */
 export function failureEventOf(
   failure: Error,
   { generation, members, self, isLinking, scopeOf }: FailedGeneration,
@@ -35,7 +38,7 @@ export function failureEventOf(
   const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
   const isHearsay = isAboutPeers && rank !== self;
   const scope = isAboutPeers ? 'generation' : scopeOf(failure);
-  // A timeout while linking is that of a link.
+  // A timeout during linking means that a link is broken, not that a rank is late.
   const isLate = failure instanceof TimeoutError && !isLinking;
   const event: MembershipEvent =
     isAboutPeers && !isHearsay && peers.length > 0

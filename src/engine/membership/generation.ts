@@ -1,4 +1,4 @@
-/** One generation of a room, as its ranks see it. */
+/** A generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
@@ -7,19 +7,24 @@ import type { Link } from '../../transport/link.ts';
 
 export interface Generation extends LocalRank {
   readonly generation: number;
-  /** Generations of one run share its number. */
+  /** Number of the run. All generations of a run have the same number. */
   readonly run: number;
   readonly rank: number;
   readonly worldSize: number;
-  /** In ring order: index is rank. */
+  /** Members in ring order. The index of a member is its rank. */
   readonly members: RosterEntry[];
-  /** Pairs of ranks that the ring order keeps apart, as the link between them was slow. */
+  /**
+   * Pairs of ranks that are not neighbours in this ring, because the link between them was slow.
+   */
   readonly separated: readonly (readonly [number, number])[];
   readonly job: JobSpec;
-  /** Links of this generation: to both ring neighbours, and to other ranks on demand. */
+  /**
+   * Opens and contains the links of this generation: to both ring neighbours, and to other ranks
+   * when they are needed.
+   */
   readonly mesh: Mesh;
-  /** Links to the ring neighbours, by rank. */
+  /** Links to the ring neighbours. The keys are ranks. */
   readonly links: ReadonlyMap<number, Link>;
-  /** Aborted if the generation ends before its run. */
+  /** Aborted if the generation ends while its run continues. */
   readonly signal: AbortSignal;
 }

@@ -1,7 +1,8 @@
 /**
- * This rank's links of one generation: to both ring neighbours, over every connection that is still
- * open, and to any other rank when one of the two first sends to it. The mesh defines what travels
- * over them.
+ * This rank's links in one generation. Links to both ring neighbours are opened first. Connections
+ * of earlier generations that are still open are used again. A link to any other rank is opened
+ * when one of the two ranks first sends to the other. The mesh defines which messages are sent over
+ * the links.
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -17,8 +18,8 @@ import { Edge, type PeerConnector, type TabConnector } from './linkAttempt.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
 /**
- * Links that a rank opens at once on demand: each costs some ten messages, and the server limits
- * messages.
+ * The largest number of links that a rank opens on demand at the same time. Each link needs about
+ * ten messages, and the server limits the rate of messages.
  */
 const MAX_DIALING = 4;
 
@@ -26,36 +27,42 @@ interface GenerationLinksOptions {
   room: string;
   generation: number;
   rank: number;
-  /** In ring order: index is rank. */
+  /** Members in ring order. The index of a member is its rank. */
   members: readonly RosterEntry[];
   iceServers: readonly IceServer[];
   connectPeer: PeerConnector;
-  /** `null`: tabs of one browser are linked like all others. */
+  /**
+   * Connects tabs of one browser directly. `null` if they are linked like tabs of different
+   * browsers.
+   */
   connectTab: TabConnector | null;
   pool: LinkPool;
-  /** Pairs of members that must connect over a relay. */
+  /** Pairs of members that must connect over a TURN relay. */
   relayed: readonly (readonly [string, string])[];
   relayOnly: boolean;
   /**
-   * Sends signals to other ranks. Their answers arrive by {@link GenerationLinks.signal}. `null`:
-   * the server is away.
+   * Returns the server, which forwards signals to other ranks. Signals from other ranks are passed
+   * to {@link GenerationLinks.signal}. `null` while the server cannot be reached.
    */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   clock: Clock;
 }
 
 export class GenerationLinks {
-  /** Ring neighbours of this rank: two; one in a world of two; none in a world of one. */
+  /**
+   * The ring neighbours of this rank. There are two, but only one in a world of two ranks, and none
+   * in a world of one rank.
+   */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
-  /** Links by rank. */
+  /** Edges to other ranks. The keys are ranks. */
   readonly #edges = new Map<number, Edge>();
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
   #mesh: Mesh | null = null;
   /** Resolves when the mesh exists. */
   readonly #opening = deferred();
-  /** Why the generation is over; `null` until then. */
+  /** The reason why the generation has ended; `null` until then. */
   #over: Error | null = null;
 
   constructor(options: GenerationLinksOptions) {
@@ -67,9 +74,10 @@ export class GenerationLinks {
   }
 
   /**
-   * Opens the links to the neighbours. Links over open connections and on demand follow.
+   * Opens the links to the neighbours. Further links are opened later, over open connections and on
+   * demand.
    *
-   * @throws (rejects) TimeoutError that names all neighbours that could not be reached;
+   * @throws (rejects) TimeoutError, which names all neighbours that could not be reached;
    *   PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
@@ -87,7 +95,7 @@ export class GenerationLinks {
       generation,
       links,
       connect: (peer) => this.#dial(peer),
-      // 52 bits, which a JSON number represents exactly.
+      // The id has 52 bits, so that a JSON number represents it exactly.
       newMessageId: () => Number.parseInt(randomId().slice(0, 13), 16),
     });
     this.#mesh = mesh;
@@ -96,8 +104,8 @@ export class GenerationLinks {
   }
 
   /**
-   * Resolves with the links to the neighbours once all attempts have settled: the server needs the
-   * names of all that failed.
+   * Resolves with the links to the neighbours once all attempts have ended. It does not stop at the
+   * first failure, because the server needs the names of all neighbours that could not be reached.
    */
   async #all(opened: readonly Promise<readonly [number, Link]>[]): Promise<Map<number, Link>> {
     const settled = await Promise.allSettled(opened);
@@ -110,25 +118,25 @@ export class GenerationLinks {
   }
 
   /**
-   * Handles a signal of another rank: for a link that this rank opens too, or the first signal of a
-   * link that the other rank opens.
+   * Handles a signal of another rank. The signal belongs to a link that this rank is also opening,
+   * or it is the first signal of a link that the other rank opens.
    */
   signal({ from, attempt, signal }: Omit<Extract<ServerMessage, { type: 'signal' }>, 'type' | 'generation'>): void {
     const { rank, members } = this.#options;
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
     const known = this.#edges.get(peer);
-    // Only an offer or a port begins a link. Any other signal without an edge belongs to an attempt
-    // that is over.
+    // Only an offer or a port can begin a link. Any other signal for an unknown link belongs to an
+    // attempt that has ended.
     if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
     const edge = this.#edgeTo(peer);
     edge.signal(attempt, signal);
     if (edge !== known) void this.#follow(peer, () => edge.link(false));
   }
 
-  /** The generation is over: aborts the mesh's groups with `reason` and closes all links. */
+  /** Ends the generation: aborts the mesh's groups with `reason` and closes all links. */
   close(reason: Error): void {
-    // A closed link delivers nothing more, so waiting operations are aborted first.
+    // Waiting operations are aborted first, because a closed link delivers nothing more.
     this.#over = reason;
     this.#mesh?.end(reason);
     for (const edge of this.#edges.values()) edge.close();
@@ -162,13 +170,13 @@ export class GenerationLinks {
     const { room, generation, rank, server } = this.#options;
     if (!server()?.isOpen && !this.#edgeTo(peer).canReuse) {
       throw new SignalingError(
-        `Rank ${rank} has no link to rank ${peer} yet, and the signaling server, which is needed to open one, is away.`,
+        `Rank ${rank} has no link to rank ${peer} yet. The signaling server is needed to open a link, but it cannot be reached.`,
         { room, generation, rank, missing: [peer] },
       );
     }
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     if (this.#over) throw this.#over;
-    // The other end may have opened the link first.
+    // The other rank may have opened the link in the meantime.
     const dialed = this.#edgeTo(peer).link(true);
     const over = dialed.then(
       () => {},
@@ -182,14 +190,15 @@ export class GenerationLinks {
     }
   }
 
-  /** Adopts a link that another rank opens, or that was open before. */
+  /** Adds a link that another rank opens, or that uses an open connection, to the mesh. */
   async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
     try {
       const opened = await link(this.#edgeTo(peer));
       await this.#opening.promise;
       this.#mesh?.accept(peer, opened);
     } catch {
-      // No rank waits for this link. A rank that needs it opens it.
+      // The failure is ignored, because no rank waits for this link. A rank that needs it opens it
+      // again.
     }
   }
 }

@@ -1,12 +1,14 @@
 /**
- * Connects two ranks for a generation: over their connection of the previous generation, or by
- * attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt are
- * ignored. Between ring neighbours, which both know that they have to connect, the member with the
- * lower id initiates. Any other link is initiated by the rank that sends first; if both send at
- * once, the attempt of the lower id counts.
+ * Connects two ranks for a generation, either over their connection of the previous generation, or
+ * by new attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt
+ * can be ignored.
  *
- * Tabs of one browser may be linked by a port (`transport: auto`). Their first attempt is for a
- * port, later ones are as usual.
+ * Ring neighbours both know that they have to connect, and the member with the lower id initiates.
+ * Any other link is initiated by the rank that sends first. If both send at the same time, the
+ * attempt of the member with the lower id is used.
+ *
+ * Tabs of one browser may be linked by a MessagePort (`transport: auto`). Then only their first
+ * attempt uses a port. Later attempts use WebRTC.
  */
 import type { IceServer, LinkSignal } from '../../protocol/control.ts';
 import { handshake, type Hello } from '../../transport/handshake.ts';
@@ -21,31 +23,33 @@ import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 
 /**
- * Milliseconds for all of linking: a second less than the server's own deadline, so that the
- * reported reason is that of the link.
+ * Deadline in milliseconds for opening all links. It is one second shorter than the server's own
+ * deadline, so that the reported error describes the link that failed.
  */
 export const LINKING_TIMEOUT_MS = 14_000;
 /**
- * Milliseconds for one attempt: long enough for slow Wi-Fi, where ICE takes 1-2 s, short enough for
- * a second attempt.
+ * Deadline in milliseconds for one attempt. It is long enough for slow Wi-Fi, on which ICE takes
+ * 1-2 s, and short enough for a second attempt.
  */
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /**
- * Milliseconds for an attempt by port: the browser may have to start a process for its broker,
- * which takes 1-2 s if all cores are busy.
+ * Deadline in milliseconds for an attempt with a port. The browser may have to start a process for
+ * the broker of ports, which takes 1-2 s if all cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
-/** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
+/** Before attempt k+1 the initiator waits 250 ms * 2^k. */
 const BACKOFF_MS = 250;
 /**
- * Milliseconds for the handshake over an open connection: a round trip, unless the connection is
- * dead.
+ * Deadline in milliseconds for the handshake over an open connection. The handshake takes one round
+ * trip, unless the connection is dead.
  */
 const REUSE_TIMEOUT_MS = 3_000;
 
-/** Makes connection attempts: simple-peer on the main thread, a proxy for it in a worker. */
+/**
+ * Starts connection attempts. On the main thread this is simple-peer, in a worker a proxy for it.
+ */
 export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
-/** Makes attempts to connect to another tab of this browser. */
+/** Starts attempts to connect to another tab of this browser. */
 export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
 
 interface EdgeOptions {
@@ -53,34 +57,37 @@ interface EdgeOptions {
   peer: Hello;
   iceServers: readonly IceServer[];
   connect: PeerConnector;
-  /** `null`: the two are in different browsers, or must not be linked by a port. */
+  /** `null` if the two members are in different browsers, or must not be linked by a port. */
   connectTab: TabConnector | null;
-  /** Connections of earlier generations. New ones are added. */
+  /** Connections of earlier generations. New connections are added to it. */
   pool: LinkPool;
   /**
-   * Whether to connect over a TURN relay, as all else has failed. A direct connection is closed.
+   * Whether to connect over a TURN relay, because other attempts have failed. An existing direct
+   * connection is closed.
    */
   relayOnly: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   clock: Clock;
 }
 
-/** This rank's link to another rank in one generation, while it is opened. */
+/**
+ * This rank's link to another rank in one generation, from the first attempt until it is closed.
+ */
 export class Edge {
   readonly #options: EdgeOptions;
   readonly #isLower: boolean;
-  /** Whether this end opens attempts. If not, it follows those of the other end. */
+  /** Whether this end starts attempts. If not, it answers the attempts of the other end. */
   #isInitiator = false;
-  /** Whether this end's next attempt is for a port. */
+  /** Whether this end's next attempt uses a port. */
   #asksForPort: boolean;
   readonly #linked = deferred<Link>();
   #attempt: { id: number; peer: PeerAttempt } | null = null;
   #lastAttemptId = -1;
   #lastFailure = 'No connection was opened.';
   #isOver = false;
-  /** Whether {@link link} was called: attempts follow a failed handshake. */
+  /** Whether {@link link} was called. If so, a failed handshake is followed by new attempts. */
   #isWanted = false;
-  /** Link over the connection of an earlier generation, during its handshake. */
+  /** The link over the connection of an earlier generation, while its handshake is in progress. */
   #reused: Link | null = null;
   #reusing: Promise<boolean> | null = null;
   /** The link; `null` until it is open. */
@@ -90,7 +97,7 @@ export class Edge {
     this.#options = options;
     this.#isLower = options.self.member < options.peer.member;
     this.#asksForPort = options.connectTab !== null;
-    // Awaited by `link`; `abort` may be called first.
+    // Prevents an unhandled rejection if `abort` is called before `link`.
     this.#linked.promise.catch(() => {});
   }
 
@@ -98,8 +105,10 @@ export class Edge {
    * Resolves with the link once both ends have identified each other. May be called while {@link
    * reuse} or an earlier call is pending.
    *
-   * @param initiates whether this end opens attempts, or waits for those of the other end.
-   * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS, with the last attempt's failure.
+   * @param initiates whether this end starts attempts. If not, it waits for attempts of the other
+   *   end.
+   * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS. Its message contains the failure of
+   *   the last attempt.
    */
   async link(initiates = this.#isLower): Promise<Link> {
     const { clock, self, peer } = this.#options;
@@ -114,10 +123,12 @@ export class Edge {
       ),
     );
     if (this.#attempt === null && !(await this.#reuse())) {
-      // An offer may have arrived during the handshake, or another call may have opened an attempt.
+      // During the handshake an offer may have arrived, or another call may have started an
+      // attempt.
       if (initiates && this.#attempt === null && !this.#isOver) {
         this.#isInitiator = true;
-        // The ends use separate numbers for their attempts: the lower id has the even ones.
+        // Each end has its own attempt numbers: even for the member with the lower id, odd for the
+        // other.
         this.#open(this.#isLower ? 0 : 1);
       }
     }
@@ -133,22 +144,23 @@ export class Edge {
     }
   }
 
-  /** Whether there is a connection of an earlier generation to this member. */
+  /** Whether a connection of an earlier generation to this member exists. */
   get canReuse(): boolean {
     return this.#options.pool.get(this.#options.peer.member) !== null;
   }
 
-  /** Whether linking has failed. Another link to the same rank needs another edge. */
+  /** Whether linking has failed. To link to the same rank again, create another edge. */
   get hasFailed(): boolean {
     return this.#isOver && this.#opened === null;
   }
 
   /**
-   * Links over the connection of an earlier generation. If that connection is dead and one end has
-   * begun to connect, follows that attempt, as {@link link} does.
+   * Resolves with a link over the connection of an earlier generation. If that connection is dead,
+   * but one end has started an attempt, resolves with the link of that attempt, as {@link link}
+   * does.
    *
-   * @throws (rejects) PeerGoneError if the connection is dead and neither end connects;
-   *   TimeoutError as {@link link} does.
+   * @throws (rejects) PeerGoneError if the connection is dead and neither end has started an
+   *   attempt; TimeoutError as {@link link} does.
    */
   async reuse(): Promise<Link> {
     if (await this.#reuse()) {
@@ -158,7 +170,7 @@ export class Edge {
     }
     if (this.#isWanted || this.#attempt !== null) return this.link(false);
     this.#isOver = true;
-    throw new PeerGoneError('The connection of the generation before is gone.');
+    throw new PeerGoneError('The connection of the previous generation is closed.');
   }
 
   #reuse(): Promise<boolean> {
@@ -179,7 +191,7 @@ export class Edge {
       return true;
     } catch (error) {
       this.#lastFailure = messageOf(error);
-      // A cancelled handshake does not mean that the connection is dead.
+      // If the handshake was cancelled, the connection may still be usable.
       if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
       return false;
     } finally {
@@ -192,9 +204,10 @@ export class Edge {
     if (this.#isOver) return;
     const isTheirs = (attempt % 2 === 0) !== this.#isLower;
     if ((signal.type === 'offer' || signal.type === 'port') && isTheirs) {
-      // The other end has no connection any more.
+      // The signal shows that the other end has lost its connection.
       this.#reused?.close();
-      // Both ends initiate: the attempt of the lower id counts, and the other end follows.
+      // If both ends initiate, the attempt of the member with the lower id is used. The other end
+      // answers it.
       if (this.#isInitiator && !this.#isLower) this.#yield();
       if (!this.#isInitiator && attempt > this.#lastAttemptId) {
         this.#follow(attempt, signal.type === 'port' ? signal.key : null);
@@ -203,7 +216,7 @@ export class Edge {
     if (signal.type !== 'port' && this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
   }
 
-  /** Cancels linking, or releases the link. The connection stays in the pool. */
+  /** Cancels linking, or closes the link. The connection stays open in the pool. */
   close(): void {
     this.#isOver = true;
     this.#linked.reject(new PeerGoneError('Linking was cancelled.'));
@@ -220,7 +233,7 @@ export class Edge {
     this.#lastAttemptId = -1;
   }
 
-  /** Begins an attempt of this end. */
+  /** Starts an attempt of this end. */
   #open(id: number): void {
     const { connectTab, send } = this.#options;
     if (connectTab === null || !this.#asksForPort) return this.#start(id, this.#connect(id));
@@ -230,7 +243,7 @@ export class Edge {
     send(id, { type: 'port', key });
   }
 
-  /** Follows an attempt of the other end: by port if there is a key. */
+  /** Answers an attempt of the other end. If there is a key, the attempt uses a port. */
   #follow(id: number, key: string | null): void {
     const { connectTab } = this.#options;
     if (key === null) this.#start(id, this.#connect(id));

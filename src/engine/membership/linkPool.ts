@@ -1,13 +1,16 @@
-/** This rank's connections to others, by member. They outlast generations. */
+/**
+ * A pool of this rank's connections to other members. Unlike links, connections stay open from one
+ * generation to the next.
+ */
 import type { SharedLink } from '../../transport/sharedLink.ts';
 
 export class LinkPool {
   readonly #links = new Map<string, SharedLink>();
-  /** Connections made over a TURN relay only. */
+  /** Connections that use a TURN relay. */
   readonly #relayed = new WeakSet<SharedLink>();
   readonly #onlost: (member: string, error: Error | null) => void;
 
-  /** @param onlost called when a connection closes that this rank did not close. */
+  /** @param onlost called when a connection closes, unless this rank has closed it. */
   constructor(onlost: (member: string, error: Error | null) => void) {
     this.#onlost = onlost;
   }
@@ -17,8 +20,8 @@ export class LinkPool {
   }
 
   /**
-   * Adds a connection in place of one to the same member. `isRelayed`: it was made over a TURN
-   * relay only.
+   * Adds a connection. It replaces an earlier connection to the same member. `isRelayed`: whether
+   * it uses a TURN relay.
    */
   put(member: string, link: SharedLink, isRelayed = false): void {
     this.drop(member);
@@ -31,7 +34,7 @@ export class LinkPool {
     };
   }
 
-  /** Closes the connection to a member, unless it was made over a TURN relay only. */
+  /** Closes the connection to a member, unless it uses a TURN relay. */
   dropDirect(member: string): void {
     const link = this.#links.get(member);
     if (link !== undefined && !this.#relayed.has(link)) this.drop(member);
@@ -44,7 +47,7 @@ export class LinkPool {
     link?.close();
   }
 
-  /** Closes all connections but those to `members`. */
+  /** Closes all connections except those to `members`. */
   retain(members: ReadonlySet<string>): void {
     for (const member of [...this.#links.keys()]) if (!members.has(member)) this.drop(member);
   }

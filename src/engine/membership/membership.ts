@@ -1,35 +1,36 @@
 /**
- * A member's side of generations as a pure function: (state, event) -> (state, effects). It has no
- * sockets, clock or links: the rendezvous feeds it the server's messages and the outcomes of links
- * and runs, and carries out the effects. So it can be checked against the server's `signaling/room`
- * under any order of messages.
+ * Decides how a member follows the generations of its room. It is a pure function: (state, event)
+ * -> (state, effects). It has no sockets, clock or links. The rendezvous passes the server's
+ * messages and the results of links and runs to this function, and executes the effects. So tests
+ * can run it together with the server's `signaling/room` and any order of messages.
  *
  * WAITING -> LINKING(g) -> SYNCING(g) -> RUNNING(g), and back
  *
- * Two generations may exist at once: if only newcomers join, the older one trains until all have
- * linked the newer one.
+ * Two generations may exist at the same time: if members only join, the older generation trains
+ * until all links of the newer generation are open.
  */
 import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
 
 export interface MembershipState {
-  /** `null` until admitted. */
+  /** This member's id; `null` before the server has admitted it. */
   readonly member: string | null;
   /** Whether the server receives this member's messages. */
   readonly isConnected: boolean;
-  /** Latest known run; 0: none. */
+  /** The latest run that this member knows; 0 if it knows none. */
   readonly run: number;
-  /** Highest known generation; 0: none. */
+  /** The highest generation that this member knows; 0 if it knows none. */
   readonly generation: number;
-  /** The generation whose links are being made. */
+  /** The generation whose links are being opened. */
   readonly linking: Linking | null;
-  /** The generation whose group exists. */
+  /** The generation whose process group exists. */
   readonly active: Active | null;
   /**
-   * Ready members that a paused run waits for; 0: it waits for the host; `null`: no run is paused.
+   * The number of further ready members that a paused run needs; 0 if it waits for the host. `null`
+   * if no run is paused.
    */
   readonly pausedFor: number | null;
-  /** Whether the latest run is over. */
+  /** Whether the latest run has ended. */
   readonly isOver: boolean;
 }
 
@@ -40,29 +41,33 @@ interface GenerationOf {
   readonly members: readonly RosterEntry[];
 }
 
-/** Facts about a generation that the server needs. They are sent again after a lost connection. */
+/**
+ * Reports about a generation that the server needs. After a lost connection they are sent again.
+ */
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
-/** Sent again as well, unless a later report exists. */
+/** Also sent again after a lost connection, unless there is a later report. */
 type Begun = Extract<ClientMessage, { type: 'syncing' }>;
 
 interface Linking extends GenerationOf {
-  /** Pairs that connect over a relay. */
+  /** Pairs of members that must connect over a TURN relay. */
   readonly relayed: readonly (readonly [string, string])[];
   readonly report: Report | null;
 }
 
 interface Active extends GenerationOf {
-  /** STALLED: it has failed here, and the server decides what follows. */
+  /**
+   * STALLED means that the generation has failed on this rank, and the server decides what to do.
+   */
   readonly phase: 'SYNCING' | 'RUNNING' | 'FINISHED' | 'STALLED';
-  /** Whether it has begun to compare states with the other ranks. */
+  /** Whether this rank has begun to compare states with the other ranks. */
   readonly hasBegun: boolean;
   readonly report: Report | null;
 }
 
-/** A rank's state before a generation's first step, or after its last. */
+/** A rank's state before the first step of a generation, or after its last step. */
 export interface StateReport {
-  /** Steps applied. */
+  /** The number of steps applied so far. */
   step: number;
   stateHash: string;
 }
@@ -73,15 +78,16 @@ export type MembershipEvent =
   | { type: 'admitted'; member: string }
   /** The connection to the server is lost. */
   | { type: 'lost' }
-  /** All links to the generation's neighbours are up. */
+  /** All links to the ring neighbours are open. */
   | { type: 'linked'; generation: number }
   /**
-   * Links to ranks broke or could not be opened, or these ranks did not call a collective in time.
+   * Links to these ranks broke or could not be opened (`broken`), or these ranks did not call a
+   * collective in time (`late`).
    */
   | { type: 'broken' | 'late'; generation: number; peers: string[] }
-  /** `enter` has begun: earlier work of this rank is over. */
+  /** `enter` has begun. Work of this rank for earlier generations has ended. */
   | { type: 'entering'; generation: number }
-  /** Results of `enter` and `train`. */
+  /** `enter` or `train` has resolved with this state. */
   | ({ type: 'entered' | 'trained'; generation: number } & StateReport)
   | { type: 'failed'; generation: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
 
@@ -89,9 +95,11 @@ export type MembershipEffect =
   | { type: 'send'; message: Report | Begun }
   /** Open the generation's links. */
   | { type: 'link'; prepare: Extract<ServerMessage, { type: 'prepare' }> }
-  /** The generation is over here: abort waits in it and close its links. */
+  /** The generation has ended on this rank: abort its waiting operations and close its links. */
   | { type: 'drop'; generation: number; reason: string }
-  /** Create the generation's group, and make the rank's state equal to that of the others. */
+  /**
+   * Create the generation's process group, and synchronize the rank's state with the other ranks.
+   */
   | { type: 'enter'; generation: number }
   /** Train. */
   | { type: 'train'; generation: number }
@@ -114,8 +122,8 @@ export const OUTSIDE: MembershipState = {
 };
 
 /**
- * Returns the state after `event`, and the effects. Never throws. An event of another generation
- * than it concerns changes nothing.
+ * Returns the state after `event`, and the effects. Never throws. An event of a generation that is
+ * not the expected one changes nothing.
  */
 export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
   const { linking, active } = state;
@@ -163,7 +171,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
         return stay(state);
       return leaveGenerations(
         { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
-        event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks are there.',
+        event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks join.',
       );
     case 'suspended':
       if (event.generation < state.generation) return stay(state);
@@ -197,8 +205,8 @@ function leaveGenerations(state: MembershipState, reason: string): MembershipSte
 }
 
 function admitted(state: MembershipState, member: string): MembershipStep {
-  // As a new member it has no place in the generations that it knows, and their numbers mean
-  // nothing.
+  // The server has admitted this tab as a new member, which does not belong to the generations that
+  // the tab knows. Their numbers have no meaning any more.
   if (state.member !== null && state.member !== member) {
     const { effects } = leaveGenerations(state, 'This tab is no longer in the ring.');
     return { state: { ...OUTSIDE, member, isConnected: true }, effects };
@@ -251,17 +259,18 @@ function fail(
   const { linking, active } = state;
   if (linking?.generation === event.generation)
     return send({ ...state, linking: { ...linking, report: event } }, event);
-  // A finished rank needs no neighbours; if others do, the server starts another generation.
+  // A finished rank needs no neighbours. If other ranks need them, the server starts another
+  // generation.
   if (active?.generation !== event.generation || active.phase === 'STALLED' || active.phase === 'FINISHED')
     return stay(state);
   const stalled: Active = { ...active, phase: 'STALLED', report: event };
   const isOut = event.type === 'failed' && event.scope === 'rank';
   const sent = send({ ...state, active: stalled, linking: isOut ? null : linking }, event);
-  // It is not in the next generation either.
+  // A rank that is out leaves the next generation, too.
   return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 
-/** Returns a member's report when it reconnects. `room`: the latest message about its room. */
+/** Returns a member's report after a reconnect. `room` is the latest message about its room. */
 export function reconnectStateOf(
   state: MembershipState,
   room: Extract<ServerMessage, { type: 'room' }>,

@@ -1,9 +1,9 @@
-/** The first message of a tab that opens or joins a room. */
+/** Creates the first message of a tab that opens or joins a room. */
 import { PROTOCOL_VERSION, type ClientMessage } from '../../protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 
-/** Ranks may come and go in rooms that a page opens. */
+/** In a room that was opened on a page, any number of ranks may join and leave. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
 export function openingOf(

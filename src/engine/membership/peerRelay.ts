@@ -1,8 +1,9 @@
 /**
- * Connections for a worker. RTCPeerConnection and SharedWorker exist on a page's main thread only,
- * so the worker asks the page to connect, and signals pass between the two. The worker receives the
- * connection's data channel if the browser can transfer it; otherwise a MessagePort to the page,
- * which keeps the channel; or a port to another tab.
+ * Opens connections for a worker. RTCPeerConnection and SharedWorker exist on a page's main thread
+ * only. So the worker requests a connection from the page, and signals are sent between worker and
+ * page. For an open connection the worker receives one of three objects: the connection's data
+ * channel, if the browser can transfer it; otherwise a MessagePort to the page, which then forwards
+ * the channel's messages; or, for a tab of the same browser, a port to that tab.
  */
 import type { PeerSignal } from '../../protocol/control.ts';
 import type { AskForPort } from '../../transport/broker.ts';
@@ -14,7 +15,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../../util/errors.ts';
 import type { PeerConnector } from './linkAttempt.ts';
 
-/** The worker's requests to the page. `id` names an attempt. */
+/** The worker's requests to the page. `id` identifies an attempt. */
 export type RelayRequest =
   | ({ type: 'peer-connect'; id: number } & Omit<PeerConnectOptions, 'onsignal'>)
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
@@ -25,16 +26,19 @@ export type RelayRequest =
 /** The page's replies. */
 export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
-  /** The attempt is open or pending. The page reports when its connection is gone. */
+  /**
+   * Replies while the attempt is pending or its connection is open. The page reports when the
+   * connection is closed.
+   */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
-  /** Reply for an open link, which sends the rest over the port. */
+  /** Reply for an open link. All further messages of the link are sent over the port. */
   | { type: 'peer-port'; id: number; port: MessagePort }
   | { type: 'peer-description'; id: number; description: LinkDescription }
   | { type: 'peer-gone'; id: number; message: string };
 
 /**
- * The worker's end: a {@link PeerConnector} whose connections exist on the page, and a {@link
- * TabConnector} that uses the page.
+ * Creates the worker's end: a {@link PeerConnector} whose connections exist on the page, and a
+ * {@link TabConnector} that uses the page.
  */
 export function createRelayedConnector(post: (request: RelayRequest) => void): {
   connect: PeerConnector;
@@ -52,7 +56,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       const connection: Connection = {
         onclose: link.reject,
         describe() {
-          // The page's reply would have no receiver.
+          // After the connection is closed, nobody would receive the page's reply.
           if (isGone) return Promise.resolve(UNKNOWN_WAY);
           post({ type: 'peer-describe', id });
           const waiter = deferred<LinkDescription>();
@@ -105,7 +109,7 @@ export class PeerHost {
   readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
   readonly #attempts = new Map<number, Pick<PeerConnection, 'signal' | 'describe' | 'close'>>();
 
-  /** @param reply posts to the worker. Throws if an object cannot be transferred. */
+  /** @param reply sends a message to the worker. Throws if an object cannot be transferred. */
   constructor(
     openConnection: (options: PeerConnectOptions) => PeerConnection,
     ask: AskForPort,
@@ -140,7 +144,8 @@ export class PeerHost {
   }
 
   /**
-   * Closes every connection, so that neighbours notice within milliseconds and not by a timeout.
+   * Closes every connection, so that neighbours notice it within milliseconds instead of after a
+   * timeout.
    */
   close(): void {
     for (const attempt of this.#attempts.values()) attempt.close();
@@ -153,8 +158,8 @@ export class PeerHost {
     try {
       connection = this.#openConnection({ initiator, iceServers, iceTransportPolicy, onsignal });
     } catch (error) {
-      // Extensions and policies can disable WebRTC.
-      return this.#gone(id, `This browser cannot connect to others (${messageOf(error)}).`);
+      // Browser extensions and policies can disable WebRTC.
+      return this.#gone(id, `This browser cannot open WebRTC connections (${messageOf(error)}).`);
     }
     this.#attempts.set(id, connection);
     const { channel } = connection;
@@ -162,7 +167,7 @@ export class PeerHost {
       this.#reply({ type: 'peer-channel', id, channel }, [channel]);
       connection.onclose = (error) => this.#gone(id, error?.message ?? 'It was closed.');
     } catch {
-      // Some browsers cannot transfer channels; the channel then stays on the page.
+      // Some browsers cannot transfer channels. Then the channel stays on the page.
       void this.#handOver(id, this.#bridge(id, connection));
     }
   }
@@ -191,7 +196,7 @@ export class PeerHost {
 
   async #describe(id: number): Promise<void> {
     const asked = this.#attempts.get(id)?.describe() ?? Promise.resolve(UNKNOWN_WAY);
-    // A connection that ends in between may have no statistics.
+    // A connection that was closed in the meantime may have no statistics.
     const description = await asked.catch(() => UNKNOWN_WAY);
     this.#reply({ type: 'peer-description', id, description }, []);
   }

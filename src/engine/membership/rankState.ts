@@ -1,14 +1,14 @@
-/** A member's state, by the names of `RankState` and in words. */
+/** Describes a member's state, with a name of `RankState` and with a sentence. */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { MembershipState } from './membership.ts';
 
-/** Facts that the membership does not know. */
+/** Facts that `MembershipState` does not contain. */
 interface Circumstances {
   isServerAway: boolean;
-  /** How the last run ended, in a sentence; `null` before there was one. */
+  /** A sentence that tells how the latest run ended; `null` if no run has ended. */
   outcome: string | null;
-  /** Whether it only watches. */
+  /** Whether this tab only watches. */
   isSpectator: boolean;
 }
 
@@ -42,7 +42,7 @@ function stateOf(
   };
 }
 
-/** The neighbours in the next ring. */
+/** Returns the neighbours to which this rank is connecting. */
 function connectingOf({ member, linking }: MembershipState): RankStatus['connecting'] {
   if (linking === null || member === null) return [];
   const { members, relayed } = linking;

@@ -1,22 +1,22 @@
-/** Decides when a lost connection to the server is opened again. */
+/** Decides when a lost connection to the server is opened again, and when to give up. */
 import type { Clock } from '../../util/clock.ts';
 
 /**
- * First wait before another connection, milliseconds. Each further wait doubles; up to as much is
- * added at random.
+ * Milliseconds before the first attempt to reconnect. Each further wait is twice as long. A random
+ * time of up to the same length is added to each wait.
  */
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 4_000;
 /**
- * Milliseconds that the server may be away from a member that does not train, or from a tab that
- * asks for admission.
+ * Milliseconds without the server after which a tab gives up. A member that trains does not give
+ * up.
  */
 const AWAY_MS = 60_000;
 
 export class Reconnection {
   readonly #clock: Clock;
   readonly #random: () => number;
-  /** When the server was lost; `null` while it is connected. */
+  /** The time when the server was lost; `null` while it is connected. */
   #lostAt: number | null = null;
   #attempts = 0;
   #cancel: () => void = () => {};
@@ -30,7 +30,7 @@ export class Reconnection {
     return this.#lostAt !== null;
   }
 
-  /** Whether the server has been away for too long, unless this member trains. */
+  /** Whether the server has been unreachable for too long for a member that does not train. */
   get isOverdue(): boolean {
     return this.#lostAt !== null && this.#clock.now() - this.#lostAt > AWAY_MS;
   }
@@ -48,7 +48,7 @@ export class Reconnection {
   /** Calls `connect` after a wait. */
   schedule(connect: () => void): void {
     const wait = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#attempts++);
-    // Members of all rooms should not connect at the same moment.
+    // A random wait, so that the members of all rooms do not connect at the same moment.
     this.#cancel = this.#clock.after(wait * (1 + this.#random()), connect);
   }
 

@@ -1,7 +1,8 @@
 /**
- * A member's life as the signaling server orders it: admission, links to the neighbours of a
- * generation, synchronization, training, and the next generation. `membership.ts` decides, as a
- * pure function; this carries out its effects and passes each generation to `enter` and `train`.
+ * Follows the signaling server through a member's life: admission, links to the neighbours of a
+ * generation, synchronization, training, and then the next generation. `membership.ts` decides, as
+ * a pure function. This class executes its effects, and calls `enter` and `train` for each
+ * generation.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
@@ -26,17 +27,17 @@ import type { ClientRequest, RendezvousOptions } from './rendezvousOptions.ts';
 import { ServerConnection, type Entry, type MemberMessage } from './serverConnection.ts';
 
 /**
- * Milliseconds that links stay open after a run that no server ended: a slower neighbour may still
- * need the last frames.
+ * Milliseconds for which links stay open after a run that finished without the server. A slower
+ * neighbour may still need the last frames.
  */
 const FAREWELL_MS = 2_000;
 
-/** A generation whose links are made or being made. */
+/** A generation whose links are open or being opened. */
 interface Live {
   readonly links: GenerationLinks;
   readonly abort: AbortController;
   readonly members: RosterEntry[];
-  /** The generation as `enter` and `train` receive it; `null` until its links are up. */
+  /** The generation as `enter` and `train` receive it; `null` until its links are open. */
   view: Generation | null;
 }
 
@@ -47,12 +48,12 @@ export class Rendezvous {
   #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
-  /** Calls of `enter` and `train`, one after the other. */
+  /** Settles after all calls of `enter` and `train`, which run one after the other. */
   #work: Promise<void> = Promise.resolve();
-  /** The generation of the current call. */
+  /** The generation for which a call is in progress. */
   #busy: number | null = null;
   #shown = '';
-  /** How the last run ended, in a sentence. */
+  /** A sentence that tells how the latest run ended. */
   #outcome: string | null = null;
   #isOver = false;
 
@@ -69,7 +70,7 @@ export class Rendezvous {
     this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
   }
 
-  /** Connects and asks for admission. The handlers report what follows. */
+  /** Connects and requests admission. Handlers report the result. */
   start(): Promise<void> {
     return this.#server.open();
   }
@@ -79,8 +80,8 @@ export class Rendezvous {
   }
 
   /**
-   * Resolves once this rank's work in a generation that is over has settled: until then it cannot
-   * take part in another.
+   * Resolves when this rank has no work left for generations that have ended. Until then it cannot
+   * take part in another generation.
    */
   async freed(): Promise<void> {
     if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
@@ -93,7 +94,10 @@ export class Rendezvous {
     this.#end(new PeergradError('This tab left the room.'), 'not connected');
   }
 
-  /** Called after {@link leave}: resolves when the server knows, or is gone. */
+  /**
+   * Call this after {@link leave}. Resolves when the server knows that this member has left, or
+   * when the connection is closed.
+   */
   async left(): Promise<void> {
     await this.#server.closed;
   }
@@ -114,7 +118,7 @@ export class Rendezvous {
       case 'spectator-update':
         return this.#options.onspectatorupdate?.(message.update);
       case 'ended':
-        // A spectator is in no generation, so its membership knows of no run.
+        // A spectator is in no generation, so its membership does not know of the run.
         if (this.#isSpectator) return this.#options.onended(message.outcome, message.message, message.run);
         return this.#dispatch(message);
       case 'prepare':
@@ -217,7 +221,7 @@ export class Rendezvous {
     live?.links.close(reason);
   }
 
-  /** Runs a task of a generation once those before it have settled. */
+  /** Runs a task of a generation after all earlier tasks have settled. */
   #perform(
     generation: number,
     type: 'entered' | 'trained',
@@ -241,25 +245,26 @@ export class Rendezvous {
     this.#work = this.#work.then(perform);
   }
 
-  /** Ends a run that has finished while the server is away. */
+  /** Ends a run that has finished while the server was unreachable. */
   #farewell(): void {
     const { run } = this.#membership;
     this.#options.clock.after(FAREWELL_MS, () => {
       if (this.#server.isOpen) return;
-      const message = 'The run has finished here. The signaling server is away.';
+      const message = 'The run has finished here, but the signaling server cannot be reached.';
       this.#dispatch({ type: 'ended', run, outcome: 'finished', message });
     });
   }
 
-  /** Reports an error in a generation to the server, which decides what follows. */
+  /** Reports an error in a generation to the server, which then decides what to do. */
   #report(generation: number, error: unknown): void {
     const live = this.#live.get(generation);
     if (!live) return;
     const { active } = this.#membership;
-    // A finished rank ignores closing peers: they are finishing too.
+    // A rank that has finished ignores closed links, because its peers are finishing, too.
     if (active?.generation === generation && active.phase === 'FINISHED') return;
     const failure = asError(error);
-    // A broken fixed world cannot continue, and there is no server to end the run.
+    // A fixed world cannot continue after a failure. Without a server, the rank must end the run
+    // itself.
     if (this.#isFixed && !this.#server.isOpen) return this.#fatal(failure);
     const isLinking = this.#membership.linking?.generation === generation;
     const { event, graceMs } = failureEventOf(failure, {
@@ -287,7 +292,7 @@ export class Rendezvous {
     for (const [generation, { members, links }] of this.#live) {
       const peer = members.findIndex((entry) => entry.member === member);
       if (!links.neighbours.includes(peer)) continue;
-      const why = error === null ? 'A neighbour closed its link.' : error.message;
+      const why = error === null ? 'A neighbour has closed its link.' : error.message;
       this.#report(generation, new PeerGoneError(why, { generation, missing: [peer] }));
     }
   }

@@ -8,7 +8,9 @@ import type { PeerConnector, TabConnector } from './linkAttempt.ts';
 import type { StateReport } from './membership.ts';
 import type { OpenSocket } from './signalingClient.ts';
 
-/** The user's commands, and reports about this tab, its links and the run. */
+/**
+ * Messages to the server: the user's commands, and reports about this tab, its links and the run.
+ */
 export type ClientRequest = Extract<
   ClientMessage,
   {
@@ -29,47 +31,49 @@ export type ClientRequest = Extract<
 
 export interface RendezvousOptions {
   server: string;
-  /** The first message, without the browser's id. */
+  /** The first message to the server, without the browser's id. */
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
   connectTab: TabConnector;
-  /** How tabs of one browser are linked (default: the job's transport). */
+  /** How tabs of one browser are linked. The default is the job's transport. */
   transport?: TransportName;
   clock: Clock;
-  /** Returns a number from 0 up to 1, as Math.random. */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive), like Math.random. */
   random: () => number;
   openSocket: OpenSocket;
   /** Resolves with the id that all tabs of this browser share. */
   browserId: () => Promise<string>;
-  /**
-   * Called after each admission: also after a reconnect, and if the server has admitted this tab as
-   * a new member.
-   */
+  /** Called after each admission, including reconnects and admissions as a new member. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
-  /** Called with a renewed host key. */
+  /** Called when the server has sent a new host key. */
   onhostkey?: (room: string, hostKey: string) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
   onstate: (status: RankStatus) => void;
   /** Called with rank 0's updates. Only spectators receive them. */
   onspectatorupdate?: (update: string) => void;
   /**
-   * SYNCING: resolves with this rank's state once it equals that of the other ranks. Calls do not
-   * overlap.
+   * Called in SYNCING. Resolves with this rank's state once it is equal to the state of the other
+   * ranks. Calls do not overlap.
    */
   enter: (generation: Generation) => Promise<StateReport>;
-  /** RUNNING: resolves with the state after the last step. */
+  /** Called in RUNNING. Resolves with the state after the final step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
-   * Returns the consequence of a rejection of these two for the others. Not called if a rank that
-   * has left is the cause.
+   * Returns what a rejection of `enter` or `train` means for the other ranks. Not called if the
+   * cause is a rank that has left.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
-  /** Called with the reason why the others continue without this member for a while. */
+  /**
+   * Called when this member is out for a while and the other ranks continue. The message tells why.
+   */
   onsuspended?: (message: string) => void;
-  /** Called when run `run` is over. The member is still in the room. */
+  /** Called when run `run` has ended. The member stays in the room. */
   onended: (outcome: RunOutcome, message: string, run: number) => void;
   /** Called when the server has refused a command. Nothing has changed. */
   onrefused: (error: Error) => void;
-  /** Called when the member is out of the room: refused, or the server is gone. */
+  /**
+   * Called when the member is no longer in the room, because the server refused it or cannot be
+   * reached.
+   */
   onfatal: (error: Error) => void;
 }

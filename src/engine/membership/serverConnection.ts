@@ -1,6 +1,7 @@
 /**
- * A member's place on the signaling server: asks for admission, and again after the connection was
- * lost. The server is not needed while a run trains, so a member that trains tries without a limit.
+ * A member's connection to the signaling server. It requests admission, and requests it again after
+ * the connection was lost. A run trains without the server, so a member that trains tries to
+ * reconnect without a time limit.
  */
 import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
 import type { ReconnectState } from '../../protocol/room.ts';
@@ -11,20 +12,23 @@ import type { RendezvousOptions } from './rendezvousOptions.ts';
 import { SignalingClient } from './signalingClient.ts';
 
 /**
- * Milliseconds that a server may take to admit a member after it took the connection: several
- * server processes ask each other for a room.
+ * Milliseconds that a server may take to admit a member after the connection is open. One server
+ * process may have to ask other processes for the room.
  */
 const ADMISSION_MS = 15_000;
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
 
-/** The outcome of asking for admission. After `refused` and `gone` the tab does not ask again. */
+/**
+ * The result of a request for admission. After `refused` and `gone` the tab makes no further
+ * requests.
+ */
 export type Entry =
-  /** Also after a reconnect, and if the server has admitted this tab as a new member. */
+  /** Sent after each admission, including reconnects and admissions as a new member. */
   { type: 'admitted'; admission: Admission } | { type: 'refused'; error: Error } | { type: 'gone'; error: Error };
 
-/** Messages to a member in its room. */
+/** Messages that the server sends to a member of a room. */
 export type MemberMessage = Exclude<
   ServerMessage,
   { type: 'admitted' | 'credentials' | 'ice' | 'heartbeat' | 'refused' }
@@ -36,11 +40,11 @@ interface ServerConnectionOptions extends Pick<
 > {
   onentry: (entry: Entry) => void;
   onmessage: (message: MemberMessage) => void;
-  /** Called when the connection is lost, before the member asks for admission again. */
+  /** Called when the connection is lost, before the member requests admission again. */
   onlost: () => void;
-  /** Whether the member has a run to continue without the server. */
+  /** Returns whether the member is in a run that continues without the server. */
   isTraining: () => boolean;
-  /** This member's report when it reconnects; `null` before it knows its room. */
+  /** Returns this member's report for a reconnect; `null` before it knows its room. */
   reconnectState: () => ReconnectState | null;
 }
 
@@ -49,7 +53,7 @@ export class ServerConnection {
   readonly #reconnection: Reconnection;
   #client: SignalingClient | null = null;
   #admission: Admission | null = null;
-  /** Whether {@link #client} was admitted. */
+  /** Whether the server has admitted this member on {@link #client}. */
   #isConnected = false;
   #iceServers: readonly IceServer[] = [];
   #browser = '';
@@ -73,17 +77,17 @@ export class ServerConnection {
     return this.#client?.isOpen ?? false;
   }
 
-  /** Whether a member has lost the server. */
+  /** Whether a member has lost its connection to the server. */
   get isAway(): boolean {
     return !this.#isConnected && this.#admission !== null;
   }
 
-  /** Resolves when the server knows that this member has left, or is gone. */
+  /** Resolves when the server knows that this member has left, or when the connection is closed. */
   get closed(): Promise<void> {
     return this.#client?.closed ?? Promise.resolve();
   }
 
-  /** Connects and asks for admission. */
+  /** Connects and requests admission. */
   async open(): Promise<void> {
     this.#browser = await this.#options.browserId();
     try {
@@ -93,7 +97,7 @@ export class ServerConnection {
     }
   }
 
-  /** Sends, unless the server is away. */
+  /** Sends a message. Does nothing while the server cannot be reached. */
   send(message: ClientMessage): void {
     this.#client?.send(message);
   }
@@ -120,7 +124,7 @@ export class ServerConnection {
     });
   }
 
-  /** The first message of a connection. */
+  /** Returns the first message of a connection. */
   #hello(): Hello {
     if (this.#admission === null) return { ...this.#options.hello, browser: this.#browser };
     const { member, room, token, hostKey } = this.#admission;
@@ -183,7 +187,7 @@ export class ServerConnection {
     if (!isPassing(code, { isAdmitted: this.#admission !== null, isServerLost: this.#reconnection.isLost })) {
       return onentry({ type: 'refused', error });
     }
-    // The server no longer knows this member, which joins as a new one.
+    // The server has forgotten this member. Without a token it joins as a new member.
     if (code === 'not-member' && this.#admission !== null) this.#admission = { ...this.#admission, token: '' };
     this.#onLost(error);
   }
@@ -194,7 +198,7 @@ export class ServerConnection {
     this.#client?.close();
     this.#client = null;
     this.#isConnected = false;
-    // A second `create` might open a second room.
+    // A second `create` might open a second room, so it is not repeated.
     if (this.#admission === null && hello.type === 'create') return onentry({ type: 'gone', error });
     this.#reconnection.lose();
     onlost();

@@ -1,6 +1,6 @@
 /**
- * The connection to the signaling server. It checks messages both ways, sends heartbeats, and has a
- * deadline for opening.
+ * The connection to the signaling server. It validates received and sent messages, sends
+ * heartbeats, and has a deadline for connecting.
  */
 import { parseControl, ServerMessage, SIGNALING_PATH, type ClientMessage } from '../../protocol/control.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -8,10 +8,16 @@ import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, SignalingError } from '../../util/errors.ts';
 
-/** Milliseconds for a server to answer: DNS, TCP and TLS over a slow line. */
+/**
+ * Milliseconds that a server may take to accept a connection. DNS, TCP and TLS take long over a
+ * slow line.
+ */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Unanswered heartbeats after which the connection is dead. A Wi-Fi handover takes less. */
+/**
+ * After this number of unanswered heartbeats the connection is considered dead. A handover between
+ * Wi-Fi access points takes less time.
+ */
 const MAX_UNANSWERED = 4;
 
 interface SignalingHandlers {
@@ -20,7 +26,7 @@ interface SignalingHandlers {
   onclose: (error: SignalingError) => void;
 }
 
-/** The part of a WebSocket that a client uses. */
+/** The members of WebSocket that the client uses. */
 export type SignalingSocket = Pick<WebSocket, 'OPEN' | 'readyState' | 'addEventListener' | 'send' | 'close'>;
 
 /** Opens a WebSocket to `url`. */
@@ -32,7 +38,7 @@ export class SignalingClient {
   readonly #onclose: (error: SignalingError) => void;
   readonly #closed = deferred();
   #cancelHeartbeat: () => void = () => {};
-  /** Heartbeats since the last message from the server. */
+  /** The number of heartbeats since the last message from the server. */
   #unanswered = 0;
   #isOver = false;
 
@@ -42,25 +48,26 @@ export class SignalingClient {
     this.#onclose = onclose;
     socket.addEventListener('close', () => {
       this.#closed.resolve();
-      this.#lose('The connection to the signaling server is gone.');
+      this.#lose('The connection to the signaling server is closed.');
     });
     socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-      // While a socket closes, messages may still arrive.
+      // Messages may still arrive while a socket closes.
       if (this.#isOver) return;
       this.#unanswered = 0;
       let message: ServerMessage;
       try {
         message = parseControl(ServerMessage, String(data));
       } catch (error) {
-        // A server of another version: its messages cannot be trusted from now on.
-        return this.#lose(`The page and its server have different versions: reload the page. (${messageOf(error)})`);
+        // The server has another version, so all further messages could be wrong.
+        return this.#lose(`The page and its server have different versions. Reload the page. (${messageOf(error)})`);
       }
       onmessage(message);
     });
   }
 
   /**
-   * Connects to the server that serves the page at `server` (`https://host:port`).
+   * Connects to the signaling server at the URL `server` (`https://host:port`), which also serves
+   * the page.
    *
    * @throws (rejects) SignalingError if no server answers.
    */
@@ -88,8 +95,8 @@ export class SignalingClient {
   }
 
   /**
-   * Resolves when the socket is closed: the server has received everything, or is gone. Browsers
-   * wait a few seconds.
+   * Resolves when the socket is closed. Then the server has received all messages, or cannot be
+   * reached. Browsers wait a few seconds for a server that does not answer.
    */
   get closed(): Promise<void> {
     return this.#closed.promise;
@@ -99,15 +106,15 @@ export class SignalingClient {
     return !this.#isOver && this.#socket.readyState === this.#socket.OPEN;
   }
 
-  /** Sends, unless the connection is lost, which `onclose` reports. */
+  /** Sends a message. Does nothing if the connection is lost, because `onclose` reports that. */
   send(message: ClientMessage): void {
     if (this.isOpen) this.#socket.send(JSON.stringify(message));
   }
 
   /**
-   * Sends heartbeats, and closes the connection if the server no longer answers. It counts
-   * heartbeats, not milliseconds: a worker that computed for a long time has received nothing,
-   * without a fault of the server.
+   * Sends heartbeats, and closes the connection if the server no longer answers. Heartbeats are
+   * counted instead of milliseconds: a worker that was busy for a long time has received nothing,
+   * although the server has answered.
    */
   startHeartbeat(intervalMs: number): void {
     const beat = (): void => {
@@ -126,8 +133,8 @@ export class SignalingClient {
   }
 
   /**
-   * Reports the loss at once: the socket's own `close` event may take long, as a dead connection
-   * cannot shake hands.
+   * Reports the loss at once. The socket's own `close` event may come late, because a closing
+   * handshake over a dead connection has to time out.
    */
   #lose(reason: string): void {
     if (this.#isOver) return;

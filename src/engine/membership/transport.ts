@@ -1,9 +1,12 @@
-/** The transport between the ranks of a world. */
+/** Determines the transport between the ranks of a world. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 
-/** Returns the kind of all links between ring neighbours. Every rank must call it. */
+/**
+ * Returns the kind of transport of the links between ring neighbours, over all ranks. Every rank
+ * must call it.
+ */
 export async function transportOf(group: ProcessGroup): Promise<RunResult['transport']> {
   const { rank, worldSize } = group;
   if (worldSize === 1) return 'none';

@@ -1,6 +1,6 @@
 /**
- * A tab that only watches: emits the events of its page from rank 0's updates. An update may repeat
- * events, and updates may be missed; each event is emitted once.
+ * A tab that only watches a run. It receives rank 0's updates and emits their events for its page.
+ * Updates may be lost, and an update may repeat events, but each event is emitted only once.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -12,10 +12,10 @@ type Ended = Extract<ServerMessage, { type: 'ended' }>;
 
 export class Spectator {
   readonly #emit: (event: EngineEvent) => void;
-  /** The run that is shown; 0 before the first. */
+  /** The run that is shown; 0 before the first run. */
   #run = 0;
   #generation = 0;
-  /** The latest step shown of each kind of event. */
+  /** The latest step that was shown, for each kind of event. */
   readonly #shown = new Map<SpectatorEvent['type'], number>();
   /** The event that is emitted when the run has finished. */
   #finished: Extract<SpectatorEvent, { type: 'finished' | 'lesson' }> | null = null;
@@ -28,10 +28,10 @@ export class Spectator {
     for (const event of parseSpectatorUpdate(update)) this.#show(event);
   }
 
-  /** This tab may have missed the end of the run. */
+  /** Ends the shown run if it is over in `room`, because this tab may have missed the end. */
   follow({ run, phase }: Room): void {
     const isOver = run > this.#run || (run === this.#run && phase === 'FORMING');
-    if (isOver) this.end('stopped', 'This run was over when this tab found the room again.');
+    if (isOver) this.end('stopped', 'The run had already ended when this tab was connected to the room again.');
   }
 
   end(outcome: Ended['outcome'], message: string): void {
@@ -45,13 +45,13 @@ export class Spectator {
 
   #show(event: SpectatorEvent): void {
     if (event.type === 'generation') return this.#begin(event);
-    // Until the head of the run is known.
+    // Events are ignored until the beginning of the run is known.
     if (this.#run === 0) return;
     if (event.type === 'finished') {
       this.#finished = event;
       return;
     }
-    // A lesson's last state may be missing.
+    // The final state of a lesson may be missing in the updates.
     if (event.type === 'lesson') this.#finished = { ...event, state: { ...event.state, isOver: true } };
     if ('step' in event) {
       if (event.step <= (this.#shown.get(event.type) ?? -1)) return;

@@ -1,7 +1,8 @@
 /**
- * Sends spectators what rank 0 sees of its run: at most one update a second, of bounded length.
- * Later updates contain what did not fit into earlier ones. Updates contain what is new; after
- * newcomers, a new generation, and every {@link WHOLE_MS} they contain everything that is kept.
+ * Sends to spectators what rank 0 knows about its run. It sends at most one update per second, and
+ * the length of an update is limited. What did not fit into an update is sent in a later one. Most
+ * updates contain only what is new. After spectators join, after a new generation begins, and every
+ * {@link WHOLE_MS}, an update contains everything.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -9,24 +10,33 @@ import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorU
 import type { Clock } from '../../util/clock.ts';
 
 /**
- * Milliseconds between two updates: people cannot follow more, and the server forwards each to all
- * spectators.
+ * Milliseconds between two updates. People cannot follow faster updates, and the server forwards
+ * each update to all spectators.
  */
 const UPDATE_MS = 1_000;
-/** Milliseconds after which everything is sent again, as spectators may have missed a part. */
+/** Milliseconds after which everything is sent again, because spectators may have missed a part. */
 const WHOLE_MS = 15_000;
-/** Steps kept of the whole run: a point for every few pixels of a small chart. */
+/**
+ * The number of steps that are kept of the whole run. A small chart then has a point every few
+ * pixels.
+ */
 const MAX_STEPS = 128;
 const MAX_EVALUATIONS = 48;
-/** Steps in an update of those since the previous one. */
+/** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
-/** Characters of an update for the curve: the ranks of a large world may fill the rest. */
+/**
+ * The largest number of characters for the curve in one update. The ranks of a large world may fill
+ * the rest.
+ */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
-/** Events of which only the newest counts. */
+/** Events of which only the latest of each type matters. */
 type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
-/** Their types, the most important first: an update contains the first ones that fit. */
+/**
+ * The types of these events, with the most important type first. An update contains as many of them
+ * as fit.
+ */
 const NEWEST = [
   'finished',
   'lesson',
@@ -57,10 +67,10 @@ export class SpectatorFeed {
   #steps = new Thinned<Of<'step'>>(MAX_STEPS);
   #evaluations = new Thinned<Of<'evaluation'>>(MAX_EVALUATIONS);
   readonly #newest = new Map<Newest['type'], Newest>();
-  /** Points of the curve since the last update. */
+  /** Points of the curve that were not sent yet. */
   readonly #fresh = { steps: [] as Of<'step'>[], evaluations: [] as Of<'evaluation'>[] };
   readonly #unsent = new Set<Newest['type']>();
-  /** When everything was last sent; `null`: it is due. */
+  /** The time when everything was last sent; `null` if everything must be sent now. */
   #wholeAt: number | null = null;
   #sentAt = -Infinity;
   #cancel: (() => void) | null = null;
@@ -69,7 +79,7 @@ export class SpectatorFeed {
     this.#options = options;
   }
 
-  /** Ids of the members that watch. */
+  /** Sets the spectators, by member id. */
   set audience(members: readonly string[]) {
     if (members.some((member) => !this.#spectators.has(member))) this.#wholeAt = null;
     this.#spectators = new Set(members);
@@ -147,13 +157,13 @@ export class SpectatorFeed {
     this.#fresh.evaluations = [];
   }
 
-  /** As much as fits. The remaining newest events are left to the next update. */
+  /** Returns an update with as much as fits. Events that do not fit are sent in the next update. */
   #update(head: readonly string[], { steps, evaluations }: Curve): string {
     const place = Math.min(CURVE_LENGTH, MAX_UPDATE_LENGTH - lengthOf(head));
     let curve: string[];
     let most = steps.length;
     do {
-      // An evaluation comes after its step.
+      // At the same step, the evaluation follows the step.
       const points = [...spaced(steps, most), ...evaluations].sort((a, b) => a.step - b.step);
       curve = points.map(textOf);
       most >>= 1;
@@ -173,7 +183,7 @@ function isNewest(event: EngineEvent): event is Newest {
   return NEWEST.some((type) => type === event.type);
 }
 
-/** At most so many evenly spaced items of a growing list, and the last. */
+/** Keeps at most a given number of evenly spaced items of a growing list, and the last item. */
 class Thinned<T> {
   readonly #most: number;
   #every = 1;
@@ -199,13 +209,16 @@ class Thinned<T> {
   }
 }
 
-/** At most `most` evenly spaced items of a list, and the last. */
+/** Returns at most `most` evenly spaced items of a list, and the last item. */
 function spaced<T>(list: readonly T[], most: number): T[] {
   if (list.length <= most) return [...list];
   return Array.from({ length: most }, (_, i) => list[Math.ceil(((i + 1) * list.length) / most) - 1]!);
 }
 
-/** Empty for values that cannot be sent, such as a loss that is NaN. */
+/**
+ * Returns an empty text if the event contains values that cannot be sent, such as a loss that is
+ * NaN.
+ */
 function textOf(event: EngineEvent): string {
   const sent: SpectatorEvent | null = spectatorEventOf(event);
   if (sent === null) return '';
@@ -213,14 +226,14 @@ function textOf(event: EngineEvent): string {
 }
 
 /**
- * Five digits are more than a chart shows. Small numbers, such as learning rates, keep five
- * significant ones.
+ * Rounds to five digits, which is more than a chart can show. Small numbers, such as learning
+ * rates, keep five significant digits.
  */
 function rounded(value: number): number {
   return Math.abs(value) < 1 ? Number(value.toPrecision(5)) : Math.round(value * 1e5) / 1e5;
 }
 
 function lengthOf(texts: readonly string[]): number {
-  // Includes commas and brackets.
+  // The sum includes commas and brackets.
   return texts.reduce((sum, text) => sum + text.length + 1, 1);
 }

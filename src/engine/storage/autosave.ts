@@ -1,6 +1,6 @@
 /**
- * Saves a run in this browser while it trains, so that it can continue after all tabs have left its
- * room.
+ * Saves a run in this browser during training, so that the run can continue after all tabs have
+ * left its room.
  */
 import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -12,19 +12,23 @@ import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
 
 /**
- * Least milliseconds between two checkpoints: at most so much training is lost, and the disk is not
- * kept busy.
+ * Minimum milliseconds between two checkpoints. So at most this much training is lost, and the disk
+ * is not busy all the time.
  */
 export const AUTOSAVE_MS = 10_000;
 /**
- * Age up to which a checkpoint was saved by another tab, or a moment ago. Less than {@link
- * AUTOSAVE_MS}, the age of this tab's previous one.
+ * A checkpoint that is younger than this was saved a moment ago, by this tab or another. The limit
+ * is less than {@link AUTOSAVE_MS}, so that this tab's previous checkpoint does not prevent the
+ * next.
  */
 const RECENT_MS = 0.9 * AUTOSAVE_MS;
 
 export interface AutosaveOptions {
   room: string;
-  /** This tab's member id: other tabs of its browser may save the same run. */
+  /**
+   * This tab's member id. It makes checkpoint names unique, because other tabs of this browser may
+   * save the same run.
+   */
   member: string;
   job: JobSpec;
   clock: Clock;
@@ -32,15 +36,15 @@ export interface AutosaveOptions {
   today: () => number;
   openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun' | 'list'>>;
   /**
-   * Runs a task unless another tab of this browser runs one for this room: one tab saves for all. A
-   * tab that closes does not stop the others.
+   * Runs a task unless another tab of this browser is running one for this room. So one tab saves
+   * for all. If that tab closes, another tab can save.
    */
   whileAlone: (task: () => Promise<void>) => Promise<void>;
-  /** The checkpoint that this run continues, and replaces. */
+  /** The checkpoint from which this run continues. New checkpoints replace it. */
   origin: CheckpointMeta | null;
   /** Called when the state after `step` steps is saved. */
   onsaved: (step: number) => void;
-  /** Called once, with the reason why nothing is saved. */
+  /** Called once if saving fails, with the reason. */
   onnote: (message: string) => void;
 }
 
@@ -55,21 +59,21 @@ export class Autosave {
   #savedAt = -Infinity;
   #isSaving = false;
   #hasFailed = false;
-  /** Saves and removals, one after the other. */
+  /** Settles after all saves and removals, which run one after the other. */
   #work: Promise<void> = Promise.resolve();
 
   constructor(options: AutosaveOptions) {
     this.#options = options;
   }
 
-  /** Saves the present state of `run`, unless one was saved a moment ago. */
+  /** Saves the current state of `run`, unless a state was saved a moment ago. */
   offer(run: Saved): void {
     if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.#save(run, false);
   }
 
   /**
-   * Saves the present state of `run`, unless a save is going on, or a tab of this browser has just
-   * saved as many steps.
+   * Saves the current state of `run`, unless a save is in progress, or a tab of this browser has
+   * just saved the same or a later step.
    */
   save(run: Saved): void {
     this.#save(run, true);
@@ -104,7 +108,8 @@ export class Autosave {
           if (origin) await checkpoints.removeRun(origin, step);
         });
       } catch {
-        // Users can remove the remaining ones on the front page.
+        // The error is ignored, because users can remove the remaining checkpoints on the front
+        // page.
       }
     });
   }
@@ -126,7 +131,8 @@ export class Autosave {
     if (recent.some((one) => !isWanted || one.step >= step)) return;
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
-    // Later checkpoints of the origin may belong to a run that took another course.
+    // Checkpoints of the origin after this step are kept. They may belong to a run that continued
+    // from it in another way.
     if (origin && !isSameRun(origin, { room, job })) await checkpoints.removeRun(origin, step);
   }
 
@@ -137,7 +143,7 @@ export class Autosave {
     this.#hasFailed = true;
   }
 
-  /** @param task never rejects. */
+  /** @param task must never reject. */
   #do(task: () => Promise<void>): void {
     this.#work = this.#work.then(task);
   }

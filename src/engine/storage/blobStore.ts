@@ -1,26 +1,28 @@
 /**
- * Blobs by name in this browser's storage, each stored completely or not at all: in its private
- * file system (OPFS), or in IndexedDB if the browser lacks one. Pages and their workers see the
- * same blobs.
+ * Stores blobs by name in this browser's storage. Each blob is stored completely or not at all. The
+ * storage is the browser's private file system (OPFS), or IndexedDB if the browser has no OPFS.
+ * Pages and their workers share the same blobs.
  */
 
 export type Medium = 'opfs' | 'indexeddb';
 
 export interface BlobStore {
   names(): Promise<string[]>;
-  /** Resolves with `null` if there is no blob of that name. */
+  /** Resolves with the blob, or with `null` if there is no blob of that name. */
   read(name: string): Promise<Blob | null>;
-  /** Replaces the blob of that name once all of `bytes` are stored. */
+  /**
+   * Stores `bytes` under this name. An existing blob is replaced only after all bytes are stored.
+   */
   write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   remove(name: string): Promise<void>;
 }
 
-/** Name of the directory or database, and of the database's object store. */
+/** The name of the OPFS directory, of the database, and of the database's object store. */
 const NAME = 'peergrad-checkpoints';
 
 /**
- * The best medium of this browser. OPFS needs a secure context, and some browsers lack it in
- * private windows.
+ * Resolves with the best medium of this browser. OPFS needs a secure context, and some browsers do
+ * not have it in private windows.
  */
 export async function preferredMedium(): Promise<Medium> {
   if (!('FileSystemFileHandle' in globalThis && 'createWritable' in FileSystemFileHandle.prototype)) return 'indexeddb';
@@ -33,8 +35,10 @@ export async function preferredMedium(): Promise<Medium> {
 }
 
 /**
- * @throws (rejects) DOMException if storage is blocked. The store's methods also reject if it is
- *   full.
+ * Opens the store.
+ *
+ * @throws (rejects) DOMException if storage is blocked. The store's methods also reject if the
+ *   storage is full.
  */
 export async function openBlobStore(medium: Medium): Promise<BlobStore> {
   if (medium === 'indexeddb') return new DatabaseStore(await openDatabase());
@@ -43,8 +47,9 @@ export async function openBlobStore(medium: Medium): Promise<BlobStore> {
 }
 
 /**
- * One file for each blob. `createWritable` replaces the file when it is closed, in workers and on
- * pages; with `createSyncAccessHandle` the file would be half written for a while.
+ * Stores each blob as a file. `createWritable` replaces the file only when it is closed, both in
+ * workers and on pages. With `createSyncAccessHandle`, the file would be incomplete during the
+ * write.
  */
 class DirectoryStore implements BlobStore {
   readonly #directory: FileSystemDirectoryHandle;
@@ -62,7 +67,7 @@ class DirectoryStore implements BlobStore {
   async read(name: string): Promise<Blob | null> {
     try {
       const file = await (await this.#directory.getFileHandle(name)).getFile();
-      // While a file is first written it exists and is empty.
+      // During its first write a file exists, but is empty.
       return file.size > 0 ? file : null;
     } catch (error) {
       if (isNotFound(error)) return null;
@@ -74,8 +79,8 @@ class DirectoryStore implements BlobStore {
     const handle = await this.#directory.getFileHandle(name, { create: true });
     const writable = await handle.createWritable();
     try {
-      // Bytes, not a blob: if storage is full, Chromium sometimes reports that a blob could not be
-      // read.
+      // Bytes are written instead of a blob. If storage is full, Chromium sometimes reports for a
+      // blob that it could not be read.
       await writable.write(bytes);
       await writable.close();
     } catch (error) {
@@ -98,7 +103,7 @@ function isNotFound(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'NotFoundError';
 }
 
-/** One entry of an object store for each blob: a transaction is atomic. */
+/** Stores each blob as an entry of an object store. A transaction is atomic. */
 class DatabaseStore implements BlobStore {
   readonly #database: IDBDatabase;
 
@@ -116,7 +121,7 @@ class DatabaseStore implements BlobStore {
   }
 
   async write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    // The contents of a blob are read on demand.
+    // A stored blob's bytes are only read when they are needed.
     await this.#run('readwrite', (store) => store.put(new Blob([bytes]), name));
   }
 
@@ -125,8 +130,8 @@ class DatabaseStore implements BlobStore {
   }
 
   /**
-   * Resolves once the transaction is complete, not only its request: storage may turn out to be
-   * full at its end.
+   * Resolves once the whole transaction is complete, not only its request. Whether storage is full
+   * may only be known at the end of the transaction.
    */
   #run<T>(mode: IDBTransactionMode, request: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
     return new Promise((resolve, reject) => {

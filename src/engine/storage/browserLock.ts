@@ -1,8 +1,9 @@
 /** Work that at most one tab of a browser does at a time. */
 
 /**
- * Runs `task` unless another tab of this browser runs one of the same name; it does not wait for
- * that tab. If the browser has no locks, as on pages over plain http, every tab runs its own.
+ * Runs `task`, unless another tab of this browser is running a task of the same name. Then it
+ * returns without waiting for that tab. Browsers have no locks on pages over plain http, so there
+ * every tab runs its own task.
  *
  * @throws (rejects) the errors of `task`.
  */
@@ -16,7 +17,7 @@ export async function whileAlone(name: string, task: () => Promise<void>): Promi
     });
   } catch (error) {
     if (isAnswered) throw error;
-    // If locks are blocked, so is storage, which reports it.
+    // If locks are blocked, storage is blocked too. The task then reports that.
     await task();
   }
 }

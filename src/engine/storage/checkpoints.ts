@@ -1,5 +1,5 @@
 /**
- * Checkpoints in this browser's storage, by which a run can continue after all tabs have left its
+ * Stores checkpoints in this browser. With them, a run can continue after all tabs have left its
  * room.
  */
 import * as v from 'valibot';
@@ -15,15 +15,15 @@ import { DataError, messageOf, PeergradError, StorageError } from '../../util/er
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 
 /**
- * Checkpoints kept of one job in one room: the last, and two earlier ones in case that one cannot
- * be read.
+ * The number of checkpoints that are kept for one job in one room: the latest, and two earlier ones
+ * in case the latest cannot be read.
  */
 export const CHECKPOINTS_KEPT = 3;
 
 export interface CheckpointList {
-  /** The latest first. */
+  /** Checkpoints, with the latest first. */
   checkpoints: CheckpointMeta[];
-  /** Stored items that are no complete checkpoints, with a sentence each. */
+  /** Stored items that are not complete checkpoints. For each, a sentence tells the reason. */
   damaged: { id: string; reason: string }[];
 }
 
@@ -37,17 +37,18 @@ export class Checkpoints {
   /**
    * Opens the checkpoints of this browser.
    *
-   * @param medium default: the preferred one. Checkpoints are only found in the medium that they
-   *   were stored in.
-   * @throws (rejects) StorageError if storage is blocked. So do all methods.
+   * @param medium defaults to the preferred medium. Checkpoints are only found in the medium in
+   *   which they were stored.
+   * @throws (rejects) StorageError if storage is blocked. All methods reject in the same way.
    */
   static async open(medium?: Medium): Promise<Checkpoints> {
     return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredMedium()))));
   }
 
   /**
-   * Stores `arrays` as they are now, then removes the oldest of the same room and job beyond {@link
-   * CHECKPOINTS_KEPT}, if storage permits. Tabs may save at the same time, with different ids.
+   * Stores the current contents of `arrays` as a checkpoint. Then removes old checkpoints of the
+   * same room and job, if storage permits, so that {@link CHECKPOINTS_KEPT} remain. Tabs may save
+   * at the same time, if they use different ids.
    *
    * @throws (rejects) UsageError if `meta` is invalid, StorageError if storage is full.
    */
@@ -58,18 +59,21 @@ export class Checkpoints {
     await this.#removeOld((checkpoints) => {
       const own = checkpoints.find(({ id }) => id === meta.id) ?? meta;
       const others = checkpoints.filter((other) => other.id !== own.id && isSameRun(other, own));
-      // The latest come first, whatever the clock was for this one.
+      // The new checkpoint is not in this list, which has the latest first. So the new one is kept
+      // even if the clock is wrong.
       return others.slice(CHECKPOINTS_KEPT - 1);
     });
   }
 
-  /** All complete checkpoints. Their bytes are checked when they are loaded. */
+  /**
+   * Resolves with all complete checkpoints. Their bytes are checked later, when they are loaded.
+   */
   async list(): Promise<CheckpointList> {
     const list: CheckpointList = { checkpoints: [], damaged: [] };
     for (const id of await explained('be read', this.#store.names())) {
       const blob = await explained('be read', this.#store.read(id));
-      // It was written or removed just now, or it is a file of the browser: browsers keep temporary
-      // files beside those that are written.
+      // The file was just written or removed, or it is a temporary file of the browser: browsers
+      // keep such files next to those that are being written.
       if (!blob || !v.is(CheckpointMeta.entries.id, id)) continue;
       try {
         list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(id, blob))));
@@ -81,10 +85,10 @@ export class Checkpoints {
     return list;
   }
 
-  /** @throws (rejects) DataError if there is no such checkpoint, or its bytes are damaged. */
+  /** @throws (rejects) DataError if there is no such checkpoint, or if its bytes are damaged. */
   async load(id: string): Promise<Checkpoint> {
     const blob = await explained('be read', this.#store.read(id));
-    if (!blob) throw new DataError(`There is no checkpoint ${id} in this browser any more: choose another.`);
+    if (!blob) throw new DataError(`There is no checkpoint ${id} in this browser any more. Choose another checkpoint.`);
     const checkpoint = await explained('be read', decodeCheckpoint(id, blob));
     ownMeta(id, checkpoint.meta);
     return checkpoint;
@@ -96,40 +100,43 @@ export class Checkpoints {
   }
 
   /**
-   * Removes the checkpoints of one job in one room after at most `upTo` steps, if storage permits.
+   * Removes the checkpoints of one job in one room that have at most `upTo` steps, if storage
+   * permits.
    */
   async removeRun(run: RunOf, upTo = Infinity): Promise<void> {
     await this.#removeOld((checkpoints) => checkpoints.filter((one) => isSameRun(one, run) && one.step <= upTo));
   }
 
   /**
-   * Removes checkpoints that `choose` selects. Those that another tab reads or writes at present
-   * stay: one too many does no harm.
+   * Removes the checkpoints that `choose` selects. A checkpoint that another tab is reading or
+   * writing is not removed, which does no harm.
    */
   async #removeOld(choose: (checkpoints: readonly CheckpointMeta[]) => CheckpointMeta[]): Promise<void> {
     try {
       const { checkpoints } = await this.list();
       await Promise.allSettled(choose(checkpoints).map(({ id }) => this.remove(id)));
     } catch {
-      // The next save tries again.
+      // The next save tries to remove it again.
     }
   }
 }
 
 type RunOf = Pick<CheckpointMeta, 'room' | 'job'>;
 
-/** Whether two checkpoints are of the same job in the same room. */
+/** Returns whether two checkpoints belong to the same job in the same room. */
 export function isSameRun(a: RunOf, b: RunOf): boolean {
   return a.room === b.room && JSON.stringify(a.job) === JSON.stringify(b.job);
 }
 
-/** @throws DataError if the checkpoint stored under `id` has another id. */
+/** @throws DataError if the checkpoint stored under `id` contains another id. */
 function ownMeta(id: string, meta: CheckpointMeta): CheckpointMeta {
   if (meta.id === id) return meta;
-  throw new DataError(`Checkpoint ${id} is damaged (it contains ${meta.id}): remove it, and resume another.`);
+  throw new DataError(
+    `Checkpoint ${id} is damaged: it contains checkpoint ${meta.id}. Remove it, and resume another checkpoint.`,
+  );
 }
 
-/** Turns an error of the storage into a sentence. */
+/** Turns an error of the storage into an error with an explaining sentence. */
 async function explained<T>(what: string, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -138,7 +145,7 @@ async function explained<T>(what: string, work: Promise<T>): Promise<T> {
     const isFull = error instanceof DOMException && error.name === 'QuotaExceededError';
     throw new StorageError(
       isFull
-        ? `This browser's storage is full and could not ${what}: remove old checkpoints, or free space on the disk.`
+        ? `This browser's storage is full and could not ${what}. Remove old checkpoints, or free space on the disk.`
         : `This browser's storage could not ${what}: ${messageOf(error).replace(/\.$/, '')}.`,
     );
   }

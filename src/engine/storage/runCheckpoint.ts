@@ -1,15 +1,16 @@
-/** A run's state as a checkpoint and back. */
+/** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
 import type { Checkpoint, CheckpointMeta, StateArray } from '../../protocol/checkpoint.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { RunState } from '../training/runState.ts';
 
-/** A checkpoint's metadata beside the state. */
+/** The metadata of a checkpoint that the run's state does not contain. */
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
 /**
- * Returns the state as a checkpoint. Its arrays: the parameters' order, the parameters, the
- * buffers, the optimizer's scalars, its running averages. Copies nothing.
+ * Returns the state as a checkpoint. Its arrays are, in this order: the order of the parameters,
+ * the parameters, the buffers, the optimizer's scalars, and the optimizer's running averages.
+ * Nothing is copied.
  */
 export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
@@ -44,10 +45,13 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
     scalars instanceof Float64Array &&
     slots.every(isFloat32);
   if (!isState) {
-    throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and resume another.`);
+    throw new DataError(
+      `Checkpoint ${id} was saved by another version of peergrad. Remove it, and resume another checkpoint.`,
+    );
   }
   return {
-    // Generations are numbered by room, and this run begins in another room.
+    // Generations are numbered per room. This run starts in another room, so their numbers begin
+    // again.
     progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
     replica: {
       order: [...order],

@@ -1,6 +1,6 @@
 /**
- * A batch of fixed shape: short ones are padded with samples of weight 0, so that shapes stay
- * static on the GPU.
+ * A batch of fixed shape. A batch with fewer samples is padded with samples of weight 0, so that
+ * tensors on the GPU always have the same shapes.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
@@ -8,7 +8,7 @@ import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
 interface BatchTensors {
   /** float32 [size, ...inputShape] */
   inputs: tf.Tensor;
-  /** [size]: int32 for classes, float32 for amounts. */
+  /** [size]: int32 for classes, float32 for numbers to predict. */
   labels: tf.Tensor1D;
   /** float32 [size]: 1 for a sample, 0 for padding. */
   weights: tf.Tensor1D;
@@ -30,8 +30,8 @@ export class Batch {
   }
 
   /**
-   * Fills the batch with samples `indices`, at most `size`, and passes it to `use` as tensors that
-   * live until it resolves.
+   * Copies samples `indices` (at most `size`) into the batch, and passes the batch to `use` as
+   * tensors. The tensors exist until the promise of `use` resolves.
    */
   async with<T>(indices: Uint32Array, use: (tensors: BatchTensors) => Promise<T>): Promise<T> {
     const { length } = indices;
@@ -39,7 +39,7 @@ export class Batch {
     this.labels.fill(0, length);
     this.weights.fill(1, 0, length).fill(0, length);
     await this.#data.read(indices, this.#inputs, this.labels);
-    // Copies: a tensor aliases its array until it is uploaded.
+    // Copies the arrays, because a tensor shares memory with its array until it is uploaded.
     const tensors: BatchTensors = {
       inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
       labels: tf.tensor1d(this.labels.slice(), this.labels instanceof Int32Array ? 'int32' : 'float32'),

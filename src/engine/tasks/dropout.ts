@@ -1,28 +1,31 @@
 /**
- * Dropout that depends on (seed, step, sample, position in the model). Every rank drops the same
- * numbers of a sample, so N ranks learn as one would.
+ * Dropout whose mask depends only on seed, step, sample, and position in the model. Every rank
+ * drops the same values of a sample, so N ranks compute the same result as one rank.
  */
 import { createRng, mixSeed } from '../../util/rng.ts';
 
-/** Keeps dropout apart from the job's other random numbers. */
+/** Makes dropout independent of the job's other random numbers. */
 const DROPOUT_WORD = 0xd209;
 
 interface DropoutOptions {
   seed: number;
   step: number;
-  /** Number of this dropout layer in the model. */
+  /** The index of this dropout layer in the model. */
   place: number;
-  /** Share that is dropped. */
+  /** The fraction of values to drop. */
   rate: number;
-  /** Numbers of a sample. */
+  /** The number of values per sample. */
   length: number;
-  /** Samples that the mask has room for. Those after `indices` are padding and are dropped. */
+  /**
+   * The number of samples in the mask. Samples after `indices` are padding, and all their values
+   * are dropped.
+   */
   size: number;
 }
 
 /**
- * Factors of the numbers of samples `indices`, [size * length]: 0 for dropped ones, otherwise the
- * factor that compensates for them.
+ * Returns a factor for each value of samples `indices`, [size * length]. The factor is 0 for
+ * dropped values. For the other values it compensates for the dropped ones.
  */
 export function dropoutMask(
   indices: Uint32Array,

@@ -1,5 +1,6 @@
 /**
- * The job `gpt` as a {@link Task}: windows of a text, and the loss of predicting the next token.
+ * The job `gpt` as a {@link Task}. Its samples are windows of a text, and its loss measures how
+ * well the model predicts the next token.
  */
 import * as tf from '@tensorflow/tfjs';
 import {
@@ -17,14 +18,14 @@ import { TextGenerator } from '../inference/textGenerator.ts';
 import { dropoutMask } from './dropout.ts';
 import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
 
-/** Most held-out windows per forward pass. */
+/** The largest number of held-out windows in one forward pass. */
 const EVALUATION_BATCH = 64;
 
 /**
- * Builds `job`'s model for a text. Losses are in nats per character, whatever the tokens; the loss
- * of a sample is the mean over its positions.
+ * Builds `job`'s model for a text. Losses are in nats per character, even if tokens are longer. The
+ * loss of a sample is the mean over its positions.
  *
- * @param shard given if every rank has a text of its own.
+ * @param shard must be passed if every rank has a text of its own.
  */
 export function createGptTask(
   job: JobSpec,
@@ -78,15 +79,18 @@ export function createGptTask(
 interface WindowTensors {
   /** int32 [size, context] */
   tokens: tf.Tensor2D;
-  /** The next tokens: int32 [size * context] */
+  /** The token that follows each token: int32 [size * context] */
   next: tf.Tensor1D;
-  /** float32 [size * context]: weight of a position in its window, 0 in padding. */
+  /** The weight of each position within its window; 0 in padding. float32 [size * context] */
   counts: tf.Tensor1D;
-  /** Factor that turns a loss per token into one per character. */
+  /** The factor that converts a loss per token to a loss per character. */
   tokensPerCharacter: number;
 }
 
-/** Windows in tensors of fixed shape: short batches are padded with positions of weight 0. */
+/**
+ * Windows of a text in tensors of fixed shape. A batch with fewer windows is padded with positions
+ * of weight 0.
+ */
 class WindowBatch {
   readonly size: number;
   readonly #windows: Windows;
@@ -96,10 +100,14 @@ class WindowBatch {
     this.size = size;
   }
 
-  /** Passes windows `indices`, at most `size`, to `use` as tensors that live until it resolves. */
+  /**
+   * Passes windows `indices` (at most `size`) to `use` as tensors. The tensors exist until the
+   * promise of `use` resolves.
+   */
   async with<T>(indices: Uint32Array, use: (tensors: WindowTensors) => Promise<T>): Promise<T> {
     const { context, tokensPerCharacter } = this.#windows;
-    // New arrays each time: a tensor aliases its array until it is uploaded.
+    // Creates new arrays for each call, because a tensor shares memory with its array until it is
+    // uploaded.
     const tokens = new Int32Array(this.size * context);
     const next = new Int32Array(this.size * context);
     this.#windows.read(indices, tokens, next);
@@ -117,7 +125,11 @@ class WindowBatch {
   }
 }
 
-/** @param logits float32 [size * context, vocabulary] */
+/**
+ * Returns the summed loss.
+ *
+ * @param logits float32 [size * context, vocabulary]
+ */
 function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: WindowTensors): tf.Scalar {
   const targets = tf.cast(tf.oneHot(next, logits.shape[1]), 'float32');
   const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
@@ -125,21 +137,23 @@ function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: Wind
 }
 
 /**
- * 1 if the next token is among the most probable, else 0. Ties are ordered as in `countAmongFirst`.
- * Float32 [size * context]
+ * Returns 1 for each position whose next token is among the most probable tokens, else 0. Equal
+ * logits are ordered as in `countAmongFirst`. Float32 [size * context]
  */
 function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
   const [, rows] = logits.shape;
   const own = tf.oneHot(next, rows).cast('float32').mul(logits).sum(1, true);
   const isLater = tf.range(0, rows, 1, 'int32').greater(next.expandDims(1));
-  // Tokens ranked below are counted, so that NaN logits give 0: every comparison with NaN is false.
+  // Counts the tokens that are ranked below the next token. With NaN logits the count is 0, because
+  // every comparison with NaN is false.
   const behind = own.greater(logits).logicalOr(own.equal(logits).logicalAnd(isLater)).cast('float32').sum(1);
   return behind.greaterEqual(rows - FIRST_CLASSES).cast('float32');
 }
 
 /**
- * Dropout masks that leave out the same channels at all positions of a sample (Gal and Ghahramani,
- * "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", 2016).
+ * Returns dropout masks that drop the same channels at all positions of a sample (Gal and
+ * Ghahramani, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks",
+ * 2016).
  */
 function dropoutMasks(
   gpt: JobSpec['gpt'],
@@ -154,7 +168,7 @@ function dropoutMasks(
   );
 }
 
-/** The whole text: one that differs in one character is another. */
+/** Returns the whole text, so that texts that differ in one character have different hashes. */
 function describe(windows: Windows): ArrayBufferView[] {
   return [Int32Array.of(windows.size, windows.context), windows.tokens];
 }

@@ -1,6 +1,6 @@
 /**
- * A job of samples and labels as a {@link Task}: a built-in model or the job's own, on a built-in
- * data set.
+ * Turns a job of samples and labels into a {@link Task}. The model is built-in or the job's own.
+ * The data set is built-in or consists of the user's files.
  */
 import * as tf from '@tensorflow/tfjs';
 import {
@@ -28,31 +28,42 @@ import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
 import { LearnedModel } from '../inference/inspection.ts';
 import type { Task } from './task.ts';
 
-/** Most held-out samples per forward pass: more than a training batch, as no gradients are kept. */
+/**
+ * The largest number of held-out samples in one forward pass. It is more than a training batch,
+ * because evaluation stores no activations for gradients.
+ */
 const EVALUATION_BATCH = 256;
 
-/** Advice for ranks with data of their own that have agreed on different facts. */
-export const UNAGREED = 'its columns, classes or characters are not those that they have agreed on: reload that tab';
+/**
+ * Advice for ranks that have data of their own and have agreed on different facts about the data.
+ */
+export const UNAGREED =
+  'its columns, classes or characters are not those on which all ranks have agreed; reload that tab';
 
-/** Options of a task if only this rank has its data. */
+/** Options of a task whose data only this rank has. */
 export interface ShardTask {
-  /** Digest of the facts that ranks agreed on. */
+  /** Hash of the facts on which ranks have agreed. */
   digest: string;
   /**
-   * Seed of randomness per sample, which differs by rank, as all ranks number their samples from 0.
+   * Seed of the random numbers per sample. It differs by rank, because every rank numbers its
+   * samples from 0.
    */
   seed: number;
 }
 
 export interface JobTask extends Task {
-  /** The model for queries. Disposed of with the task, unless it has to outlive the run. */
+  /**
+   * The model that answers queries. It is disposed of together with the task, unless it is still
+   * needed after the run.
+   */
   readonly queryModel: LearnedModel | TextGenerator;
 }
 
 /**
- * Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly.
+ * Builds `job`'s model. Batches for evaluation have a size that lets `worldSize` ranks share the
+ * held-out samples evenly.
  *
- * @param shard given if every rank has data of its own.
+ * @param shard must be passed if every rank has data of its own.
  */
 export async function createJobTask(
   job: JobSpec,
@@ -68,7 +79,7 @@ export async function createJobTask(
   const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
   const seed = shard?.seed ?? job.seed;
-  // Ranks' shares of a test within an epoch fill their batches, too.
+  // An evaluation within an epoch uses fewer samples. With this size its batches are full, too.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {
@@ -129,7 +140,10 @@ function dropoutMasks(
   });
 }
 
-/** Enough to distinguish data sets: their hash, or sizes, shapes, the first and the last sample. */
+/**
+ * Returns enough of the data to distinguish data sets: their hash, or else the sizes, the shapes,
+ * and the first and the last sample.
+ */
 async function fingerprintOf(data: Dataset): Promise<ArrayBufferView[]> {
   const sizes = Int32Array.of(data.size, data.classes, ...data.inputShape);
   if (data.digest !== undefined) return [sizes, new TextEncoder().encode(data.digest)];

@@ -7,7 +7,7 @@ import { createGptTask } from './gptTask.ts';
 import { createJobTask, type JobTask } from './jobTask.ts';
 
 /**
- * @param vocabulary of a resumed language model
+ * @param vocabulary the vocabulary of a resumed language model
  * @throws (rejects) DataError if data are missing or invalid.
  */
 export async function loadJobTask(

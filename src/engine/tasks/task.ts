@@ -1,6 +1,6 @@
 /**
- * The subject of a run's training: variables, a loss over samples by index, and the evaluation of
- * held-out samples.
+ * The subject of training in a run: the variables to train, a loss over samples that are chosen by
+ * index, and the evaluation of held-out samples.
  */
 import type { HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/ddp/flatten.ts';
@@ -14,42 +14,45 @@ export interface Evaluated {
 }
 
 export interface Task {
-  /** Equal on all ranks: a model, or trainable variables in forward order. */
+  /** A model, or trainable variables in forward order. It must be equal on all ranks. */
   readonly model: Model | readonly Variable[];
   readonly trainSamples: number;
-  /** Whether every rank has samples of its own. If not, all have the same. */
+  /** Whether every rank has samples of its own. If not, all ranks have the same samples. */
   readonly isShard?: boolean;
   readonly testSamples: number;
-  /** Most samples of one {@link evaluate}. */
+  /** The largest number of samples for one call of {@link evaluate}. */
   readonly testBatch: number;
-  /** Whether answers are right or wrong, as {@link evaluate} counts. */
+  /**
+   * Whether a model's output is right or wrong, so that {@link evaluate} can count correct outputs.
+   */
   readonly classifies: boolean;
-  /** Names of the classes, if {@link evaluate} counts a confusion matrix. */
+  /** The names of the classes, if {@link evaluate} returns a confusion matrix. */
   readonly classes?: readonly string[] | undefined;
-  /** Other metrics of held-out samples, from sums of {@link evaluate}. */
+  /** Computes other metrics of held-out samples from the sums that {@link evaluate} returns. */
   readonly score?: HeldOutMetrics | undefined;
   /**
-   * Hash of the samples, by which ranks compare them; for a shard, hash of the facts that ranks
-   * have agreed on.
+   * Resolves with a hash of the samples, so that ranks can compare their data. If every rank has
+   * samples of its own, resolves with a hash of the facts on which ranks have agreed.
    */
   dataHash(): Promise<string>;
-  /** Advice if the hashes differ. */
+  /** What to do if the hashes of two ranks differ. It is part of the error. */
   readonly dataAdvice: string;
   /**
-   * Calls `use` with a pass that computes the summed loss of training samples `indices`. The pass's
-   * tensors live until `use` resolves.
+   * Calls `use` with a pass that computes the summed loss of training samples `indices`. The
+   * tensors of the pass exist until the promise of `use` resolves.
    *
-   * @param step the step that learns from them: randomness in a pass depends on it and on the
-   *   sample, not on the rank.
+   * @param step the step that learns from these samples. Random numbers in a pass depend on the
+   *   step and the sample, not on the rank.
    */
   withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>, step: number): Promise<T>;
   /**
-   * Returns the summed loss of held-out samples `indices`, and how many are answered correctly: 0
-   * if the task does not classify; for a sample with several answers, such as a sequence, the share
-   * of correct ones. With {@link classes}, also a confusion matrix, [classes * classes], a row for
-   * each class; with {@link score}, its sums.
+   * Returns the summed loss of held-out samples `indices`, and the number of correct outputs. That
+   * number is 0 if the task does not classify. If a sample has several outputs, such as a sequence,
+   * the fraction of its correct outputs is added. With {@link classes}, also returns a confusion
+   * matrix, [classes * classes], with one row for each class. With {@link score}, also returns the
+   * sums that it needs.
    */
   evaluate(indices: Uint32Array): Promise<Evaluated>;
-  /** Frees what the run has allocated. */
+  /** Frees everything that the run has allocated. */
   dispose(): void;
 }

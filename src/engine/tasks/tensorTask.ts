@@ -1,4 +1,4 @@
-/** A user's model and tensors as a {@link Task}. */
+/** Turns a user's model and tensors into a {@link Task}. */
 import * as tf from '@tensorflow/tfjs';
 import type { Model, Scalar } from '../../parallel/ddp/flatten.ts';
 import { confusedClasses } from '../../protocol/confusion.ts';
@@ -9,20 +9,22 @@ import type { Task } from './task.ts';
 export interface Samples {
   /** [samples, ...inputShape] */
   xs: tf.Tensor;
-  /** [samples, ...outputShape] for losses by name; a custom loss receives it as it is. */
+  /** [samples, ...outputShape] for a built-in loss. A custom loss may use any shape. */
   ys: tf.Tensor;
 }
 
 /**
- * Returns the losses of the samples, [batch], or with further dimensions, which are averaged; or
- * the mean over all samples as a scalar. Labels are passed as they are in {@link Samples}.
+ * A custom loss. It returns one loss per sample, [batch], or with further dimensions, over which
+ * the mean is taken. It may also return the mean over all samples as a scalar. Labels have the same
+ * shape as in {@link Samples}, except for the first dimension.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
 /**
- * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a
- * model's probabilities, `softmaxCrossEntropy` its logits; labels of the categorical ones are
- * one-hot. Labels have the outputs' shape, or are [samples] if outputs are [samples, 1].
+ * Built-in losses, with the names of TensorFlow.js. `categoricalCrossentropy` and
+ * `binaryCrossentropy` expect probabilities from the model; `softmaxCrossEntropy` expects logits.
+ * `categoricalCrossentropy` and `softmaxCrossEntropy` expect one-hot labels. Labels have the same
+ * shape as the outputs. If outputs are [samples, 1], labels may also be [samples].
  */
 const LOSSES = {
   meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
@@ -34,50 +36,55 @@ const LOSSES = {
 
 export type LossName = keyof typeof LOSSES;
 
-/** Losses for which the largest output is the answer. */
+/** Losses with which a model classifies: the largest output is the predicted class. */
 const CLASSIFIES: readonly unknown[] = ['categoricalCrossentropy', 'softmaxCrossEntropy'];
-/** Most held-out samples per forward pass. */
+/** The largest number of held-out samples in one forward pass. */
 const EVALUATION_BATCH = 256;
 
 export interface FitOptions {
   loss: LossName | Loss;
-  /** Held-out samples. Their loss is reported, and for losses that classify the accuracy. */
+  /**
+   * Held-out samples. Their loss is reported. If the loss classifies, their accuracy is reported as
+   * well.
+   */
   validation?: Samples;
   /**
-   * Whether the samples are this tab's own, and other tabs have others of the same shapes, at least
-   * one. A step takes the same fraction of every tab's samples. By default all tabs have all
-   * samples, and each computes its share.
+   * Whether the samples belong to this tab only. Then every tab has at least one sample, and all
+   * samples have the same shapes. A step uses the same fraction of every tab's samples. By default
+   * all tabs have the same samples, and each tab computes its part of a step.
    */
   shard?: boolean;
 }
 
 /**
- * Creates a task. The layers' regularizers are added to the training loss, as by TensorFlow.js's
- * `model.fit`, and not to held-out losses.
+ * Creates a task. The layers' regularizers are added to the training loss, as in TensorFlow.js's
+ * `model.fit`. They are not added to held-out losses.
  *
- * @throws UsageError if inputs and labels differ in number, labels do not have the outputs' shape,
- *   there is no loss of that name, or the model has several inputs or outputs.
+ * @throws UsageError if inputs and labels differ in number, if labels do not have the outputs'
+ *   shape, if there is no loss of that name, or if the model has several inputs or outputs.
  */
 export function createTensorTask(model: Model, train: Samples, { loss, validation, shard = false }: FitOptions): Task {
   if (model.inputs.length !== 1 || model.outputs.length !== 1) {
     throw new UsageError(
-      'Trainer needs a model with one input and one output: train others with DistributedDataParallel.',
+      'Trainer needs a model with one input and one output. Train other models with DistributedDataParallel.',
     );
   }
   const sets = validation ? [train, validation] : [train];
   const lossOf = lossNamed(loss);
   for (const { xs, ys } of sets) {
     if (xs.shape[0] !== ys.shape[0] || xs.shape[0] === 0) {
-      throw new UsageError(`xs has ${xs.shape[0]} samples and ys ${ys.shape[0]}: give one label for each sample.`);
+      throw new UsageError(
+        `xs has ${xs.shape[0]} samples, but ys has ${ys.shape[0]} labels. Pass one label for each sample.`,
+      );
     }
     if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
   }
-  // A Sequential collects its layers' regularizers when it is built, and a pass in stages does not
-  // build it.
+  // A Sequential model collects its layers' regularizers when it is built. A pass in stages would
+  // not build it.
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;
-  // A sample with several answers, such as a sequence, has no single class.
+  // A sample with several outputs, such as a sequence, has no single class.
   const classes = classifies && shape.length === 2 ? confusedClasses(shape[1]!) : undefined;
   return {
     model,
@@ -95,7 +102,8 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
       const [inputs, labels] = gather(train, indices);
       const summed = (outputs: tf.Tensor): Scalar => {
         const data = sumOverSamples(lossOf(labels, outputs), indices.length);
-        // One by one: WebGPU's addN needs a buffer for each, and the number of buffers is limited.
+        // The losses are added one at a time, because WebGPU's addN needs a buffer for each loss,
+        // and the number of buffers is limited.
         return model.calculateLosses().reduce((sum, value) => sum.add(value.mul<Scalar>(indices.length)), data);
       };
       try {
@@ -123,29 +131,33 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
         sums.dispose();
       }
     },
-    // The model and the tensors belong to the user.
+    // Does nothing, because the model and the tensors belong to the user.
     dispose: () => {},
   };
 }
 
-/** @throws UsageError if there is no such loss. */
+/**
+ * Returns the loss of that name.
+ *
+ * @throws UsageError if there is no such loss.
+ */
 function lossNamed(loss: LossName | Loss): Loss {
   if (typeof loss === 'function') return loss;
   if (!Object.hasOwn(LOSSES, loss)) {
     throw new UsageError(
-      `There is no loss "${loss}": take ${Object.keys(LOSSES).join(', ')}, or a function of labels and outputs.`,
+      `There is no loss "${loss}". Pass one of these names: ${Object.keys(LOSSES).join(', ')}. Or pass a function of labels and outputs.`,
     );
   }
   const named: Loss = LOSSES[loss];
   return (labels, outputs) => {
     checkLabels(labels, outputs.shape);
-    // Labels [n] beside outputs [n, 1] would broadcast to [n, n].
+    // Without the reshape, labels [n] and outputs [n, 1] would be broadcast to [n, n].
     return named(labels.reshape(outputs.shape), outputs);
   };
 }
 
 /**
- * @param outputs their shape; null if it is not known yet.
+ * @param outputs the shape of the outputs. A dimension is null if it is not known yet.
  * @throws UsageError
  */
 function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): void {
@@ -154,31 +166,34 @@ function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): vo
   const sides = shape.length === 1 ? [...shape, 1] : shape;
   if (sides.length === outputs.length && outputs.every((side, i) => side === null || side === sides[i])) return;
   throw new UsageError(
-    `The model's outputs are [${outputs.map((side) => side ?? '*').join(', ')}], and labels [${shape.join(', ')}]: ` +
-      'give labels of the shape of the outputs, one-hot for classes.',
+    `The model's outputs are [${outputs.map((side) => side ?? '*').join(', ')}], but the labels are [${shape.join(', ')}]. ` +
+      'Pass labels with the same shape as the outputs. Classes must be one-hot.',
   );
 }
 
 /**
- * @param values [samples, ...], averaged over further dimensions; or the mean over all as a scalar.
- * @throws UsageError if there is not one value for each sample.
+ * Returns the summed loss.
+ *
+ * @param values the losses, [samples, ...]; further dimensions are averaged. Or a scalar: the mean
+ *   over all samples.
+ * @throws UsageError if there is not one loss for each sample.
  */
 function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
   if (values.rank === 0) return values.mul<Scalar>(samples);
   if (values.shape[0] !== samples) {
     throw new UsageError(
-      `The loss of ${samples} samples is of shape [${values.shape.join(', ')}]: give one value for each sample, or their mean.`,
+      `The loss of ${samples} samples has shape [${values.shape.join(', ')}]. Return one value for each sample, or the mean over all samples.`,
     );
   }
   return values.rank === 1 ? values.sum<Scalar>() : values.reshape([samples, -1]).mean(1).sum<Scalar>();
 }
 
 /**
- * Counts the samples of each class that are answered with each class: float32 [classes * classes],
- * exact below 2 ** 24 samples.
+ * Counts, for each class, how many of its samples are classified as each class: float32 [classes *
+ * classes]. Counts are exact below 2 ** 24 samples.
  */
 function countConfusion(labels: tf.Tensor, outputs: tf.Tensor, classes: number): tf.Tensor {
-  // Cast, as in jobs/loss.ts.
+  // The cast is needed for the same reason as in jobs/loss.ts.
   const chosen = (values: tf.Tensor): tf.Tensor => tf.oneHot(values.argMax(-1), classes).cast('float32');
   return tf.matMul(chosen(labels), chosen(outputs), true).flatten();
 }
@@ -190,13 +205,16 @@ function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, 
   });
 }
 
-/** Hash of the shapes, if every tab has samples of its own. */
+/** Returns a hash of the shapes. It is used if every tab has samples of its own. */
 function hashShapes({ xs, ys }: Samples): string {
   const shapes = [xs, ys].map(({ shape }) => shape.slice(1));
   return hashState([new TextEncoder().encode(JSON.stringify(shapes))]);
 }
 
-/** Hash of shapes, the first and the last sample: enough to distinguish data sets. */
+/**
+ * Returns a hash of the shapes and of the first and the last sample. That is enough to distinguish
+ * data sets.
+ */
 async function hashEnds(sets: readonly Samples[]): Promise<string> {
   const parts: ArrayBufferView[] = [];
   for (const tensor of sets.flatMap(({ xs, ys }) => [xs, ys])) {

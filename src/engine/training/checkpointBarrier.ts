@@ -1,8 +1,13 @@
-/** Pauses a run after a comparison of states until a checkpoint of that state is saved. */
+/**
+ * Pauses a run after ranks have compared their states, until a checkpoint of this state is saved.
+ */
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 
-/** Milliseconds that a run is paused: a page that has saved nothing by then is gone. */
+/**
+ * The longest pause in milliseconds. A page that has saved nothing in this time is considered
+ * closed.
+ */
 const PAUSE_MS = 10_000;
 
 export class CheckpointBarrier {
@@ -14,13 +19,14 @@ export class CheckpointBarrier {
     this.#clock = clock;
   }
 
-  /** Begins another run, whose steps are counted from 0 again. */
+  /** Prepares the barrier for another run, whose steps begin at 0 again. */
   reset(): void {
     this.#released = -1;
   }
 
   /**
-   * Resolves once the state after `step` or a later one is saved, which may have happened before.
+   * Resolves once the state after `step`, or after a later step, is saved. If that has already
+   * happened, resolves at once.
    */
   async until(step: number): Promise<void> {
     if (step <= this.#released) return;

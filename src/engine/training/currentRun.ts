@@ -1,6 +1,7 @@
 /**
- * The run that this tab takes part in: prepared once, saved while it trains, and replaced by the
- * next one. The model of a run that is over answers queries until then.
+ * The run in which this tab takes part. It is prepared once, saved during training, and replaced by
+ * the next run. After a run has ended, its model still answers queries until the next run replaces
+ * it.
  */
 import type { ClientMessage, RunOutcome } from '../../protocol/control.ts';
 import type { Device } from '../../protocol/room.ts';
@@ -28,13 +29,15 @@ import type { CarryOver } from './runParticipantOptions.ts';
 import { SlowLink } from './telemetry/slowLink.ts';
 import type { RunState } from './runState.ts';
 
-/** The device of a lesson, which every tab has. */
+/**
+ * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.
+ */
 const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 
 /** This tab's part in a run. */
 type RunPart = RunParticipant | LessonRun;
 
-/** A run that this tab takes part in, or is about to. */
+/** A run in which this tab takes part, or is about to take part. */
 interface PreparedRun {
   readonly run: number;
   readonly job: JobSpec;
@@ -42,18 +45,18 @@ interface PreparedRun {
   readonly autosave: Autosave | null;
 }
 
-/** The remains of a run whose GPU was lost. */
+/** What can be reused from a run whose GPU was lost. */
 interface Remains {
   state: RunState | null;
   carryOver: CarryOver;
 }
 
-/** This tab in its room. */
+/** This tab's identity in its room. */
 interface Place {
   room: string;
   member: string;
   isHost: boolean;
-  /** Ranks that the room has now. */
+  /** The current number of ranks in the room. */
   worldSize: number;
 }
 
@@ -64,18 +67,18 @@ export interface CurrentRunOptions {
   openDevice: typeof openDevice;
   openCheckpoints: () => Promise<Checkpoints>;
   whileAlone: typeof whileAlone;
-  /** Base of relative data URLs. */
+  /** The URL to which relative data URLs refer. */
   baseUrl: string;
   files: ChosenFiles;
   place: () => Place;
   isHidden: () => boolean;
   emit: (event: EngineEvent) => void;
-  /** Sends to the server. */
+  /** Sends a message to the server. */
   send: (message: Extract<ClientMessage, { type: 'slow' | 'syncing' | 'spectator-update' }>) => void;
 }
 
 export class CurrentRun {
-  /** The checkpoint or weights that the room's first run begins with. */
+  /** The checkpoint or the weights from which the room's first run starts. */
   origin: Origin | null = null;
   readonly #options: CurrentRunOptions;
   readonly #syncReports: SyncReports;
@@ -84,14 +87,14 @@ export class CurrentRun {
   #prepared: PreparedRun | null = null;
   /** The part of {@link #prepared}, once it is ready. */
   #part: RunPart | null = null;
-  /** The model of the run before, until the next run is prepared. */
+  /** The model of the previous run, until the next run is prepared. */
   #retired: TrainedModel | null = null;
-  /** The recording of the run before. */
+  /** The flight recording of the previous run. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
   /**
-   * Calls of {@link end}. If the number changes during an await, the result belongs to an earlier
-   * run.
+   * The number of calls of {@link end}. If it has changed during an await, the awaited result
+   * belongs to an earlier run.
    */
   #ends = 0;
 
@@ -102,12 +105,12 @@ export class CurrentRun {
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
-  /** Members that watch the room's runs. */
+  /** Sets the members that watch the room's runs. */
   set audience(members: readonly string[]) {
     this.#spectatorFeed.audience = members;
   }
 
-  /** This tab's part, if it trains. */
+  /** This tab's part in the run, if the run trains a model. */
   get participant(): RunParticipant | null {
     return this.#part instanceof RunParticipant ? this.#part : null;
   }
@@ -116,7 +119,7 @@ export class CurrentRun {
     return this.#part instanceof LessonRun ? this.#part : null;
   }
 
-  /** The model that answers queries. */
+  /** The model that currently answers queries. */
   get model(): TrainedModel | null {
     return this.participant?.answerer ?? this.#retired;
   }
@@ -125,7 +128,7 @@ export class CurrentRun {
     return this.#part?.recording ?? this.#recording;
   }
 
-  /** The state of the run, for a checkpoint; `null` if it has none. */
+  /** The run whose state can be saved as a checkpoint; `null` if there is no such state. */
   get openRun(): OpenRun | null {
     const { participant } = this;
     if (!participant?.isSavable || this.#prepared === null) return null;
@@ -135,15 +138,18 @@ export class CurrentRun {
     return { snapshot: () => participant.snapshot(), about, member };
   }
 
-  /** The origin of a run of `job`; `null`: the run begins with a new model. */
+  /**
+   * Returns the checkpoint or weights from which a run of `job` starts. `null` means that the run
+   * starts with a new model.
+   */
   #originOf(job: JobSpec): Origin | null {
     const { origin } = this;
-    // Weights are compared by name and shape, once there is a model.
+    // Whether weights fit is checked later, by name and shape, when the model exists.
     if (origin === null || origin.kind === 'weights') return origin;
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
-  /** Opens the device once; again after a failure. */
+  /** Opens the device. A later call opens it again only if it failed. */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
     if (this.#device) return this.#device;
@@ -161,18 +167,18 @@ export class CurrentRun {
     return opening;
   }
 
-  /** Resolves with this tab's part in the run, which is prepared once. */
+  /** Resolves with this tab's part in the run. It is prepared only once. */
   #prepare(run: number, job: JobSpec, worldSize: number): Promise<RunPart> {
     return this.#prepared?.run === run ? this.#prepared.ready : this.#replace(run, job, worldSize, null);
   }
 
   /**
-   * Opens the device and, during a run, prepares this tab's part. `stateOfRun`: the run whose state
-   * this tab has afterwards.
+   * Opens the device and, during a run, prepares this tab's part. The returned `stateOfRun` is the
+   * run whose state this tab has.
    */
   async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; stateOfRun: number | null }> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
-    // An origin is the state of the next run.
+    // An origin is the state from which the next run starts.
     if (phase === 'FORMING') return { device, stateOfRun: this.#originOf(job) === null ? null : run + 1 };
     const part = await this.#prepare(run, job, members.length);
     if (part instanceof RunParticipant) await part.prepareAhead();
@@ -182,7 +188,8 @@ export class CurrentRun {
   async enter(generation: Generation): Promise<StateReport> {
     const { run, job, worldSize, signal } = generation;
     const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
-    // Later runs begin with a new model, unless this one only looks for a learning rate.
+    // Later runs start with a new model. A run that only looks for a learning rate keeps the origin
+    // for the next run.
     if (job.schedule !== 'range-test') this.origin = null;
     return part.enter(generation);
   }
@@ -190,7 +197,8 @@ export class CurrentRun {
   async train({ run, job, worldSize }: Generation): Promise<StateReport> {
     const part = await this.#prepare(run, job, worldSize);
     const state = await part.train();
-    // The server forwards updates only while this rank is in a generation.
+    // The result is sent now, because the server forwards updates only while this rank is in a
+    // generation.
     if (part instanceof RunParticipant && part.result) {
       this.#spectatorFeed.observe({ type: 'finished', result: part.result });
     }
@@ -198,8 +206,9 @@ export class CurrentRun {
   }
 
   /**
-   * Ends the run; its model still answers queries. Returns why there is no result; `null` if there
-   * is one, or the run was a lesson, which has none.
+   * Ends the run. Its model still answers queries. Returns an error that explains why there is no
+   * result. Returns `null` if there is a result, or if a lesson has finished, because lessons have
+   * no result.
    */
   finish(outcome: RunOutcome, message: string): RunOverError | null {
     const { participant, lesson } = this;
@@ -212,8 +221,8 @@ export class CurrentRun {
   }
 
   /**
-   * Opens the lost GPU again and prepares the run with what the CPU has kept of it. Resolves early
-   * if the run is over by then.
+   * Opens the lost GPU again, and prepares the run from what the CPU still has. If the run has
+   * ended in the meantime, the run is not prepared.
    */
   async recover(): Promise<void> {
     const { participant } = this;
@@ -221,9 +230,9 @@ export class CurrentRun {
     this.#options.emit({
       type: 'warmup',
       stage: 'recovering',
-      message: 'The GPU was lost: opening it again',
+      message: 'The GPU was lost and is being opened again',
     });
-    // Without a state on the CPU, this rank receives that of the other ranks.
+    // If the CPU has no state, this rank receives the state of the other ranks.
     const begun = this.#ends;
     const state = participant?.isSavable ? await participant.snapshot().catch(() => null) : null;
     const carryOver = participant?.carryOver ?? null;
@@ -236,13 +245,13 @@ export class CurrentRun {
     await this.#replace(prepared.run, prepared.job, this.#options.place().worldSize, { state, carryOver });
   }
 
-  /** Saves the state now, as ranks that have left may not return. */
+  /** Saves the state now, because ranks that have left may not return. */
   save(): void {
     const { participant } = this;
     if (participant?.isSavable) this.#prepared?.autosave?.save(participant);
   }
 
-  /** Stops the run at each comparison of states until {@link release}. */
+  /** From now on, the run pauses after each comparison of states until {@link release}. */
   hold(): void {
     this.#barrier = new CheckpointBarrier(this.#options.clock);
   }
@@ -295,7 +304,7 @@ export class CurrentRun {
     return ready;
   }
 
-  /** Returns the receiver of the run's events. */
+  /** Returns a function that receives the run's events. */
   #observer(autosave: Autosave | null): (event: EngineEvent) => void {
     const { emit, send } = this.#options;
     const slowLink = new SlowLink();
@@ -306,7 +315,7 @@ export class CurrentRun {
       if (syncing) send(syncing);
       const slow = slowLink.observe(event);
       if (slow) send({ type: 'slow', ...slow });
-      // All ranks have just compared this state.
+      // All ranks have just compared this state, and it is equal on all of them.
       if (event.type === 'hashes' && event.agree && this.participant) autosave?.offer(this.participant);
     };
   }

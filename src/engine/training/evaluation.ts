@@ -1,5 +1,6 @@
 /**
- * The duties of ranks after a step that all have applied: test held-out samples, compare states.
+ * The duties of all ranks after they have applied a step: evaluate held-out samples and compare
+ * states.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
@@ -11,21 +12,27 @@ import type { Metrics } from '../../spec/measures.ts';
 import type { Yielder } from '../../util/yielder.ts';
 import type { Task } from '../tasks/task.ts';
 
-/** Held-out samples of a test within an epoch: +- 1 point is enough for a curve. */
+/**
+ * Held-out samples in an evaluation within an epoch. The accuracy is then known to about +- 1
+ * percentage point, which is enough for a curve.
+ */
 export const INTERMEDIATE_SAMPLES = 500;
-/** Tests of held-out samples in a run, about. All samples are tested at the end of every epoch. */
+/**
+ * The approximate number of evaluations in a run, besides the evaluation at the end of every epoch,
+ * which uses all held-out samples.
+ */
 const EVALUATIONS_PER_RUN = 8;
 
 export interface Duties {
-  /** Held-out samples to test. */
+  /** The number of held-out samples to evaluate. */
   samples: number;
-  /** Whether to compare ranks. */
+  /** Whether ranks must compare their states. */
   comparison: boolean;
 }
 
 export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
-/** The duties after the last applied step. */
+/** Returns the duties after the latest step. */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
@@ -33,7 +40,8 @@ export function dutiesAfter(
 ): Duties {
   if (step === 0) return NO_DUTIES;
   const endsEpoch = position.offset === 0;
-  // Losses over different numbers of samples cannot be compared.
+  // With `patience`, every evaluation uses all samples, because losses over different numbers of
+  // samples cannot be compared.
   const testsAll = patience !== null;
   const isTest = isOver || endsEpoch || step % evaluateEvery === 0;
   return {
@@ -43,9 +51,10 @@ export function dutiesAfter(
 }
 
 /**
- * Steps between two tests within an epoch, in a run of `totalSteps` steps of `globalBatch` samples.
- * No more samples are tested than were learned since the last test: a tested sample takes a third
- * of the time of a learned one, and testing must not take longer than training.
+ * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
+ * steps of `globalBatch` samples. An evaluation never uses more samples than ranks have trained on
+ * since the previous evaluation. Evaluating a sample takes about a third of the time of training on
+ * it, so evaluation takes less time than training.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
@@ -59,22 +68,25 @@ export function testInterval(
   return Math.min(stepsPerEpoch, Math.max(learnedSteps, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
 }
 
-/** The duties of both. */
+/** Returns duties that include the duties of both `a` and `b`. */
 export function joined(a: Duties, b: Duties): Duties {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
-/** Results of a test of held-out samples. */
+/** The result of an evaluation of held-out samples. */
 export interface Tested {
-  /** Tested samples of all ranks. */
+  /** The number of evaluated samples on all ranks together. */
   samples: number;
   /** Mean loss. */
   loss: number;
-  /** Share of correct answers; `null` if the task does not classify. */
+  /** The fraction of correct outputs; `null` if the task does not classify. */
   accuracy: number | null;
   /** Other metrics. */
   metrics?: Metrics;
-  /** Answers by class, for all held-out samples of a task with few classes. */
+  /**
+   * The confusion matrix. It exists after an evaluation of all held-out samples, if the task has
+   * few classes.
+   */
   confusion?: Confusion;
 }
 
@@ -87,10 +99,10 @@ interface HeldOutTestsOptions {
   keepBest?: () => Promise<void>;
 }
 
-/** The tests on held-out samples of a run. */
+/** Evaluates held-out samples during a run, and stores the latest result. */
 export class HeldOutTests {
   readonly #options: HeldOutTestsOptions;
-  /** The latest test. */
+  /** The result of the latest evaluation. */
   #tested: Tested | null = null;
 
   constructor(options: HeldOutTestsOptions) {
@@ -102,8 +114,8 @@ export class HeldOutTests {
   }
 
   /**
-   * Tests at most `most` of the `total` held-out samples of all ranks after a step, and adds the
-   * outcome to `progress`. Every rank must call it.
+   * Evaluates at most `most` of the `total` held-out samples of all ranks, and adds the result to
+   * `progress`. Called after a step. Every rank must call it.
    */
   async run(group: ProcessGroup, progress: Progress, most: number, total: number): Promise<void> {
     const { task, plan, emit, yielder, keepBest } = this.#options;
@@ -121,11 +133,11 @@ export class HeldOutTests {
 }
 
 /**
- * Evaluates the first `samples` held-out samples: each rank tests its share, and an all-reduce adds
- * the sums. If each rank has its own held-out samples, all test the same fraction of them, rounded
- * up.
+ * Evaluates the first `samples` held-out samples. Each rank evaluates its share, and an all-reduce
+ * adds the sums. If each rank has held-out samples of its own, every rank evaluates the same
+ * fraction of them, rounded up.
  *
- * @param report called with the number of samples that this rank has tested of its share.
+ * @param report called with the number of samples of its share that this rank has evaluated so far.
  * @param total the number of held-out samples of all ranks.
  */
 export async function testHeldOut(

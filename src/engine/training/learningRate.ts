@@ -1,4 +1,7 @@
-/** The learning rate of each step, by the plan's schedule over the steps or the time of the run. */
+/**
+ * Sets the learning rate of each step. The plan's schedule depends on the steps or on the training
+ * time of the run.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rateAt } from '../../optim/schedule.ts';
 import { shareOfTime } from '../../parallel/recovery/progress.ts';
@@ -7,12 +10,15 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 
 export class LearningRate {
-  /** Training time by rank 0's clock, as `Progress.trainedMs` will be after the next step. */
+  /**
+   * The training time after the next step, measured by rank 0's clock. It becomes
+   * `Progress.trainedMs`.
+   */
   trainedMs = 0;
   readonly #plan: TrainingPlan;
   readonly #clock: Clock;
   readonly #optimizers: readonly ScheduledOptimizer[];
-  /** When the training time was last measured, or could have been. */
+  /** The time of the latest measurement, or the time when the current world was entered. */
   #measuredAt = 0;
 
   constructor(plan: TrainingPlan, clock: Clock, optimizers: readonly ScheduledOptimizer[]) {
@@ -21,16 +27,16 @@ export class LearningRate {
     this.#optimizers = optimizers;
   }
 
-  /** Called on entering a world: the time between two worlds does not count. */
+  /** Called when a world is entered, because time between two worlds is not training time. */
   enter(): void {
     this.#measuredAt = this.#clock.now();
   }
 
   /**
-   * Measures the training time on rank 0 and sends it to all, so that all stop after the same step.
-   * Every rank must call it.
+   * Measures the training time on rank 0 and sends it to all ranks, so that all ranks stop after
+   * the same step. Every rank must call it.
    *
-   * @param trainedMs the training time by the last applied step.
+   * @param trainedMs the training time up to the latest applied step.
    */
   async measure(group: ProcessGroup, trainedMs: number): Promise<void> {
     const now = this.#clock.now();
@@ -40,7 +46,10 @@ export class LearningRate {
     this.trainedMs = total[0]!;
   }
 
-  /** Sets the rate of the step after `step` others in a run of `totalSteps`. */
+  /**
+   * Sets the learning rate of the step that follows after `step` steps, in a run of `totalSteps`
+   * steps.
+   */
   schedule(step: number, totalSteps: number): void {
     const plan = this.#plan;
     const share = step / totalSteps;

@@ -1,4 +1,7 @@
-/** A run that looks for a learning rate. It leaves the model unchanged. */
+/**
+ * A learning rate range test: a run that only looks for a learning rate. The model is unchanged at
+ * its end.
+ */
 import { findRate, hasExploded } from '../../optim/rangeTest.ts';
 import type { RunBounds } from '../../parallel/recovery/progress.ts';
 import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
@@ -8,24 +11,30 @@ import type { RunState } from './runState.ts';
 
 export class RangeTest {
   readonly #maxSteps: number;
-  /** The state before the first step; `null` on ranks that were not there. */
+  /** The state before the first step; `null` on ranks that joined later. */
   #untrained: RunState['replica'] | null = null;
 
   private constructor(maxSteps: number) {
     this.#maxSteps = maxSteps;
   }
 
-  /** Returns `null` if the plan is not that of a range test. */
+  /** Creates the range test of a plan. Returns `null` if the plan has another schedule. */
   static of({ schedule, maxSteps }: TrainingPlan): RangeTest | null {
     return schedule === 'range-test' ? new RangeTest(maxSteps!) : null;
   }
 
-  /** A small data set takes many epochs, and no held-out samples are tested. */
+  /**
+   * Returns the limits of the run. They ignore epochs, because a small data set takes many epochs,
+   * and `patience`, because no held-out samples are evaluated.
+   */
   boundsOf(plan: TrainingPlan): RunBounds {
     return { ...plan, epochs: Infinity, patience: null };
   }
 
-  /** Whether the rate has become too high. All ranks know the same losses. */
+  /**
+   * Returns whether the learning rate has become too high. All ranks get the same answer, because
+   * they know the same losses.
+   */
   hasExploded(losses: readonly number[]): boolean {
     return hasExploded(losses, this.#maxSteps);
   }
@@ -34,7 +43,7 @@ export class RangeTest {
     this.#untrained = await strategy.snapshot();
   }
 
-  /** Every rank must call it. */
+  /** Restores the model as it was before the first step. Every rank must call it. */
   async restore(strategy: ElasticStrategy): Promise<void> {
     await strategy.restore(this.#untrained);
   }

@@ -1,6 +1,6 @@
 /**
- * Entry of the worker of another replica of `data-parallel`: it trains like any rank and reports
- * nothing but failures.
+ * The entry of a worker that trains a further replica of `data-parallel`. It trains like any rank,
+ * but reports only failures.
  */
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { systemClock } from '../../util/clock.ts';
@@ -30,7 +30,7 @@ async function train({ rank, worldSize, generation, job, files, baseUrl, ports }
     await run.enter({ group, transport, signal: new AbortController().signal });
     await run.run();
   } catch (error) {
-    // The first replica receives the failure and reports it.
+    // The first replica receives the failure through the group and reports it.
     group.abort(asError(error));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * `data-parallel`: several replicas of the model in one tab, each in a worker with its own device,
- * joined by message ports. As in torch.nn.DataParallel
+ * `data-parallel`: several replicas of the model in one tab. Each further replica is in a worker
+ * with a device of its own, and message ports connect the replicas. As in torch.nn.DataParallel
  * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html), gradients are
  * gathered to the first replica, which updates the parameters and sends them back.
  */
@@ -10,7 +10,7 @@ import type { Link } from '../../transport/link.ts';
 import { createPortLink } from '../../transport/portLink.ts';
 import { PeergradError } from '../../util/errors.ts';
 
-/** The start message of a replica's worker. */
+/** The message that starts a replica's worker. */
 export interface ReplicaStart {
   rank: number;
   worldSize: number;
@@ -18,15 +18,15 @@ export interface ReplicaStart {
   job: JobSpec;
   files: File[];
   baseUrl: string;
-  /** Ports to the other replicas, by rank. */
+  /** Ports to the other replicas, with their ranks. */
   ports: [rank: number, port: MessagePort][];
 }
 
 export interface Replicas {
-  /** The mesh of the first replica, which the caller runs. */
+  /** The mesh of the first replica. The caller trains that replica. */
   readonly mesh: Mesh;
   readonly links: ReadonlyMap<number, Link>;
-  /** Ends the other replicas. */
+  /** Stops the other replicas. */
   stop(): void;
 }
 
@@ -41,7 +41,7 @@ export function startReplicas(
     const worker = new Worker(new URL('./replicaWorker.ts', import.meta.url), { type: 'module' });
     worker.addEventListener('error', ({ message }) => {
       onfailure(
-        new PeergradError(`Replica ${rank} stopped (${message || 'it could not be loaded'}): reload the page.`),
+        new PeergradError(`Replica ${rank} stopped (${message || 'it could not be loaded'}). Reload the page.`),
       );
     });
     const start: ReplicaStart = { rank, worldSize, generation, job, files, baseUrl, ports: mine };
@@ -61,7 +61,7 @@ export function startReplicas(
   };
 }
 
-/** The mesh of one replica over its ports. */
+/** Returns the mesh of one replica, which uses the replica's ports. */
 export function meshOf(
   rank: number,
   worldSize: number,
@@ -72,7 +72,7 @@ export function meshOf(
   return { mesh: new Mesh({ rank, worldSize, generation, links }), links };
 }
 
-/** Channels between all pairs, by rank. */
+/** Creates a message channel between each pair of replicas. Returns the ports of each rank. */
 function portsOf(worldSize: number): ReplicaStart['ports'][] {
   const ports: ReplicaStart['ports'][] = Array.from({ length: worldSize }, () => []);
   for (let a = 0; a < worldSize; a++) {

@@ -1,6 +1,6 @@
 /**
- * The common duties of ranks between steps: collect losses, test held-out samples, compare states.
- * Duties that a world has not done are left to the next one.
+ * What all ranks have to do together between steps: collect losses, evaluate held-out samples, and
+ * compare states. If a world ends before its duties are done, the next world does them.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -17,7 +17,10 @@ import { StateComparison } from './stateComparison.ts';
 import { StepLosses } from './stepLosses.ts';
 import type { StepReporter } from './telemetry/stepReporter.ts';
 
-/** Steps that a run with a time limit is assumed to take, to choose the interval of tests. */
+/**
+ * The number of steps that a run with a time limit is assumed to have. It determines the interval
+ * between evaluations.
+ */
 const TIMED_STEPS = 400;
 
 interface RunDutiesOptions {
@@ -33,7 +36,7 @@ interface RunDutiesOptions {
   keepBest?: () => Promise<void>;
 }
 
-/** A rank as it entered a world. */
+/** What is known about a rank when a world is entered. */
 interface EnteredRank {
   isFresh: boolean;
   step: number;
@@ -60,19 +63,19 @@ export class RunDuties {
     });
   }
 
-  /** Whether duties are left after the last step. */
+  /** Whether duties remain after the latest step. */
   get isDue(): boolean {
     return this.#due.samples > 0 || this.#due.comparison;
   }
 
-  /** The latest test and comparison, for the run's result. */
+  /** The latest evaluation and comparison, for the run's result. */
   get outcome(): Pick<RunEnd, 'tested' | 'comparison'> {
     return { tested: this.#tests.tested, comparison: this.#comparison };
   }
 
   /**
-   * Called on entering a world with `ranks`. If one of them has duties left after the last step, or
-   * has not applied it, all ranks do them, possibly again.
+   * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties, possibly
+   * again, if they remain on one rank, or if one rank has not applied the latest step.
    */
   enter(ranks: readonly EnteredRank[]): void {
     const { run } = this.#options;
@@ -80,11 +83,11 @@ export class RunDuties {
     const isAnyoneDue = ranks.some(
       (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
     );
-    // A rank that joins after the last step needs a result, too.
+    // A rank that joins after the final step needs a result, too.
     this.#due = run.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUTIES;
   }
 
-  /** Chooses the interval of tests in the first world of a run. */
+  /** Determines the interval between evaluations. It is determined in the first world of a run. */
   schedule({ totals, assigner }: RunSamples): void {
     const { plan, run } = this.#options;
     if (run.now.evaluateEvery > 0) return;
@@ -93,7 +96,10 @@ export class RunDuties {
     run.now.evaluateEvery = testInterval(totals, plan, assigner.stepSamples, steps);
   }
 
-  /** Called when a state is loaded. Its duties are unknown, and repeating them changes nothing. */
+  /**
+   * Called when a state is loaded. It is not known whether its duties were done, so they are
+   * repeated, which does no harm.
+   */
   load(): void {
     this.#due = this.#dutiesNow;
   }
@@ -107,9 +113,9 @@ export class RunDuties {
   }
 
   /**
-   * Does the duties if all ranks have the same state now. Every rank must call it.
+   * Does the duties, if all ranks have the same state now. Every rank must call it.
    *
-   * @param heldOut held-out samples of all ranks.
+   * @param heldOut the number of held-out samples on all ranks together.
    */
   async fulfil(group: ProcessGroup, heldOut: number): Promise<void> {
     const { strategy, run, rangeTest, reporter, stateHash } = this.#options;
@@ -119,9 +125,9 @@ export class RunDuties {
     await this.#losses.collect(group, run.now.losses);
     if (samples > 0 && heldOut > 0 && !rangeTest) await this.#tests.run(group, run.now, samples, heldOut);
     if (run.isOver && strategy.elastic) await rangeTest?.restore(strategy.elastic);
-    // A test may end the run.
+    // Checked again, because an evaluation may end the run.
     const { isOver } = run;
-    // The result needs the byte counts.
+    // At the end of the run, the result needs the byte counts of this exchange.
     if (comparison || isOver) await this.#comparison.compare(group, step, stateHash());
     this.#due = NO_DUTIES;
     reporter.figures.skipBytes();

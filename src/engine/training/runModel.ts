@@ -1,6 +1,6 @@
 /**
- * The data and the model of one run on this tab. They are built once, and again after a failure or
- * if ranks agree on other data or another vocabulary.
+ * The data and the model of one run on this tab. They are built once. They are built again after a
+ * failure, or if ranks agree on other facts about the data or on another vocabulary.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkFacts } from '../../jobs/weights/weightsFile.ts';
@@ -25,26 +25,29 @@ import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.t
 import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
 
-/** The objects that training needs. They exist once the data is here. */
+/** The objects that training needs. They exist once the data has been loaded. */
 interface Built {
   task: JobTask;
-  /** Writes the texts of a language model; `null` for other models. */
+  /** Writes texts with a language model; `null` for other models. */
   samples: SampleTexts | null;
   loop: TrainingLoop;
 }
 
 export class RunModel {
   readonly #options: RunParticipantOptions;
-  /** This tab's own data; `null` if all ranks have the same. */
+  /** This tab's own data; `null` if all ranks have the same data. */
   readonly #shard: OwnShard | null;
   #building: Promise<Built> | null = null;
   #built: Built | null = null;
   #isDisposed = false;
   #hasState: boolean;
-  /** The vocabulary of a resumed language model, this rank's or another's; `null`: the text's. */
+  /**
+   * The vocabulary of a resumed language model, from this rank or from another. `null` means that
+   * the vocabulary is made from the text.
+   */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
-  /** The state to resume from; `null` once it is applied or superseded. */
+  /** The state from which the model resumes; `null` after it was loaded or replaced. */
   #from: RunState | null;
 
   constructor(options: RunParticipantOptions) {
@@ -58,17 +61,20 @@ export class RunModel {
     this.#vocabulary = from?.vocabulary ?? weights?.vocabulary ?? null;
   }
 
-  /** Whether there is a state that a newcomer could receive. */
+  /** Whether there is a state that another rank could receive when it joins. */
   get hasState(): boolean {
     return this.#hasState;
   }
 
-  /** Whether {@link snapshot} has a state to copy: weights become one when the model is built. */
+  /**
+   * Whether {@link snapshot} has a state to copy. Weights from a file become a state only when the
+   * model is built.
+   */
   get isSavable(): boolean {
     return this.#hasState && (this.#built !== null || this.#from !== null);
   }
 
-  /** Traces, lanes and clocks of the last steps, for the flight recorder. */
+  /** Traces, lanes and clocks of the latest steps, for the flight recorder. */
   get recorded(): Partial<FlightRecording> {
     return structuredClone(this.#built?.loop.recorded ?? {});
   }
@@ -79,7 +85,7 @@ export class RunModel {
     return { best: this.#best, samples: [...samples], weights };
   }
 
-  /** The model for queries; `null` before it is built. */
+  /** The model that answers queries; `null` before it is built. */
   get answerer(): TrainedModel | null {
     if (!this.#built) return null;
     const { task, loop } = this.#built;
@@ -89,8 +95,8 @@ export class RunModel {
   }
 
   /**
-   * Reads what this tab can read before it meets other ranks, and builds the model unless its data
-   * depends on them.
+   * Loads the data that this tab can load without other ranks. Builds the model, unless its data
+   * depends on other ranks.
    *
    * @throws (rejects) as {@link loop}.
    */
@@ -99,35 +105,36 @@ export class RunModel {
     else if (this.#options.shared === null) await this.#build();
   }
 
-  /** Builds the model if its data is here. @throws (rejects) as {@link loop}. */
+  /** Builds the model if its data has been loaded. @throws (rejects) as {@link loop}. */
   async buildAhead(): Promise<void> {
     const hasData = this.#shard ? this.#reached !== null : (this.#options.shared?.isWhole ?? true);
     if (hasData) await this.#build();
   }
 
   /**
-   * Resolves with the loop of steps, once the model is built.
+   * Resolves with the training loop, once the model is built.
    *
-   * @throws (rejects) DataError, also if the weights do not fit the model; DeviceError.
+   * @throws (rejects) DataError if the data cannot be used, or if the weights do not fit the model;
+   *   DeviceError if the GPU fails.
    */
   async loop(): Promise<TrainingLoop> {
     return (await this.#build()).loop;
   }
 
-  /** Called when this rank's state has become that of all ranks. */
+  /** Called when this rank's state is equal to the state of all ranks. */
   entered(): void {
     this.#hasState = true;
   }
 
   /**
-   * A copy of the state after the last applied step. Builds nothing.
+   * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
-   * @throws (rejects) UsageError before there is a state.
+   * @throws (rejects) UsageError if there is no state yet.
    */
   async snapshot(): Promise<RunState> {
     if (!this.#built) {
       if (this.#from) return this.#from;
-      throw new UsageError('There is no state to save yet: the model is not built.');
+      throw new UsageError('There is no state to save, because the model is not built yet.');
     }
     const { task, loop } = this.#built;
     const state = await loop.snapshot();
@@ -140,8 +147,8 @@ export class RunModel {
   }
 
   /**
-   * Agrees with the other ranks on the columns, classes or characters of their data, if each has
-   * its own, and on the vocabulary of a language model. Every rank must call it.
+   * Agrees with the other ranks on the vocabulary of a language model. If each rank has data of its
+   * own, also agrees on the columns, classes or characters of the data. Every rank must call it.
    */
   async agree(group: ProcessGroup, signal: AbortSignal): Promise<void> {
     const reached = this.#reached;
@@ -152,7 +159,10 @@ export class RunModel {
     await unlessAborted(signal, this.#agreeOnVocabulary(group));
   }
 
-  /** The part of the result of a run of `steps` that only language models have. */
+  /**
+   * Resolves with the fields of the result that only language models have, after a run of `steps`
+   * steps.
+   */
   async textResult(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
     const { task, samples } = await this.#build();
     if (!(task.queryModel instanceof TextGenerator) || samples === null) return {};
@@ -166,8 +176,8 @@ export class RunModel {
   }
 
   /**
-   * Frees all but the model. The caller queries and disposes of it. Frees everything and returns
-   * `null` if there is no model.
+   * Frees everything except the model, which it returns. The caller may query the model, and must
+   * dispose of it. If there is no model, frees everything and returns `null`.
    */
   retire(): TrainedModel | null {
     const { answerer } = this;
@@ -181,8 +191,8 @@ export class RunModel {
   }
 
   /**
-   * A resumed language model keeps its own vocabulary; ranks that only have the text rebuild the
-   * model from it.
+   * Agrees on a vocabulary. A resumed language model keeps its own vocabulary. Ranks that only have
+   * the text build their model again with it.
    */
   async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
@@ -195,26 +205,30 @@ export class RunModel {
     const first = ranks.findIndex(({ hasState }) => hasState);
     if (first === -1 || ranks.every((rank) => rank.hash === ranks[0]!.hash)) return;
     const kept = await group.broadcastObject(vocabulary, group.ranks[first]!);
-    // If two ranks with a state differ, the next comparison rejects one.
+    // If two ranks have states with different vocabularies, the next comparison rejects one of the
+    // ranks.
     if (this.#hasState || hash === ranks[first]!.hash) return;
     this.#vocabulary = kept;
     this.#drop();
   }
 
-  /** How far the state is; `null` if it has taken no step and resumes from nothing. */
+  /**
+   * The progress of the state; `null` if it has taken no step and does not resume from another
+   * state.
+   */
   get #reached(): Pick<Progress, 'step' | 'appliedIn'> | null {
     const reached = this.#built?.loop.reached ?? this.#from?.progress;
     return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
   }
 
-  /** Drops the model and any state to resume from: they belong to other data. */
+  /** Drops the model and any state to resume from, because they belong to other data. */
   #drop(): void {
     if (this.#built) free(this.#built);
     [this.#building, this.#built, this.#from] = [null, null, null];
     this.#hasState = this.#options.weights !== null;
   }
 
-  /** Builds once; again after a failure. */
+  /** Builds the model. Later calls return the same promise, unless building has failed. */
   #build(): Promise<Built> {
     if (this.#building) return this.#building;
     const building: Promise<Built> = this.#create().then(
@@ -284,7 +298,7 @@ function free({ task, loop }: Built): void {
   task.dispose();
 }
 
-/** The meaning of the task's samples; `null` if the job defines it. */
+/** Returns the meaning of the task's samples; `null` if the job defines it. */
 function factsOf({ queryModel }: JobTask): SampleFacts | null {
   return queryModel instanceof TextGenerator ? null : queryModel.facts;
 }

@@ -1,6 +1,6 @@
 /**
- * One tab's part in one run, over all of its generations: its data and model, and the process group
- * that it trains with now.
+ * One tab's part in one run, over all generations of the run. It contains the data and the model,
+ * and the process group of the current generation.
  */
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -19,11 +19,12 @@ import type { RunState } from './runState.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
- * Milliseconds for SYNCING: loading data and compiling shaders take as long as the slowest rank.
- * Less than the server's own deadline, which cannot name the rank that all others wait for.
+ * Deadline for SYNCING in milliseconds. Loading data and compiling shaders take as long as on the
+ * slowest rank. The deadline is shorter than the server's own deadline, because the server's error
+ * could not name the rank that is late.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
-/** Least deadline of a collective in SYNCING, however little time is left. */
+/** The shortest timeout of a collective in SYNCING, even if less time is left. */
 const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
 export class RunParticipant {
@@ -44,10 +45,12 @@ export class RunParticipant {
   }
 
   /**
-   * Loads the data, builds the model and compiles its shaders. Sends nothing to other ranks: shared
-   * files are received in `enter`, and ranks with data of their own agree on it in `enter`.
+   * Loads the data, builds the model and compiles its shaders, without communication. Files that
+   * ranks distribute are received later, in `enter`. Ranks with data of their own also agree on it
+   * in `enter`.
    *
-   * @throws (rejects) DataError, also if the weights do not fit the model; DeviceError.
+   * @throws (rejects) DataError if the data cannot be used, or if the weights do not fit the model;
+   *   DeviceError if the GPU fails.
    */
   static async prepare(options: RunParticipantOptions): Promise<RunParticipant> {
     const participant = new RunParticipant(options);
@@ -56,7 +59,8 @@ export class RunParticipant {
   }
 
   /**
-   * Builds the model if the data is here, as other ranks wait for it in `enter`.
+   * Builds the model if the data has been loaded. Otherwise it would be built in `enter`, and other
+   * ranks would have to wait.
    *
    * @throws (rejects) as `prepare`.
    */
@@ -64,7 +68,7 @@ export class RunParticipant {
     return this.#model.buildAhead();
   }
 
-  /** Whether there is a state that a newcomer could receive. */
+  /** Whether there is a state that another rank could receive when it joins. */
   get hasState(): boolean {
     return this.#model.hasState;
   }
@@ -74,7 +78,7 @@ export class RunParticipant {
     return this.#model.isSavable;
   }
 
-  /** The result, once the run has ended. */
+  /** The result; `null` before the run has ended. */
   get result(): RunResult | null {
     return this.#result;
   }
@@ -87,28 +91,28 @@ export class RunParticipant {
     return this.#model.carryOver;
   }
 
-  /** World size of the latest generation. */
+  /** The world size of the latest generation. */
   get worldSize(): number {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }
 
-  /** The model for queries; `null` before it is built. */
+  /** The model that answers queries; `null` before it is built. */
   get answerer(): TrainedModel | null {
     return this.#model.answerer;
   }
 
   /**
-   * A copy of the state after the last applied step. Builds nothing.
+   * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
-   * @throws (rejects) UsageError before there is a state.
+   * @throws (rejects) UsageError if there is no state yet.
    */
   snapshot(): Promise<RunState> {
     return this.#model.snapshot();
   }
 
   /**
-   * SYNCING: creates the generation's group, distributes files if the job has any, and makes this
-   * rank's state equal to that of the other ranks.
+   * Runs in SYNCING. Creates the generation's process group, distributes the job's files if there
+   * are any, and synchronizes this rank's state with the other ranks.
    */
   async enter(generation: Generation): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
@@ -136,14 +140,17 @@ export class RunParticipant {
     await this.#emitLinks(links);
     return this.#withDevice(async () => {
       const transport = await transportOf(group);
-      // A rank that has the data builds now; a failure is reported by the build below.
+      // A rank that already has the data builds its model in parallel. A failure is ignored here,
+      // because the later call reports it.
       this.prepareAhead().catch(() => {});
       await this.#fileDistribution?.run(group, members);
-      // The server's deadline begins again after files were distributed.
+      // The server restarts its deadline after files were distributed, so this deadline restarts,
+      // too.
       if (this.#fileDistribution) begunAt = clock.now();
       group.timeoutMs = timeLeft();
       await this.#model.agree(group, signal);
-      // If the generation ends, the other ranks do not wait for a rank that compiles.
+      // If the generation ends, this rank stops waiting, although its model may still be compiling.
+      // Otherwise the other ranks would have to wait for it.
       const loop = await unlessAborted(signal, this.#model.loop());
       group.timeoutMs = timeLeft();
       const state = await loop.enter({ group, transport, signal });
@@ -153,7 +160,7 @@ export class RunParticipant {
     });
   }
 
-  /** RUNNING: trains until the run or the generation ends. */
+  /** Runs in RUNNING. Trains until the run or the generation ends. */
   async train(): Promise<StateReport> {
     return this.#withDevice(async () => {
       const loop = await this.#model.loop();
@@ -170,15 +177,15 @@ export class RunParticipant {
   }
 
   /**
-   * Frees all but the model. The caller queries and disposes of it. Frees everything and returns
-   * `null` if there is no model.
+   * Frees everything except the model, which it returns. The caller may query the model, and must
+   * dispose of it. If there is no model, frees everything and returns `null`.
    */
   retire(): TrainedModel | null {
     this.#leaveGroup();
     return this.#model.retire();
   }
 
-  /** Runs `work`. If it fails on a lost GPU, throws that error instead. */
+  /** Runs `work`. If `work` fails because the GPU was lost, throws the GPU's error instead. */
   async #withDevice<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();

@@ -1,4 +1,6 @@
-/** The options of a tab's part in a run, and the remains of it when its GPU is lost. */
+/**
+ * The options of a tab's part in a run, and the objects that can be reused after its GPU was lost.
+ */
 import type { WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
@@ -9,37 +11,43 @@ import type { ModelCopy } from '../files/modelFiles.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import type { RunState } from './runState.ts';
 
-/** Objects of a run, beside its state, that survive the loss of the GPU. */
+/** Objects of a run, in addition to its state, that are still usable after the GPU was lost. */
 export interface CarryOver {
-  /** The model that tested best, if the job asks for it. */
+  /** The model with the best evaluation result, if the job keeps it. */
   best: ModelCopy | null;
-  /** Texts that a language model has written. */
+  /** Texts that a language model has written so far. */
   samples: readonly WrittenSample[];
-  /** Weights that the run began with. A rank without a state begins with them again. */
+  /** The weights from which the run started. A rank without a state starts from them again. */
   weights: WeightsFile | null;
 }
 
 export interface RunParticipantOptions {
   job: JobSpec;
-  /** The room's number for the run. */
+  /** The number of the run in its room. */
   run: number;
-  /** Ranks that are expected: held-out samples are tested in batches that they share evenly. */
+  /**
+   * The expected number of ranks. The batches for evaluation are chosen so that this number of
+   * ranks share the held-out samples evenly.
+   */
   worldSize: number;
   files: File[];
   /** This tab's slices of the files that ranks distribute. */
   shared: SharedFiles | null;
-  /** Base of relative data URLs. */
+  /** The URL to which relative data URLs refer. */
   baseUrl: string;
   opened: OpenedDevice;
   clock: Clock;
   emit: (event: EngineEvent) => void;
-  /** A saved state to resume from. */
+  /** A saved state from which the run resumes. */
   from: RunState | null;
-  /** Objects of the same run from before the GPU was lost. */
+  /** Objects of the same run that were kept when the GPU was lost. */
   carryOver: CarryOver | null;
-  /** Weights that the model begins with if it resumes from no state. */
+  /** The weights from which the model starts, if it does not resume from a state. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
-  /** Called when ranks have compared their states after `step` and all are equal; is awaited. */
+  /**
+   * Called when ranks have compared their states after `step`, and all states are equal. The run
+   * waits for the returned promise.
+   */
   onagreed?: (step: number) => Promise<void>;
 }

@@ -1,11 +1,14 @@
-/** How far a run is, and when it ends. */
+/** The progress of a run, and the decision when the run ends. */
 import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { RangeTest } from './rangeTest.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 
 export class RunProgress {
-  /** Shared with the strategy, which replaces its fields by those of the elected state. */
+  /**
+   * The progress. The strategy has the same object, and overwrites its fields with those of the
+   * elected state.
+   */
   readonly now: Progress = startOfRun();
   readonly #maxSteps: number;
   readonly #bounds: RunBounds;
@@ -22,14 +25,14 @@ export class RunProgress {
   }
 
   /**
-   * Whether no step is left, whatever the outcome of tests. Ranks may have to repeat a test of
-   * which only some know the outcome; this does not depend on it.
+   * Whether no step remains. The result of evaluations is ignored, because some ranks may not know
+   * the latest evaluation yet and have to repeat it.
    */
   get hasNoStepsLeft(): boolean {
     return isRunOver(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;
   }
 
-  /** Steps of the whole run if the world stays as it is. */
+  /** Returns the number of steps of the whole run if the ranks do not change any more. */
   totalSteps(assigner: SampleAssigner): number {
     const { step, position } = this.now;
     const left = this.isOver ? 0 : assigner.stepsLeft(position, this.#bounds.epochs);

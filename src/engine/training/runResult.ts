@@ -1,4 +1,4 @@
-/** The result of a run. It is the same on every rank, except for times. */
+/** Creates the result of a run. It is the same on every rank, except for times. */
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -9,7 +9,7 @@ import type { RunStrategy } from './runStrategy.ts';
 import type { StateComparison } from './stateComparison.ts';
 import type { StepReporter } from './telemetry/stepReporter.ts';
 
-/** The state of a run on this rank when it ends. */
+/** What the result is made from: the state of a run on this rank at its end. */
 export interface RunEnd {
   plan: TrainingPlan;
   device: Device;
@@ -28,7 +28,7 @@ export function resultOf(
   const { step, position, verdicts } = progress;
   const { statistics } = comparison;
   const { choice, figures } = reporter;
-  // The loss that ends a range test may be NaN or infinite.
+  // The loss that ends a range test may be NaN or infinite, so it is left out.
   const losses = progress.losses.filter(Number.isFinite);
   const verdict = verdicts.at(-1);
   return {

@@ -4,16 +4,16 @@ import type { DdpState } from '../../parallel/strategies/index.ts';
 import type { ShardFacts } from '../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 
-/** Everything that is needed to continue from the last applied step, in any world. */
+/** Everything that is needed to continue from the latest applied step, in any world. */
 export interface RunState {
   progress: Progress;
-  /** Parameters, buffers and optimizer of the replica. */
+  /** The replica's parameters, buffers and optimizer state. */
   replica: DdpState;
   /**
-   * Facts of the data if these are files; those that ranks agreed on if each has its own. The
-   * training loop itself does not read them.
+   * The facts about the data, if the data are files. If each rank has data of its own, these are
+   * the facts on which ranks have agreed. The training loop itself does not read them.
    */
   agreed?: ShardFacts;
-  /** Vocabulary of a language model, by which its task is made. */
+  /** The vocabulary of a language model. Its task is created with it. */
   vocabulary?: Vocabulary;
 }

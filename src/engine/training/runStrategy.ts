@@ -1,4 +1,4 @@
-/** Creates the strategy of a run, before it enters a world. */
+/** Creates the strategy of a run. This happens before the run enters a world. */
 import { Mesh } from '../../collectives/mesh.ts';
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
@@ -8,7 +8,7 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
 
-/** DiLoCo's outer optimizer, with the values that the paper recommends. */
+/** DiLoCo's outer optimizer, with the values that the DiLoCo paper recommends. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
 export type RunStrategy = Awaited<ReturnType<typeof createStrategy>>;

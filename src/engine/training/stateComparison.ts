@@ -1,4 +1,6 @@
-/** Compares the ranks' state hashes, and exchanges their statistics with them. */
+/**
+ * Compares the state hashes of all ranks. Statistics of the ranks are sent in the same exchange.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { RankStatistics } from '../../protocol/runEvents.ts';
@@ -18,9 +20,9 @@ interface StateComparisonOptions {
 
 export class StateComparison {
   readonly #options: StateComparisonOptions;
-  /** State hashes of the latest comparison, by rank. */
+  /** The state hashes of the latest comparison. The index is the rank. */
   hashes: readonly string[] = [];
-  /** Statistics of the latest exchange, by rank. */
+  /** The statistics of the latest exchange. The index is the rank. */
   statistics: readonly RankStatistics[] = [];
 
   constructor(options: StateComparisonOptions) {
@@ -30,8 +32,8 @@ export class StateComparison {
   /**
    * Compares states after `step` and exchanges statistics. Every rank must call it.
    *
-   * @throws (rejects) DivergenceError if states differ; MismatchError if the strategy cannot
-   *   replace them.
+   * @throws (rejects) DivergenceError if states differ; MismatchError if the strategy also cannot
+   *   replace a divergent state.
    */
   async compare(group: ProcessGroup, step: number, hash: string): Promise<void> {
     const { emit, figures, telemetry, plan } = this.#options;
@@ -40,11 +42,11 @@ export class StateComparison {
     this.hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: divergent.length === 0 });
     if (divergent.length > 0) {
-      const differs = `After step ${step + 1} the state of rank ${divergent.join(', ')} differs from the others'`;
-      const reason = 'that machine computes wrongly or runs another version of the page.';
+      const differs = `After step ${step + 1} the state of rank ${divergent.join(', ')} differs from the other ranks' state`;
+      const reason = 'Either that machine computes wrong results, or it runs another version of the page.';
       const context = { rank: group.rank, worldSize: group.worldSize, step, divergent };
-      if (isElastic(plan)) throw new DivergenceError(`${differs}, and has to be replaced: ${reason}`, context);
-      throw new MismatchError(`${differs}, so the run stopped: ${reason}`, context);
+      if (isElastic(plan)) throw new DivergenceError(`${differs} and must be replaced. ${reason}`, context);
+      throw new MismatchError(`${differs}, so the run has stopped. ${reason}`, context);
     }
     this.statistics = statistics;
     await emit({ type: 'ranks', step, ranks: statistics });

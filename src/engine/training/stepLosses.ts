@@ -1,6 +1,6 @@
 /**
- * The losses of a run's steps. Each rank knows only its own samples' losses until all ranks collect
- * them.
+ * Collects the losses of a run's steps. Until then, each rank only knows the loss of its own
+ * samples.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PeergradError } from '../../util/errors.ts';
@@ -8,15 +8,16 @@ import { PeergradError } from '../../util/errors.ts';
 export class StepLosses {
   readonly #isRangeTest: boolean;
   /**
-   * Steps whose losses are not collected yet: the summed loss and number of this rank's samples.
+   * Steps whose losses are not collected yet. For each step: the sum of the losses of this rank's
+   * samples, and the number of these samples.
    */
   #own: { sum: number; samples: number }[] = [];
-  /** Number of losses that were checked. */
+  /** The number of losses that are already checked. */
   #checked = 0;
 
   /**
-   * @param isRangeTest only the first loss must be finite: a range test ends with the first that is
-   *   not.
+   * @param isRangeTest whether this is a range test. If so, only the first loss must be finite,
+   *   because a range test ends when the loss is no longer finite.
    */
   constructor(isRangeTest: boolean) {
     this.#isRangeTest = isRangeTest;
@@ -28,11 +29,11 @@ export class StepLosses {
   }
 
   /**
-   * Appends the steps' losses over all ranks' samples to `losses`. Every rank must call it, after
-   * the same step.
+   * Computes each step's mean loss over the samples of all ranks, and appends it to `losses`. Every
+   * rank must call it, after the same step.
    *
-   * @throws (rejects) PeergradError if one is NaN or infinite. All ranks throw, as all have the
-   *   same losses.
+   * @throws (rejects) PeergradError if a loss is NaN or infinite. Then all ranks reject, because
+   *   all have the same losses.
    */
   async collect(group: ProcessGroup, losses: number[]): Promise<void> {
     const own = this.#own.splice(0);
@@ -48,7 +49,7 @@ export class StepLosses {
   }
 }
 
-/** The first step of a range test has the lowest rate, which cannot be the cause. */
+/** The first step of a range test has the lowest learning rate, so the rate cannot be the cause. */
 function checkFirstLoss(loss: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(
@@ -57,7 +58,7 @@ function checkFirstLoss(loss: number): void {
   );
 }
 
-/** A run that has diverged would continue without learning. */
+/** A run that has diverged would not learn any more, so it is stopped. */
 function checkLoss(loss: number, step: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(

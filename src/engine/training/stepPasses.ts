@@ -1,4 +1,6 @@
-/** The forward and backward passes of a step, and of the warm-up before the first. */
+/**
+ * The forward and backward passes of a step, and the passes of the warm-up before the first step.
+ */
 import { keepingBuffers } from '../../parallel/ddp/flatten.ts';
 import type { PassOptions } from '../../parallel/ddp/pass.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
@@ -14,9 +16,10 @@ interface Learner {
 }
 
 /**
- * Learns from this rank's part of a step, in its micro-batches.
+ * Takes a step. Computes the gradient of this rank's part of the step in micro-batches. The
+ * strategy combines it with the other ranks' gradients.
  *
- * @param onapplied called with the mean loss and the samples when the step is applied.
+ * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */
 export async function learn(
   { task, plan, strategy }: Learner,
@@ -43,14 +46,14 @@ export async function learn(
   );
 }
 
-/** Runs everything once; the state stays as it is. */
+/** Runs every kind of pass once, to compile shaders. The state does not change. */
 export async function warmUp({ task, plan, strategy }: Learner, testsHeldOut: boolean): Promise<void> {
   const first = Uint32Array.from({ length: Math.min(plan.batchSize, task.trainSamples) }, (_, i) => i);
   await keepingBuffers(task.model, () => task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0));
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());
 }
 
-/** Options of a pass over some samples: a task returns their summed loss. */
+/** Returns the options of a pass over some samples. A task's loss is the sum over these samples. */
 function optionsOf({ length }: Uint32Array): PassOptions {
   return { samples: length, reduction: 'sum' };
 }

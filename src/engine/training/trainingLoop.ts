@@ -1,8 +1,9 @@
 /**
- * The loop of steps of one run: prepare it on this rank alone (compile), enter a world (agree on
- * data and state), then take step after step by the chosen strategy. A world is a generation's
- * process group. If it ends early, an elastic strategy continues in the next one: applied steps
- * stay, and every sample of an epoch counts once. Results are emitted as events.
+ * The training loop of one run. First the run is prepared and compiled on this rank alone. Then it
+ * enters a world: all ranks agree on data and state. Then it takes step after step with the chosen
+ * strategy. A world is the process group of a generation. If a world ends early, an elastic
+ * strategy continues in the next world. Applied steps are kept, and each sample of an epoch is used
+ * exactly once. Results are emitted as events.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { advance, type Progress } from '../../parallel/recovery/progress.ts';
@@ -31,8 +32,8 @@ import { learn, warmUp } from './stepPasses.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
 /**
- * Milliseconds of work between two turns of timers and messages. A rank that is silent for seconds
- * is considered gone.
+ * After this many milliseconds of work, the loop yields to timers and messages. A rank that sends
+ * nothing for seconds is considered lost.
  */
 const YIELD_MS = 200;
 
@@ -41,22 +42,23 @@ interface TrainingLoopOptions {
   task: Task;
   device: Device;
   clock: Clock;
-  /** May be asynchronous: the run waits for it. */
+  /** Receives the run's events. If it returns a promise, the run waits for it. */
   emit: (event: EngineEvent) => void | Promise<void>;
-  /** Throws if the device's results are void. */
+  /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   /**
-   * Copies the model that has tested best so far; is awaited. Called only in runs with `patience`.
+   * Copies the model when it has the best evaluation result so far. The run waits for it. Called
+   * only in runs with `patience`.
    */
   keepBest?: () => Promise<void>;
-  /** Whether this rank's page is hidden (default: never). */
+  /** Returns whether this rank's page is hidden. By default it is never hidden. */
   isHidden?: () => boolean;
 }
 
-/** The ranks that a run takes place with for a while. */
+/** The ranks with which a run currently trains. */
 interface World {
   group: ProcessGroup;
-  /** The transport between the ranks, for the result. */
+  /** The transport between the ranks. It is part of the result. */
   transport: RunResult['transport'];
   signal: AbortSignal;
 }
@@ -102,13 +104,14 @@ export class TrainingLoop {
   }
 
   /**
-   * Prepares the run on this rank alone and compiles its shaders, so that the first step takes no
-   * longer than others.
+   * Prepares the run on this rank alone. Compiles all shaders, so that the first step is as fast as
+   * later steps.
    *
-   * @param from a state of the same task and plan to continue; `model`: all ranks begin with the
-   *   task's model, whatever their rank.
-   * @throws (rejects) UsageError if there is nothing to train, or for a state and a strategy that
-   *   is not elastic; MismatchError if the state is of another model.
+   * @param from a state of the same task and plan, from which the run continues. `model` means that
+   *   the task's model is used as a state. Then all ranks start from this model, even if only one
+   *   rank has it.
+   * @throws (rejects) UsageError if there is nothing to train, or if `from` is used with a strategy
+   *   that is not elastic; MismatchError if the state belongs to another model.
    */
   static async prepare({
     from = null,
@@ -132,26 +135,26 @@ export class TrainingLoop {
     }
   }
 
-  /** Number of applied steps. */
+  /** The number of applied steps. */
   get steps(): number {
     return this.#progress.step;
   }
 
-  /** How far the state is, for comparisons with other ranks. */
+  /** The progress of the state. It is compared with the progress of other ranks. */
   get reached(): Pick<Progress, 'step' | 'appliedIn'> {
     const { step, appliedIn } = this.#progress;
     return { step, appliedIn };
   }
 
-  /** Hash of the state that the strategy keeps equal on all synchronized ranks. */
+  /** Returns the hash of the state that the strategy keeps equal on all synchronized ranks. */
   stateHash(): string {
     return hashState(this.#strategy.state());
   }
 
   /**
-   * Copies the state after the last applied step.
+   * Resolves with a copy of the state after the latest applied step.
    *
-   * @throws (rejects) UsageError for a strategy that is not elastic.
+   * @throws (rejects) UsageError if the strategy is not elastic.
    */
   async snapshot(): Promise<RunState> {
     const progress = structuredClone(this.#progress);
@@ -161,13 +164,14 @@ export class TrainingLoop {
   /**
    * Agrees with the ranks of a world on the data, the model, one state, and the samples of the next
    * step. Every rank must call it. With an elastic strategy it may be called again for each later
-   * world, however the previous one ended; with other strategies once.
+   * world, no matter how the previous world ended. With other strategies it may be called only
+   * once.
    *
    * @returns the state that all ranks have now.
-   * @throws (rejects) if data or models differ from those of most ranks, DataError or MismatchError
-   *   on the divergent ranks and PeergradError on the others, with `context.divergent`;
-   *   PeergradError if the strategy cannot continue in another world; the errors of the
-   *   collectives, and the reason of `signal`.
+   * @throws (rejects) DataError or MismatchError on ranks whose data or model differs from most
+   *   ranks. Then the other ranks reject with PeergradError, with `context.divergent`.
+   *   PeergradError if the strategy cannot continue in another world. Also rejects with the errors
+   *   of the collectives and the reason of `signal`.
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
@@ -176,8 +180,8 @@ export class TrainingLoop {
     signal.throwIfAborted();
     if (this.#worlds > 0 && !isElastic(plan)) {
       throw new PeergradError(
-        `Ranks have joined or left, and the strategy ${plan.strategy} cannot continue with other ranks: start again, or ` +
-          'choose ddp.',
+        `Ranks have joined or left, and the strategy ${plan.strategy} cannot continue with other ranks. Start again, or ` +
+          'choose the strategy ddp.',
         { rank: group.rank, worldSize: group.worldSize },
       );
     }
@@ -198,12 +202,14 @@ export class TrainingLoop {
   }
 
   /**
-   * Takes all remaining steps in the present world. Every rank resolves with the same result except
-   * for times. After a rejection, an elastic strategy continues in the next world exactly where it
-   * was; after the last step, only remaining tests and comparisons are done.
+   * Takes all remaining steps in the current world. Every rank resolves with the same result,
+   * except for times. After a rejection, an elastic strategy can continue in the next world from
+   * the same step. If the final step was already applied, only the remaining evaluations and
+   * comparisons are done.
    *
-   * @throws (rejects) DeviceError, DivergenceError if states differ (MismatchError for a strategy
-   *   that is not elastic), the errors of the collectives, and the reason of `signal`.
+   * @throws (rejects) DeviceError if the GPU fails; DivergenceError if states differ, or
+   *   MismatchError if the strategy is not elastic as well. Also rejects with the errors of the
+   *   collectives and the reason of `signal`.
    */
   async run(): Promise<RunResult> {
     const { clock } = this.#options;
@@ -219,7 +225,7 @@ export class TrainingLoop {
     }
   }
 
-  /** Traces, lanes and clocks of the last steps, for the flight recorder. */
+  /** Traces, lanes and clocks of the latest steps, for the flight recorder. */
   get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
     return this.#reporter.telemetry.recorded;
   }
@@ -233,7 +239,7 @@ export class TrainingLoop {
   }
 
   get #here(): World {
-    if (!this.#world) throw new UsageError('The run has no world yet: call enter first.');
+    if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
   }
 
@@ -241,11 +247,15 @@ export class TrainingLoop {
     return this.#run.totalSteps(this.#samples.assigner);
   }
 
-  /** @throws UsageError for a strategy that is not elastic. */
+  /**
+   * Returns the strategy as an elastic one.
+   *
+   * @throws UsageError if the strategy is not elastic.
+   */
   #elastic(done: string): ElasticStrategy {
     if (this.#strategy.elastic) return this.#strategy.elastic;
     throw new UsageError(
-      `A run by the strategy ${this.#options.plan.strategy} cannot be ${done}, as ranks have state of their own: choose ddp.`,
+      `A run with the strategy ${this.#options.plan.strategy} cannot be ${done}, because each rank has state of its own. Choose the strategy ddp.`,
     );
   }
 

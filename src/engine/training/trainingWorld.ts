@@ -1,4 +1,6 @@
-/** The ranks that a generation trains with: those of the room, or the replicas of one tab. */
+/**
+ * The ranks with which a generation trains. They are the ranks of the room, or replicas in one tab.
+ */
 import type { JobSpec } from '../../spec/job.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Generation } from '../membership/generation.ts';
@@ -7,9 +9,9 @@ import { startReplicas, type Replicas } from './replicas.ts';
 type TrainingWorld = Omit<Generation, 'generation' | 'run' | 'job'>;
 
 /**
- * Returns the room's ranks; with the strategy `data-parallel`, replicas that it starts.
+ * Returns the room's ranks. With the strategy `data-parallel`, starts replicas and returns them.
  *
- * @throws UsageError for `data-parallel` in a room of several tabs.
+ * @throws UsageError if the strategy is `data-parallel` and the room has several tabs.
  */
 export function worldOf(
   generation: Generation,
@@ -18,7 +20,7 @@ export function worldOf(
   if (job.strategy !== 'data-parallel') return { world: generation, replicas: null };
   if (generation.worldSize > 1) {
     throw new UsageError(
-      `The strategy data-parallel runs in one tab, and this room has ${generation.worldSize}: choose ddp for several tabs.`,
+      `The strategy data-parallel runs in one tab, but this room has ${generation.worldSize} tabs. Choose the strategy ddp for several tabs.`,
     );
   }
   const lost = new AbortController();

@@ -1,10 +1,10 @@
-/** Reports of a GPU device, replaced by an event target. */
+/** Errors of a GPU device. An event target replaces the device. */
 import { expect, test } from 'vitest';
 import { watchGpu } from '../../../src/engine/device/gpuErrors.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { DeviceError } from '../../../src/util/errors.ts';
 
-test('throws once for a refused operation, always for a lost device, and never once stopped', async () => {
+test('check throws once for a refused operation, always for a lost device, and never after stop', async () => {
   const lost = deferred<GPUDeviceLostInfo>();
   const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
   const refuse = (message: string) =>
@@ -13,7 +13,7 @@ test('throws once for a refused operation, always for a lost device, and never o
   errors.check();
   refuse('too many buffers');
   refuse('another');
-  expect(() => errors.check()).toThrow('The GPU refused an operation, so its results are void: too many buffers');
+  expect(() => errors.check()).toThrow('The GPU refused an operation, so its results are invalid: too many buffers');
   errors.check();
   errors.stop();
   refuse('too late');
@@ -21,7 +21,7 @@ test('throws once for a refused operation, always for a lost device, and never o
   lost.resolve({ message: '' } as GPUDeviceLostInfo);
   await lost.promise;
   expect(() => errors.check()).toThrow(
-    'The GPU was lost (no reason given): reload the page if it does not recover by itself.',
+    'The GPU was lost (no reason given). Reload the page if training does not continue by itself.',
   );
   expect(() => errors.check()).toThrow(DeviceError);
 });

@@ -1,4 +1,4 @@
-/** The backend for tabs without a GPU computes what other backends do. */
+/** The WebAssembly backend, for tabs without a GPU, computes the same as the other backends. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openWasm } from '../../../src/engine/device/wasm.ts';
@@ -6,7 +6,7 @@ import { buildModel } from '../../../src/jobs/models/models.ts';
 import { lossSum } from '../../../src/jobs/models/loss.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
-// Paths for a browser do not work in Node.
+// The paths that Vite creates for a browser do not work in Node.
 const files = vi.hoisted(() => {
   const path = 'node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm';
   return { plain: { default: `${path}.wasm` }, simd: { default: `${path}-simd.wasm` } };
@@ -26,7 +26,8 @@ const random = (...shape: number[]): { shape: number[]; values: Float32Array } =
 });
 
 /**
- * Results of `compute` on both backends, each from its own tensors. Checks that nothing is leaked.
+ * Runs `compute` on both backends, each with its own tensors. Returns both results, and checks that
+ * no tensors leak.
  */
 async function onBoth(compute: () => tf.Tensor[]): Promise<Float32Array[][]> {
   const all: Float32Array[][] = [];
@@ -71,7 +72,7 @@ test.each(['mlp', 'cnn'] as const)('computes the gradients of %s', async (name) 
     const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));
     const { value, grads } = tf.variableGrads(loss, [...model.variables]);
     const gradients = model.variables.map((variable) => grads[variable.name]!);
-    // Variables are not disposed of by tidy.
+    // Disposed of explicitly, because tidy does not dispose of variables.
     model.dispose();
     return [value, ...gradients];
   };

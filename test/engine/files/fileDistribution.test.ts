@@ -1,4 +1,4 @@
-/** Files of one rank, distributed to all over memory links. */
+/** The files of one rank are distributed to all ranks over memory links. */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
@@ -28,7 +28,7 @@ function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): 
   return { name, shared, events, spreading: new FileDistribution({ shared, clock, emit }) };
 }
 
-/** The first rank has the files, the others have nothing. */
+/** Creates ranks. The first rank has the files, and the other ranks have nothing. */
 async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
   const source = await SharedFiles.chosen(files, () => {});
   const others = Array.from({ length: n - 1 }, (_, i) => rankOf(`m${i + 1}`, SharedFiles.awaited(source.manifest)));
@@ -38,9 +38,15 @@ async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
 let generation = 0;
 
 interface Fault {
-  /** Whether a link damages its frame of a slice. `link` is the rank that sends to the next. */
+  /**
+   * Returns whether a link damages a frame that contains a slice. `link` is the rank that sends
+   * over it to the next rank.
+   */
   damages?: (link: number, frame: number) => boolean;
-  /** Closes this rank's links at its frame of this number, sent and received ones together. */
+  /**
+   * Closes this rank's links instead of the frame with this number. Sent and received frames are
+   * counted together.
+   */
   dies?: { rank: number; frame: number };
 }
 
@@ -50,8 +56,8 @@ const isOfSlice = (frame: ArrayBuffer): boolean => {
 };
 
 /**
- * Makes ranks distribute their files in one generation. @returns errors by rank; bytes of slices
- * that crossed links.
+ * Makes ranks distribute their files in one generation. @returns the errors by rank, and the bytes
+ * of slices that were sent over links.
  */
 async function runGeneration(
   ranks: readonly Rank[],
@@ -126,7 +132,7 @@ describe('files of one rank', () => {
     ['of no byte', [0]],
     ['of a slice', [SLICE_BYTES]],
     ['of several sizes', [SLICE_BYTES + 1, 0, 1, 20 * SLICE_BYTES]],
-  ])('%s arrive at all ranks, every byte once', async (_, sizes) => {
+  ])('%s arrive at all ranks, and every byte is sent once', async (_, sizes) => {
     const ranks = await ranksWith(
       sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
       4,
@@ -142,19 +148,19 @@ describe('files of one rank', () => {
     }
   });
 
-  test('arrive at the other rank of two, and exist on a rank alone', async () => {
+  test('arrive at the other rank of two, and are complete on a rank alone', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
     expect((await runGeneration(ranks)).errors).toEqual([null, null]);
     await expectAllWhole(ranks);
     expect((await runGeneration([ranks[1]!])).errors).toEqual([null]);
   });
 
-  test('are only sent to ranks that join, not again to those that have them', async () => {
+  test('are sent to ranks that join, but not again to ranks that have them', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
     await runGeneration(ranks);
     expect((await runGeneration(ranks)).sliceBytes).toBe(0);
     const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
-    // Also if the host has left.
+    // This also works if the host has left.
     const grown = [ranks[1]!, joiner, ranks[2]!];
     const { errors, sliceBytes } = await runGeneration(grown);
     expect(errors).toEqual(NONE(3));
@@ -163,15 +169,15 @@ describe('files of one rank', () => {
   });
 });
 
-describe('a slice that came damaged', () => {
-  test('is requested again, from another rank if possible', async () => {
+describe('a damaged slice', () => {
+  test('is requested again, if possible from another rank', async () => {
     const ranks = await ranksWith([fileOf('a', 6 * SLICE_BYTES)], 4);
     const { errors } = await runGeneration(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
     expect(errors).toEqual(NONE(4));
     await expectAllWhole(ranks);
   });
 
-  test('that arrives damaged again and again is an error that names its sender', async () => {
+  test('leads to an error that names its sender, if it is damaged again and again', async () => {
     const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
     const { errors } = await runGeneration(ranks, { damages: (link) => link === 0 });
     expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files arrived damaged 3 times from rank 0/);
@@ -180,10 +186,10 @@ describe('a slice that came damaged', () => {
   });
 });
 
-describe('ranks that leave', () => {
+describe('when ranks leave', () => {
   const SLICES = 24;
 
-  test('midway leave the others with what they have: only the rest is sent then, also to ranks that join', async () => {
+  test('during a distribution, later only the missing slices are sent, also to ranks that join', async () => {
     for (const frame of [50, 90]) {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
@@ -199,10 +205,11 @@ describe('ranks that leave', () => {
     }
   });
 
-  test('with all of the files are not needed if the others have every slice', async () => {
+  test('a rank that has all files is not needed if the other ranks together have every slice', async () => {
     const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
-    // What a generation that broke off may leave: each has what the other lacks.
+    // A distribution that broke off may leave this situation: each rank has the slices that the
+    // other lacks.
     first.shared.setDigests(host.shared.digests!);
     second.shared.setDigests(host.shared.digests!);
     for (let slice = 0; slice < SLICES; slice++) {
@@ -215,7 +222,7 @@ describe('ranks that leave', () => {
     await expectAllWhole([host, first, second]);
   });
 
-  test('with parts that no other rank has are named, and received parts are kept', async () => {
+  test('the error names ranks that had slices that no other rank has, and received slices are kept', async () => {
     const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
     await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];
@@ -224,7 +231,7 @@ describe('ranks that leave', () => {
     const { errors } = await runGeneration(others);
     for (const error of errors) {
       expect(error!.message).toMatch(
-        /^host had all of it and left\. No rank has all of train\.bin: \d+ of 24 parts are/,
+        /^host had all files and left\. No rank has all of train\.bin: \d+ of 24 slices are/,
       );
     }
     expect(others.map(({ shared }) => shared.heldBytes)).toEqual(held);
@@ -234,10 +241,10 @@ describe('ranks that leave', () => {
   });
 });
 
-test('files that no rank has are an error on every rank', async () => {
+test('every rank rejects if no rank has the files', async () => {
   const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
   for (const error of (await runGeneration(others)).errors) {
-    expect(error!.message).toMatch(/^No rank has all of train\.bin: 1 of 1 parts are missing/);
+    expect(error!.message).toMatch(/^No rank has all of train\.bin: 1 of 1 slices are missing/);
   }
 });
 
@@ -246,12 +253,12 @@ test('a file that changes during the distribution is reported, and its earlier s
   const ranks = await ranksWith([file], 2);
   change();
   const { errors } = await runGeneration(ranks);
-  for (const error of errors) expect(error!.message).toMatch(/No rank has all of a: 1 of 20 parts are missing/);
-  expect(errors[0]!.message).toMatch(/^Changed, moved or deleted since it was chosen here: a\. /);
+  for (const error of errors) expect(error!.message).toMatch(/No rank has all of a: 1 of 20 slices are missing/);
+  expect(errors[0]!.message).toMatch(/^Files that were changed, moved or deleted after they were chosen here: a\. /);
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
 });
 
-test('a rank that hangs ends the distribution by a timeout', async () => {
+test('the distribution ends with a timeout if a rank hangs', async () => {
   const source = await SharedFiles.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
   source.read = () => new Promise(() => {});
   const clock = new ManualClock();

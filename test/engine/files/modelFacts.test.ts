@@ -1,6 +1,6 @@
 /**
- * A model's file states the meaning of inputs and outputs, and a run on other data does not begin
- * with it. CPU backend.
+ * A model's file contains the meaning of inputs and outputs. A run on data with another meaning
+ * does not start from it. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -27,7 +27,7 @@ const jobOf = (fields: Record<string, unknown>): JobSpec =>
 const TABLE = jobOf({ job: 'table' });
 const IMAGES = jobOf({ job: 'images' });
 
-/** A table of these columns, by row. */
+/** Creates a table with these columns. `row` returns the values of each row. */
 const table = (columns: string, row: (i: number) => readonly (number | string)[]): File =>
   new File(
     [
@@ -41,7 +41,7 @@ const COLOURS = ['blue', 'red'];
 const buyers = table('age,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]);
 const flats = table('rooms,price', (i) => [i % 7, 100 + 3 * i]);
 
-/** Images of 2 x 3 with these labels, in turn. */
+/** Creates images of 2 x 3 pixels. These labels are repeated in order. */
 const images = (labels: readonly number[], type: 'u1' | 'f4' = 'u1'): File => {
   const x = npyFile([40, 2, 3], upTo(240), { type });
   const y = npyFile(
@@ -67,7 +67,7 @@ async function weightsOf(file: File): Promise<WeightsFile> {
   return origin.weights;
 }
 
-/** The file of a model that was built for these data. */
+/** Resolves with the file of a model that was built for this data. */
 async function modelOf(job: JobSpec, file: File, format: WeightsFormat = 'safetensors'): Promise<WeightsFile> {
   const training = await prepare(job, file);
   const weights = await weightsOf(await exported(training, format));
@@ -79,7 +79,7 @@ const valuesOf = ({ answerer }: RunParticipant): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
 describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test('of a table states its columns, their scales and values, and the classes, and begins a run on them', async () => {
+  test('of a table contains its columns, their scales and values, and the classes, and a run on such data starts from it', async () => {
     const training = await prepare(TABLE, buyers);
     await inGeneration([training], 1, TABLE, (one) => one.train());
     const weights = await weightsOf(await exported(training, format));
@@ -96,7 +96,8 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
         expect.objectContaining({ name: 'buys', values: ['no', 'yes'] }),
       ],
     });
-    // Other rows with the same meaning: scales are the run's own.
+    // The later data has other rows with the same meaning. Scales are computed again from the run's
+    // own data.
     const later = table('age,colour,buys', (i) => [50 + i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]);
     for (const file of [buyers, later]) {
       const next = await prepare({ ...TABLE, seed: 5 }, file, weights);
@@ -106,7 +107,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     training.dispose();
   });
 
-  test('of an amount states its unit and mean', async () => {
+  test('of a number to predict contains its unit and mean', async () => {
     const { facts } = await modelOf(TABLE, flats, format);
     if (facts?.kind !== 'table') throw new Error('This is no table.');
     expect(facts.task).toBe('regression');
@@ -119,7 +120,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     for (const price of prices) expect(price).toBeCloseTo(Math.round(price), 3);
   });
 
-  test('of images states their shape, classes and scale', async () => {
+  test('of images contains their shape, classes and scale', async () => {
     expect((await modelOf(IMAGES, images([3, 7]), format)).facts).toEqual({
       ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], moments: null },
     });
@@ -127,7 +128,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
   });
 });
 
-test("with federated data, a model has the facts of all ranks' data", async () => {
+test("a model of federated data has the facts of all ranks' data", async () => {
   const job = jobOf({ job: 'table', data: { kind: 'federated' } });
   const cats = table('weight,animal', (i) => [4 + (i % 3), 'cat']);
   const dogs = table('weight,animal', (i) => [20 + (i % 9), 'dog']);
@@ -191,7 +192,7 @@ test.each<[string, JobSpec, File, File, string]>([
     images([3, 7], 'f4'),
     'its samples are 2 x 3 x 1 bytes, but here they are 2 x 3 x 1 numbers that are not bytes',
   ],
-])('a model of other %s begins no run', async (_, job, learned, own, sentence) => {
+])('no run starts from a model of other %s', async (_, job, learned, own, sentence) => {
   const weights = await modelOf(job, learned);
   const before = tf.memory().numTensors;
   const preparing = prepare(job, own, weights);
@@ -223,7 +224,7 @@ test('a checkpoint is resumed on its own data, and rejected on other data', asyn
   );
 });
 
-test('a file without facts is accepted, and one with invalid facts is damaged', async () => {
+test('a file without facts is accepted, and a file with invalid facts is rejected as damaged', async () => {
   const training = await prepare(TABLE, buyers);
   const file = await exported(training, 'safetensors');
   training.dispose();

@@ -1,4 +1,7 @@
-/** A run's model as a file, and a file as the origin of a run, on TensorFlow.js's CPU backend. */
+/**
+ * A run's model is exported as a file, and another run starts from such a file. TensorFlow.js's CPU
+ * backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
@@ -12,14 +15,14 @@ import { systemClock } from '../../../src/util/clock.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
 
-// Whole runs on the CPU.
+// The tests train whole runs on the CPU.
 vi.setConfig({ testTimeout: 60_000 });
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A participant of a run of one rank that has entered its generation. */
+/** Creates a participant of a run of one rank. The participant has entered its generation. */
 async function prepare(
   fields: Record<string, unknown>,
   { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: RunParticipant) => void } = {},
@@ -72,7 +75,7 @@ async function weightsFrom(file: File): Promise<WeightsFile> {
 }
 
 describe('a model', () => {
-  test.each(WEIGHTS_FORMATS)('that was trained continues in another run, from %s', async (format) => {
+  test.each(WEIGHTS_FORMATS)('is trained further in another run that starts from %s', async (format) => {
     const training = await prepare(FIELDS);
     await training.train();
     const file = await exported(format, training);
@@ -84,7 +87,7 @@ describe('a model', () => {
     next.dispose();
   });
 
-  test('is saved during training as it was after one step', async () => {
+  test('is saved during training with the weights of a single step', async () => {
     const files: Promise<ModelFile>[] = [];
     const states: number[][][] = [];
     const training = await prepare(FIELDS, {
@@ -103,7 +106,7 @@ describe('a model', () => {
     training.dispose();
   });
 
-  test('of another width begins no run, and leaks nothing', async () => {
+  test('cannot start a run of another width, and leaks nothing', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('tfjs', training)));
     training.dispose();
@@ -114,16 +117,16 @@ describe('a model', () => {
     expect(tf.memory().numTensors).toBe(before);
   });
 
-  test('begins no run with a strategy whose ranks have state of their own', async () => {
+  test('cannot start a run with a strategy whose ranks have state of their own', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
     await expect(prepare({ ...FIELDS, strategy: 'local-sgd' }, { weights })).rejects.toThrow(
-      /cannot be started from a file, as ranks have state of their own: choose ddp/,
+      /cannot be started from a file, because each rank has state of its own\. Choose the strategy ddp/,
     );
   });
 
-  test('that one rank begins with is that of all, whatever its rank', async () => {
+  test('is used by all ranks, even if only one rank has it, whatever its rank', async () => {
     const members = [];
     for (const i of [0, 1, 2]) {
       const task = createCountingTask({ samples: 6 });
@@ -161,7 +164,7 @@ describe('a checkpoint', () => {
 });
 
 test('the best model is kept, and saved on request', async () => {
-  // The rate is so high that the loss rises again.
+  // The rate is so high that the loss rises again after some steps.
   const rate = { optimizer: 'adam', learningRate: 0.3, batchSize: 64, hashEvery: 100 };
   const training = await prepare({ ...FIELDS, ...rate, maxSteps: 48, patience: 2 });
   await training.train();
@@ -169,7 +172,7 @@ test('the best model is kept, and saved on request', async () => {
   expect(best!.step).toBeLessThan(steps);
   const [last, kept] = [await exported('safetensors', training), await exported('safetensors', training, 'best')];
   expect([last.step, kept.step]).toEqual([steps, best!.step]);
-  // Trained for only that long, the model is the same.
+  // A run of only that many steps ends with the same model.
   const shorter = await prepare({ ...FIELDS, ...rate, maxSteps: best!.step });
   await shorter.train();
   const { tensors } = await decodeWeights(kept.name, kept.bytes);
@@ -181,15 +184,15 @@ test('the best model is kept, and saved on request', async () => {
 /** No member. */
 const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
-test('exports without a model or a run explain when they are possible', async () => {
+test('the error of an export without a model or a run says when it is possible', async () => {
   expect(await ask('keras')).toEqual({
     ...{ type: 'exported', id: 1, file: null },
-    problem: 'This tab has no model yet: save it once training has begun.',
+    problem: 'This tab has no model yet. Save the model after training has begun.',
   });
   expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('during a run') });
 });
 
-test('a file that is neither a checkpoint nor weights is rejected by its name', async () => {
+test('a file that is neither a checkpoint nor weights is rejected, and the error contains its name', async () => {
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
   await expect(readOrigin(text)).rejects.toThrow(DataError);
   await expect(readOrigin(text)).rejects.toThrow(

@@ -20,7 +20,7 @@ test('chosen files are read once, and cut into slices', async () => {
   for (const [i, file] of again.entries()) expect(await contentOf(file)).toBe(await contentOf(files[i]!));
 });
 
-test('equal bytes with equal names have equal manifests, others do not', async () => {
+test('two files have equal manifests only if their names and bytes are equal', async () => {
   const shared = await chosen(fileOf('a', 5000));
   expect(shared.isOf((await chosen(fileOf('a', 5000))).manifest)).toBe(true);
   for (const other of [fileOf('b', 5000), fileOf('a', 5001), fileOf('a', 5000, 2)]) {
@@ -55,7 +55,7 @@ test('hashes of other files are rejected', async () => {
   expect(() => shared.setDigests('')).toThrow(DataError);
 });
 
-test('a file that was changed since it was chosen is no longer used', async () => {
+test('a file that was changed after it was chosen is not used any more', async () => {
   const { file, change } = changingFile('a', 2 * SLICE_BYTES);
   const shared = await chosen(file);
   change();
@@ -63,12 +63,12 @@ test('a file that was changed since it was chosen is no longer used', async () =
   expect(shared.has(0)).toBe(false);
   expect(shared.heldBytes).toBe(SLICE_BYTES);
   expect(await shared.read(1)).toHaveLength(SLICE_BYTES);
-  await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\): choose it again/);
+  await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\)\. Choose the file again/);
 });
 
 test('too many files, equal names and long names are rejected', async () => {
   const many = Array.from({ length: 65 }, (_, i) => fileOf(`${i}`, 1));
-  await expect(chosen(...many)).rejects.toThrow(/65 files; at most 64/);
+  await expect(chosen(...many)).rejects.toThrow(/65 files, but at most 64/);
   await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);
   await expect(chosen(fileOf('a'.repeat(201), 1))).rejects.toThrow(/longer than 200/);
 });

@@ -1,7 +1,7 @@
 /** Files for tests of file distribution. */
 import { hashState } from '../../../src/util/hash.ts';
 
-/** `size` bytes that differ between slices, and between seeds. */
+/** Returns a file of `size` bytes. The bytes differ between slices and between seeds. */
 export function fileOf(name: string, size: number, seed = 1): File {
   const bytes = new Uint8Array(size);
   for (let i = 0, state = seed; i < size; i++) {
@@ -11,12 +11,15 @@ export function fileOf(name: string, size: number, seed = 1): File {
   return new File([bytes], name);
 }
 
-/** What two files with equal contents have in common. */
+/** Returns a text that is equal for two files with equal contents. */
 export async function contentOf(file: Blob): Promise<string> {
   return `${file.size} bytes ${hashState([new Uint8Array(await file.arrayBuffer())])}`;
 }
 
-/** A file on a disk, as browsers read it: after `change`, its beginning cannot be read any more. */
+/**
+ * A file on a disk, as browsers read it. After `change` is called, its beginning cannot be read any
+ * more.
+ */
 export function changingFile(name: string, size: number): { file: File; change: () => void } {
   let isChanged = false;
   const file = fileOf(name, size);

@@ -20,14 +20,14 @@ const DIGITS = Array.from({ length: 10 }, (_, digit) => String(digit));
 const zeros = (classes: number): number[][] => Array.from({ length: classes }, () => Array<number>(classes).fill(0));
 const total = (counts: readonly number[][]): number => counts.flat().reduce((sum, count) => sum + count, 0);
 
-/** Not a multiple of the number of ranks, of a test's samples, or of a batch. */
+/** Not divisible by the number of ranks, by the samples of an evaluation, or by the batch size. */
 const HELD_OUT = 643;
 const heldOut = new SyntheticDigits(1, 'test');
 const { inputShape, classes } = heldOut;
 const some: Dataset = { inputShape, classes, size: HELD_OUT, read: heldOut.read.bind(heldOut) };
 
 describe.each([1, 3])('in a world of %i', (n) => {
-  test('each held-out sample is counted once, as by hand', async () => {
+  test('each held-out sample is counted once, and the matrix is equal to one computed by hand', async () => {
     const job = parseJob({ job: 'digits', hidden: 8 });
     const all = await runWorld(n, async (group) => {
       const task = await createJobTask(job, { train: new SyntheticDigits(1, 'train'), test: some }, n);
@@ -57,7 +57,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
     for (const one of all) expect(one).toEqual(all[0]);
   });
 
-  test('a custom model and tensors are counted alike', async () => {
+  test('a custom model on tensors has the same matrix', async () => {
     const rng = createRng(5);
     const data = Array.from({ length: 25 }, () => [rng.next() - 0.5, rng.next() - 0.5]);
     const labels = data.map((_, i) => i % 3);
@@ -78,8 +78,8 @@ describe.each([1, 3])('in a world of %i', (n) => {
   });
 });
 
-describe('a run', () => {
-  test('emits it whenever all held-out samples are tested, and has the last in its result', async () => {
+describe('a run with a confusion matrix', () => {
+  test('emits it whenever all held-out samples are evaluated, and has the final one in its result', async () => {
     const { results, events } = await train(
       3,
       { hidden: 8, batchSize: 20, epochs: 2 },
@@ -87,7 +87,7 @@ describe('a run', () => {
     );
     for (const [rank, { confusion, accuracy }] of results.entries()) {
       const told = events[rank]!.filter((event) => event.type === 'confusion');
-      // At the ends of epochs of two steps.
+      // These are the last steps of epochs that have two steps.
       expect(told.map(({ step }) => step)).toEqual([1, 3]);
       expect(told.map(({ counts }) => total(counts))).toEqual([601, 601]);
       expect(confusion).toEqual({ classes: DIGITS, counts: told[1]!.counts });
@@ -107,14 +107,14 @@ describe('a run', () => {
     });
   });
 
-  test('calls classes by their names, with long ones cut', async () => {
+  test('the names of classes are used, and long names are cut', async () => {
     const what = { classes: 2, classNames: ['cats', 'd'.repeat(1000)] };
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toEqual(['cats', `${'d'.repeat(MAX_CLASS_NAME - 1)}…`]);
   });
 });
 
-/** Four samples, all of class 0. */
+/** Creates four samples, all of class 0. */
 function rows(what: Pick<Dataset, 'classes' | 'classNames' | 'labelUnit'>): Dataset {
   return { ...what, inputShape: [1, 1, 2], size: 4, read: () => {} };
 }

@@ -12,7 +12,7 @@ import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { train } from '../train.ts';
 
-// Whole runs, and all held-out images, on the CPU.
+// The tests train whole runs on the CPU, and inspect all held-out images.
 vi.setConfig({ testTimeout: 60_000 });
 
 beforeAll(async () => {
@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 const progress = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
 
-/** An untrained model for queries. */
+/** Creates an untrained model for queries. */
 async function untrained(model: 'mlp' | 'cnn') {
   const job = parseJob({ model });
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
@@ -36,7 +36,7 @@ async function inspect(answerer: Parameters<typeof answer>[1]): Promise<ModelIns
   return event.inspection;
 }
 
-/** Softmax of the model's logits for one image of bytes. */
+/** Returns the softmax of the model's logits for one image. Its pixels are bytes. */
 function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Array): number[] {
   const inputs = Float32Array.from(pixels, (ink) => ink / 255);
   const shape = [1, IMAGE_SIDE, IMAGE_SIDE, 1];
@@ -44,7 +44,7 @@ function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Arra
 }
 
 describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
-  test('mistakes are images that the model takes for another class, the most probable first', async () => {
+  test('mistakes are images that the model classifies wrongly, with the most probable guess first', async () => {
     const { built, answerer } = await untrained(model);
     const { asked, wrong, mistakes, steps } = await inspect(answerer);
     expect([asked, steps, mistakes.length]).toEqual([256, 7, 12]);
@@ -61,7 +61,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('weights are those of the first layer, with a picture for each unit', async () => {
+  test('weights are pictures of the first layer, one for each unit', async () => {
     const { built, answerer } = await untrained(model);
     const { side, count, units, values, scale } = (await inspect(answerer)).weights!;
     expect({ side, count, units }).toEqual(
@@ -77,7 +77,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('an image has the answer of the model itself', async () => {
+  test('the answer for an image is equal to the output of the model', async () => {
     const { built, heldOut, answerer } = await untrained(model);
     const pixels = new Float32Array(IMAGE_SIDE ** 2);
     await heldOut.read([3], pixels, new Int32Array(1));
@@ -111,7 +111,7 @@ test('without a model, with one that cannot be read, or with NaN weights, there 
   expect(await answer(predict, answerer)).toEqual(none);
 });
 
-/** A run of one rank. `onstep` is not awaited, like a page's queries. */
+/** Trains a run of one rank. Like a page's queries, `onstep` is not awaited. */
 async function trainAlone(fields: Record<string, unknown>, onstep: (training: RunParticipant, step: number) => void) {
   const job = parseJob(fields);
   const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
@@ -134,7 +134,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
 }
 
 describe('queries', () => {
-  test('during a run and after it have the answer of one step, and later ones know more', async () => {
+  test('during and after a run are answered with the weights of one step, and later answers are better', async () => {
     const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
     const during: Promise<EngineEvent>[] = [];
     const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
@@ -144,7 +144,7 @@ describe('queries', () => {
     expect(first).toMatchObject({ type: 'inspection', inspection: { steps: 2 } });
     const before = tf.memory().numTensors;
     const answerer = training.retire()!;
-    // Batches and the optimizer are disposed of, the model is not.
+    // Batches and the optimizer are disposed of, but not the model.
     expect(tf.memory().numTensors).toBeLessThanOrEqual(before);
     const last = await inspect(answerer);
     expect(last).toMatchObject({ steps: 40, stateHash: result.stateHash[0] });
@@ -154,7 +154,7 @@ describe('queries', () => {
     answerer.model.dispose();
   });
 
-  test('at every step change nothing that ranks agree on', async () => {
+  test('at every step do not change the state on which ranks agree', async () => {
     const fields = { maxSteps: 4, hashEvery: 2, batchSize: 8 };
     const { results } = await train(1, fields, { testSize: 2000 });
     const answers: Promise<EngineEvent>[] = [];
@@ -182,7 +182,7 @@ describe('queries', () => {
     expect(tf.memory().numTensors).toBe(before);
     const { numTensors } = tf.memory();
     answerer.model.dispose();
-    // Four variables, and the inspected images.
+    // The freed tensors are those of four variables and of the inspected images.
     expect(tf.memory().numTensors).toBe(numTensors - 7);
   });
 });

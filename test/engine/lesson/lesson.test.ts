@@ -1,6 +1,6 @@
 /**
- * A lesson's ranks over memory links: their numbers after every step, when ranks join and leave,
- * and the waits between them.
+ * A lesson whose ranks are connected by memory links: the numbers after every step, joining and
+ * leaving ranks, and the waits between ranks.
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
@@ -14,7 +14,7 @@ import { PeerGoneError, PeergradError } from '../../../src/util/errors.ts';
 
 type LessonEvent = Extract<EngineEvent, { type: 'lesson' }>;
 
-/** A tab that may enter several worlds, one after the other. */
+/** A tab that can enter several worlds, one after the other. */
 class Pupil {
   readonly id: string;
   readonly run: LessonRun;
@@ -39,7 +39,7 @@ class Pupil {
     return this.last!.state;
   }
 
-  /** Resolves once its latest event fulfils `isSo`. */
+  /** Resolves when `isSo` is true for the pupil's latest event. */
   async until(isSo: (state: LessonState, event: LessonEvent) => boolean): Promise<LessonState> {
     while (this.last === null || !isSo(this.last.state, this.last)) {
       await new Promise<void>((resolve) => {
@@ -51,11 +51,11 @@ class Pupil {
 }
 
 interface World {
-  /** The results of the pupils' parts. */
+  /** Resolves with the results of all pupils. */
   ended: Promise<unknown[]>;
   /** Breaks the links of a rank. */
   drop: (rank: number) => void;
-  /** Ends the generation for all, as the server does when another begins. */
+  /** Ends the generation on all ranks, as the server does when another generation begins. */
   abort: () => void;
 }
 
@@ -66,7 +66,7 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).map(({ ended }) => ended));
 });
 
-/** Makes the pupils enter a world and run in it. */
+/** All pupils enter a world and run in it. */
 async function meet(pupils: readonly Pupil[]): Promise<World> {
   const { meshes, links, close } = createMeshes(pupils.length, undefined, ++generation);
   const abort = new AbortController();
@@ -108,7 +108,7 @@ function lead(pupils: readonly Pupil[], ...orders: LessonOrder[]): void {
   for (const order of orders) leader.run.order(order);
 }
 
-/** Edits its own numbers, from place `first` on. */
+/** Changes a pupil's own numbers, starting at place `first`. */
 function type({ run }: Pupil, numbers: readonly number[], first = 0): void {
   for (const [place, value] of numbers.entries()) {
     if (place >= first) run.order({ type: 'edit', rank: 0, place, value });
@@ -120,7 +120,7 @@ const all = (pupils: readonly Pupil[], holds: (state: LessonState, event: Lesson
 
 const pupilsOf = (n: number): Pupil[] => Array.from({ length: n }, (_, i) => new Pupil(`p${i}`, i === n - 1));
 
-/** The ranks' numbers after `steps` steps, by the plan. */
+/** Returns the ranks' numbers after `steps` steps, as the plan defines them. */
 function expected(mode: LessonMode, own: readonly number[][], steps: number): number[][] {
   const held = own.map((list) => [...list]);
   for (let step = 0; step < steps; step++) {
@@ -137,7 +137,7 @@ const sums = (own: readonly number[][]): number[] =>
 
 describe.each([2, 3, 5, 8])('%i ranks', (n) => {
   test.each(['ring', 'parameter-server'] as const)(
-    'add up step by step by %s, and all are told the same',
+    'add up their numbers step by step with %s, and all receive the same reports',
     async (mode) => {
       const pupils = pupilsOf(n);
       await meet(pupils);
@@ -158,7 +158,7 @@ describe.each([2, 3, 5, 8])('%i ranks', (n) => {
       for (const list of round.held) expect(list).toEqual(sums(round.own));
       const bytes = 4 * numbersOf(n) * 2 * (n - 1);
       if (mode === 'parameter-server') expect(lineBytes(round)[0]).toBe(bytes);
-      // If chunks are equal, the bytes are those of the theory.
+      // If all chunks have the same size, the bytes are equal to the theoretical number.
       else if (numbersOf(n) % n === 0) expect(lineBytes(round)).toEqual(Array(n).fill(bytes / n));
       expect(measured[mode]).toEqual({ n, bytes: Math.max(...lineBytes(round)) });
     },
@@ -166,7 +166,7 @@ describe.each([2, 3, 5, 8])('%i ranks', (n) => {
 });
 
 describe('a lesson', () => {
-  test('uses edits before a round in it, and edits during it in the next', async () => {
+  test('uses edits before a round in this round, and edits during a round in the next one', async () => {
     const pupils = pupilsOf(3);
     await meet(pupils);
     await all(pupils, () => true);
@@ -175,7 +175,7 @@ describe('a lesson', () => {
     await all(pupils, ({ round }) => round.own[0]![3] === 4 && round.own[2]![3] === 5);
     lead(pupils, { type: 'steps', count: 1 });
     await all(pupils, ({ round }, { isMoving }) => round.steps.length === 1 && !isMoving);
-    // A rank cannot edit others' numbers: the edit applies to its own.
+    // A rank cannot edit the numbers of other ranks. The edit applies to its own numbers.
     pupils[1]!.run.order({ type: 'edit', rank: 0, place: 0, value: 77 });
     type(pupils[1]!, [7, 7, 7, 7], 1);
     await all(pupils, ({ numbers }) => numbers[1]![3] === 7);
@@ -187,7 +187,7 @@ describe('a lesson', () => {
     expect(pupils[1]!.state.round.held[2]).toEqual([1 + 77 - 99, 2 + 7, 3 + 7 + 99, 4 + 7 + 5]);
   });
 
-  test("shows how a slow line's delay travels one rank per ring step", async () => {
+  test('shows how the delay of a slow line reaches one more rank in each ring step', async () => {
     const pupils = pupilsOf(4);
     await meet(pupils);
     await all(pupils, () => true);
@@ -196,8 +196,8 @@ describe('a lesson', () => {
     const waits = pupils[0]!.state.round.steps.map(({ startedAt, endedAt }) =>
       endedAt.map((ms, rank) => ms - startedAt[rank]! > 1000),
     );
-    // Rank 2 waits for rank 1's line. In the next step it waits again, and so does rank 3, for rank
-    // 2.
+    // Rank 2 waits for the slow line of rank 1. In the next step rank 2 waits again, and rank 3
+    // waits for rank 2.
     expect(waits).toEqual([
       [false, false, true, false],
       [false, false, true, true],
@@ -205,7 +205,7 @@ describe('a lesson', () => {
     expect(pupils[2]!.told.some(({ waitsFor }) => waitsFor === 1)).toBe(true);
   });
 
-  test("continues without a rank that drops in the middle, from the survivors' own numbers", async () => {
+  test("continues without a rank that is lost during a round, from the remaining ranks' own numbers", async () => {
     const pupils = pupilsOf(4);
     const world = await meet(pupils);
     await all(pupils, () => true);
@@ -233,7 +233,7 @@ describe('a lesson', () => {
     expect(survivors[0]!.state.change).toBeNull();
   });
 
-  test('lets a late joiner wait for the next round, and restarts a round if ranks have moved', async () => {
+  test('lets a rank that joins late wait for the next round, and restarts a round if rank numbers have changed', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);
@@ -262,12 +262,12 @@ describe('a lesson', () => {
     expect(late.state.change).toEqual({ left: [], joined: [], isRestarted: true });
   });
 
-  test('continues after a step that only one rank knows, if the generation ends in it', async () => {
+  test('continues after a step that only one rank knows, if the generation ends during that step', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);
     lead(pupils, { type: 'steps', count: 1 });
-    // Only the first rank to know of the step keeps it, if the generation ends now.
+    // If the generation ends now, only the first rank that knows of the step keeps it.
     await Promise.race(pupils.map((pupil) => pupil.until(({ round }) => round.steps.length === 1)));
     first.abort();
     await first.ended;
@@ -281,7 +281,7 @@ describe('a lesson', () => {
     const pupils = pupilsOf(3);
     const { ended } = await meet(pupils);
     await all(pupils, () => true);
-    // Orders of other ranks have no effect.
+    // Orders of ranks that are not the leader have no effect.
     pupils[0]!.run.order({ type: 'finish' });
     lead(pupils, { type: 'page', page: 1 });
     await all(pupils, ({ page }) => page === 1);
@@ -291,7 +291,7 @@ describe('a lesson', () => {
     expect(pupils.every(({ state }) => state.isOver)).toBe(true);
   });
 
-  test('with one rank sends nothing', async () => {
+  test('sends nothing if it has only one rank', async () => {
     const pupils = pupilsOf(1);
     await meet(pupils);
     await all(pupils, () => true);

@@ -20,7 +20,7 @@ const world = (...names: string[]) => ({
   numbers: names.map((_, i) => drawNumbers(i, numbersOf(names.length))),
 });
 
-/** A step in which every rank has taken a second, and has zeros. */
+/** Takes a step in which every rank needed one second and all numbers are zero. */
 const step = (state: LessonState): LessonState => {
   const { n, steps } = state.round;
   const all = (value: number): number[] => Array<number>(n).fill(value);
@@ -30,7 +30,7 @@ const step = (state: LessonState): LessonState => {
   return takeStep(state, one, zeros);
 };
 
-test.each(LESSON_MODES)('the ranks whose numbers are in a sum follow from the moves of a round by %s', (mode) => {
+test.each(LESSON_MODES)('the moves of a round with %s determine which ranks are included in each sum', (mode) => {
   for (const n of [2, 3, 4, 5, 8, 16]) {
     const own = Array.from({ length: n }, (_, rank) => drawNumbers(rank, numbersOf(n)));
     const held = own.map((list) => [...list]);
@@ -51,7 +51,7 @@ test.each(LESSON_MODES)('the ranks whose numbers are in a sum follow from the mo
 });
 
 describe('the state', () => {
-  test('counts on each line the larger of sent and received bytes, and keeps the maximum of a whole round', () => {
+  test('counts for each line the larger of sent and received bytes, and stores the maximum over all lines after a round', () => {
     const before = follow(enter(null, world('a', 'b', 'c')), { type: 'begin', mode: 'parameter-server' });
     const done = step(step(before));
     expect(isDone(done.round)).toBe(true);
@@ -59,7 +59,7 @@ describe('the state', () => {
     expect(done.measured).toEqual({ ring: null, 'parameter-server': { n: 3, bytes: 16 } });
   });
 
-  test('ignores numbers beyond its places', () => {
+  test('ignores edits of places that do not exist', () => {
     const state = enter(null, world('a', 'b'));
     const edited = follow(state, { type: 'edit', rank: 1, place: 3, value: -7 });
     expect(edited.round.own[1]![3]).toBe(-7);
@@ -67,21 +67,21 @@ describe('the state', () => {
     expect(follow(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
   });
 
-  test('lets newcomers wait while the ranks of a round stay where they are', () => {
+  test('lets newcomers wait while the ranks of a round keep their positions', () => {
     const state = step(enter(null, world('a', 'b')));
     const more = enter(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);
     expect(more.change).toMatchObject({ left: [], joined: [{ rank: 2, name: 'c' }], isRestarted: false });
     expect(follow(more, { type: 'begin', mode: 'ring' })).toMatchObject({ round: { n: 3, number: 2 }, change: null });
-    // One of those that wait leaves, without an effect on the round.
+    // A member that waits leaves, which does not change the round.
     expect(enter(more, world('a', 'b')).round).toBe(state.round);
   });
 
-  test('restarts a round without a rank that leaves it, and drops a slow line with its rank', () => {
+  test('restarts a round when one of its ranks leaves, and removes the slow line together with its rank', () => {
     const slowed = follow(enter(null, world('a', 'b', 'c')), { type: 'slow', slow: { rank: 1, seconds: 4 } });
     expect(enter(slowed, world('c', 'b')).slow).toEqual({ rank: 1, seconds: 4 });
     expect(enter(slowed, world('a', 'c')).slow).toBeNull();
-    // Nothing had been sent: it is the same round.
+    // The round has the same number, because nothing had been sent in it.
     expect(enter(slowed, world('a', 'c'))).toMatchObject({
       round: { n: 2, number: 1 },
       change: { isRestarted: false },

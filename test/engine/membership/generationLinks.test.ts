@@ -1,6 +1,6 @@
 /**
- * Links of one generation, between ranks whose signals and connections the test controls: behaviour
- * over dead connections.
+ * The links of one generation. The test controls the ranks' signals and connections, and shows what
+ * happens if connections are dead.
  */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
@@ -16,10 +16,10 @@ import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const GENERATION = 7;
-/** Delay of a signal. */
+/** Milliseconds that a signal takes. */
 const SIGNAL_MS = 10;
 
-/** States of the connection between ranks 0 and 2 from the previous generation. */
+/** The connection between ranks 0 and 2 that the previous generation has left. */
 type Between = 'nothing' | 'a connection' | 'an end at rank 0' | 'an end at rank 2' | 'two dead ends';
 
 /** Lets pending promises and microtasks settle. */
@@ -30,11 +30,11 @@ interface World {
   groups: ProcessGroup[];
   /** Whether the server forwards signals. */
   signals: { arrive: boolean };
-  /** Advances time and lets its consequences happen. */
+  /** Advances time and waits until its effects have happened. */
   pass: (ms: number) => Promise<void>;
 }
 
-/** A ring of at least five ranks, in which ranks 0 and 2 are not neighbours. */
+/** Opens a ring of at least five ranks, in which ranks 0 and 2 are not neighbours. */
 async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {}): Promise<World> {
   const clock = new ManualClock();
   const members = Array.from({ length: ranks }, (_, rank): RosterEntry => {
@@ -105,7 +105,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
   return { links, groups, signals, pass };
 }
 
-/** A number sent from one rank to another, and what has become of it. */
+/** Sends a number from one rank to another. `outcome` tells what has happened to it. */
 function talk(from: ProcessGroup, to: ProcessGroup): { outcome: string } {
   const talking = { outcome: 'has not arrived' };
   const into = new Float32Array(1);
@@ -131,7 +131,7 @@ const CASES = BETWEEN.flatMap((between) =>
 
 describe('GenerationLinks', () => {
   test.each(CASES)(
-    'links ranks that send while they greet over $between (ids reversed: $isReversed, $sends)',
+    'links ranks that send during a handshake over $between (ids reversed: $isReversed, $sends)',
     async ({ between, isReversed, sends }) => {
       const { groups, links, pass } = await openWorld(between, { isReversed });
       const talks = sends.map(([from, to]) => talk(groups[from]!, groups[to]!));
@@ -141,12 +141,12 @@ describe('GenerationLinks', () => {
     },
   );
 
-  test('gives a dial its whole time after a candidate of an earlier attempt', async () => {
+  test('does not shorten the deadline of a link on demand after a candidate of an earlier attempt', async () => {
     const { groups, links, signals, pass } = await openWorld('nothing');
     const candidate = { candidate: 'candidate:1 1 udp 1 192.0.2.1 9 typ host', sdpMid: '0', sdpMLineIndex: 0 };
     links[0]!.signal({ from: 'member-2', attempt: 1, signal: { type: 'candidate', candidate } });
     await pass(13_000);
-    // The first attempt fails after some seconds; the next one succeeds.
+    // The first attempt fails after some seconds, and the next attempt succeeds.
     signals.arrive = false;
     const talking = talk(groups[0]!, groups[2]!);
     await pass(2_000);
@@ -155,9 +155,9 @@ describe('GenerationLinks', () => {
     expect(talking.outcome).toBe('arrived: 1');
   });
 
-  test('links to a rank whose connection turns out dead while the dial waits for others', async () => {
+  test('links to a rank whose connection is found dead while the new link waits for others', async () => {
     const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
-    // These links take until their second attempts.
+    // These links are opened only by their second attempts.
     signals.arrive = false;
     const talks = [3, 4, 5, 6, 2].map((peer) => talk(groups[0]!, groups[peer]!));
     await pass(4_000);

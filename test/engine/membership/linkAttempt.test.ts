@@ -1,4 +1,4 @@
-/** Linking both ends of an edge, over memory links that a test opens and breaks. */
+/** Both ends of an edge open a link. The test opens and breaks the memory links below it. */
 import { describe, expect, test } from 'vitest';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import {
@@ -27,7 +27,7 @@ interface Attempt {
   initiator: boolean;
 }
 
-/** An end's request to a broker. */
+/** One end's request to a broker. */
 interface Asked {
   initiator: boolean;
   key: string;
@@ -35,7 +35,7 @@ interface Asked {
 }
 
 interface PairOptions {
-  /** Whether both are tabs of one browser, and its broker connects them. */
+  /** Present if both are tabs of one browser. Tells what the browser's broker does. */
   broker?: 'joins' | 'does not answer' | 'is missing';
   relayOnly?: boolean;
   generation?: number;
@@ -43,7 +43,9 @@ interface PairOptions {
   pools?: { alice: LinkPool; bob: LinkPool };
 }
 
-/** Two edges that signal to each other; attempt k of both opens when `opens(k)` says so. */
+/**
+ * Two edges that send signals to each other. Attempt k of both edges opens if `opens(k)` is true.
+ */
 function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   const { broker, relayOnly = false, generation = alice.generation } = options;
   const { pools = { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) } } = options;
@@ -105,7 +107,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
 }
 
 describe('Edge', () => {
-  test('links both ends; the lower member id initiates', async () => {
+  test('links both ends, and the end with the lower member id initiates', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     expect(world.attempts.alice.map(({ initiator }) => initiator)).toEqual([true]);
@@ -113,7 +115,7 @@ describe('Edge', () => {
     expect([a.state, b.state]).toEqual(['open', 'open']);
   });
 
-  test('drops a failed attempt and makes another after growing delays', async () => {
+  test('ends a failed attempt and starts another, with growing delays', async () => {
     const world = pair((attempt) => attempt === 2);
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     for (const [made, backoff] of [
@@ -131,9 +133,9 @@ describe('Edge', () => {
     expect(world.attempts.bob.map(({ aborted }) => aborted)).toEqual([true, true, false]);
   });
 
-  test('gives up an attempt without an answer', async () => {
+  test('ends an attempt that gets no answer', async () => {
     const world = pair(() => true);
-    // Bob's edge never starts.
+    // Bob's edge never receives a signal, so it never starts.
     world.bob.signal = () => {};
     world.alice.link().catch(() => {});
     await settle();
@@ -155,7 +157,7 @@ describe('Edge', () => {
     expect(world.attempts.bob).toHaveLength(2);
   });
 
-  test('names the rank it could not reach, the last failure, and the remedy', async () => {
+  test('has an error with the rank that could not be reached, the last failure, and advice', async () => {
     const world = pair(() => false);
     const linking = world.alice.link();
     const failed = linking.catch((error: unknown) => error);
@@ -167,7 +169,7 @@ describe('Edge', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('releases its link when it is closed, and keeps the connection', async () => {
+  test('closes its link when it is closed, but keeps the connection', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     world.alice.close();
@@ -179,19 +181,19 @@ describe('Edge', () => {
     [false, false, 0],
     [false, true, 1],
     [true, true, 0],
-  ])('over a relay only: %s, then %s, makes %i new connections', async (before, after, made) => {
+  ])('opens over a relay only: %s, then %s, makes %i new connections', async (before, after, made) => {
     const first = pair(() => true, { relayOnly: before });
     const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
     const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
     await Promise.all([second.alice.link(), second.bob.link()]);
     expect(second.attempts.alice).toHaveLength(made);
-    // The previous generation trains on over the connection that the next one uses.
+    // The previous generation still trains over the connection that the next generation uses.
     expect(older.state).toBe(made === 0 ? 'open' : 'closed');
   });
 });
 
 describe('Edge between tabs of one browser', () => {
-  test('links both ends by a port, which they request with one key', async () => {
+  test('links both ends by a port that both request with the same key', async () => {
     const world = pair(() => true, { broker: 'joins' });
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     expect(world.asked.map(({ initiator }) => initiator)).toEqual([true, false]);
@@ -200,7 +202,7 @@ describe('Edge between tabs of one browser', () => {
     expect([a.state, b.state]).toEqual(['open', 'open']);
   });
 
-  test('connects as usual if no port opens within 3 s', async () => {
+  test('connects over WebRTC if no port opens within 3 s', async () => {
     const world = pair(() => true, { broker: 'does not answer' });
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();
@@ -213,7 +215,7 @@ describe('Edge between tabs of one browser', () => {
     expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
   });
 
-  test('connects as usual, and at once, if the browser cannot join tabs', async () => {
+  test('connects over WebRTC at once if the browser cannot connect its tabs', async () => {
     const world = pair(() => true, { broker: 'is missing' });
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();
@@ -222,7 +224,7 @@ describe('Edge between tabs of one browser', () => {
     expect(world.attempts.alice).toHaveLength(1);
   });
 
-  test('connects as usual if only one end may use a port', async () => {
+  test('connects over WebRTC if only one end may use a port', async () => {
     const world = pair(() => true);
     const links = Promise.all([world.alice.link(), world.bob.link(false)]);
     world.bob.signal(0, { type: 'port', key: '0'.repeat(32) });

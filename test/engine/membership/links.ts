@@ -1,7 +1,7 @@
 /** Links that intercept frames. */
 import type { Link } from '../../../src/transport/link.ts';
 
-/** `link` with another way to send, and with a filter for received frames. */
+/** Returns `link` with another `send`, and with a filter for received frames. */
 export function wrap(
   link: Link,
   {

@@ -1,4 +1,4 @@
-/** A worker's connections by way of its page, whose replies come late or never. */
+/** A worker's connections that its page opens. Replies of the page come late or never. */
 import { expect, test } from 'vitest';
 import {
   createRelayedConnector,
@@ -10,7 +10,7 @@ import { UNKNOWN_WAY } from '../../../src/transport/link.ts';
 import type { AskForPort } from '../../../src/transport/broker.ts';
 import type { PeerConnection } from '../../../src/transport/peerLink.ts';
 
-/** The part of a connection that a link uses. */
+/** The part of a data channel that a link uses. */
 const createChannel = () => ({ onopen: null, close: () => {} }) as unknown as RTCDataChannel;
 const noPort: AskForPort = () => ({ port: Promise.reject(new Error('There is none.')), cancel: () => {} });
 const OPTIONS = { initiator: true, iceServers: [], onsignal: () => {} };
@@ -25,18 +25,18 @@ async function openLink() {
   return { relay, asked, link: await link };
 }
 
-test('describing a link whose connection closes is answered', async () => {
+test('a request to describe a link is answered even if its connection closes', async () => {
   const { relay, asked, link } = await openLink();
   const description = link.describe();
   expect(asked.at(-1)).toEqual({ type: 'peer-describe', id: 1 });
   relay.receive({ type: 'peer-gone', id: 1, message: 'it was closed.' });
   expect(await description).toEqual(UNKNOWN_WAY);
-  // The link is closed a moment later, as frames may still arrive.
+  // The link is closed a moment later, because frames may still arrive.
   expect(link.state).toBe('open');
   expect(await link.describe()).toEqual(UNKNOWN_WAY);
 });
 
-test('a page whose statistics fail still answers', async () => {
+test('a page answers even if its statistics fail', async () => {
   const replies: RelayReply[] = [];
   const connection: PeerConnection = {
     ...{ channel: createChannel(), onclose: null, signal: () => {}, close: () => {} },

@@ -1,6 +1,6 @@
 /**
- * A member's connection to the signaling server, and its reports. The test plays the server and the
- * other ranks.
+ * A member's connection to the signaling server, and its reports. The test simulates the server and
+ * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
@@ -47,7 +47,7 @@ class FakeSocket extends EventTarget {
     this.sent.push(JSON.parse(text) as ClientMessage);
   }
 
-  /** Begins the closing handshake, which {@link closed} ends. */
+  /** Begins the closing handshake. {@link closed} completes it. */
   close(): void {
     this.readyState = 2;
   }
@@ -90,7 +90,10 @@ class FakeSocket extends EventTarget {
 }
 
 const GENERATION = 3;
-/** The member is rank 2 of these. Its id is the lowest, so it initiates all its links. */
+/**
+ * The members of the ring. The tested member is rank 2. Its id is the lowest, so it initiates all
+ * its links.
+ */
 const RING = ['member-1111', 'member-2222', MEMBER, 'member-3333'].map((member): RosterEntry => ({
   member,
   name: 'tab',
@@ -101,11 +104,11 @@ const RING = ['member-1111', 'member-2222', MEMBER, 'member-3333'].map((member):
 const RANK = 2;
 
 let clock: ManualClock;
-/** The member's connections, in order. */
+/** All connections of the member, in the order in which they were opened. */
 let sockets: FakeSocket[];
-/** Messages of fatal errors. */
+/** The messages of fatal errors. */
 let fatal: string[];
-/** Messages of suspensions. */
+/** The messages of suspensions. */
 let suspended: string[];
 let rendezvous: Rendezvous;
 
@@ -120,7 +123,7 @@ function never(): never {
   throw new Error('No run begins in this test.');
 }
 
-/** Makes the member connect. Resolves with its first connection, which is open. */
+/** Makes the member connect. Resolves with its first connection when that is open. */
 async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
   rendezvous = new Rendezvous({
     ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
@@ -137,7 +140,8 @@ async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSock
 }
 
 /**
- * Resolves with the member's connection of this number, once it is open. Advances time until then.
+ * Advances time until the member has opened the connection with this number. Resolves with that
+ * connection.
  */
 async function connection(number: number): Promise<FakeSocket> {
   for (let waited = 0; sockets.length < number && waited < 20_000; waited += 1000) {
@@ -151,7 +155,7 @@ async function connection(number: number): Promise<FakeSocket> {
   return socket;
 }
 
-/** Whether the member opens no other connection for a while. */
+/** Returns whether the member opens no other connection for a while. */
 async function isQuiet(): Promise<boolean> {
   const before = sockets.length;
   clock.advance(30_000);
@@ -163,7 +167,7 @@ describe('a newcomer', () => {
   test.each([
     ['its room moves to another server', (socket: FakeSocket) => socket.refuses('server-closing')],
     ['the connection is lost', (socket: FakeSocket) => socket.closed()],
-  ])('asks again if %s before its admission', async (_, lose) => {
+  ])('requests admission again if %s before its admission', async (_, lose) => {
     lose(await begin());
     const second = await connection(2);
     expect(fatal).toEqual([]);
@@ -173,7 +177,7 @@ describe('a newcomer', () => {
   });
 
   test.each(['mismatch', 'room-full'] as const)(
-    'asks again after %s, which its own lost join may have caused',
+    'requests admission again after %s, because its own lost join may be the cause',
     async (code) => {
       (await begin()).closed();
       (await connection(2)).refuses(code);
@@ -185,7 +189,7 @@ describe('a newcomer', () => {
     },
   );
 
-  test('waits for a room that moves until its members have restored it', async () => {
+  test('waits for a room that moves to another server until its members have restored it', async () => {
     (await begin()).refuses('server-closing');
     (await connection(2)).refuses('no-room');
     (await connection(3)).refuses('rate-limited');
@@ -212,7 +216,7 @@ describe('a newcomer', () => {
 
   test('opens no second room if the connection is lost', async () => {
     (await begin({ hello: CREATE })).closed();
-    expect(fatal).toEqual(['The connection to the signaling server is gone.']);
+    expect(fatal).toEqual(['The connection to the signaling server is closed.']);
     expect(await isQuiet()).toBe(true);
   });
 });
@@ -247,7 +251,7 @@ describe('a member that reconnects', () => {
     expect(await isQuiet()).toBe(true);
   });
 
-  test('ignores a connection that it has given up', async () => {
+  test('ignores a connection that it no longer uses', async () => {
     const onadmitted = vi.fn();
     const first = await begin({ onadmitted });
     first.admits();
@@ -265,10 +269,10 @@ describe('a member that reconnects', () => {
 describe('a rank whose training fails', () => {
   let socket: FakeSocket;
   let training: Deferred<StateReport>;
-  /** The other ends of its links. */
+  /** The other ends of the member's links. */
   let ends: [member: string, link: Link][];
 
-  /** The member's reports of its generation since it trains. */
+  /** Returns the member's reports about its generation since it began training. */
   const reports = (): ClientMessage[] =>
     socket.sent.filter(({ type }) => ['broken', 'late', 'failed', 'finished'].includes(type));
 
@@ -330,24 +334,24 @@ describe('a rank whose training fails', () => {
     await settle();
     clock.advance(reportedAfterMs + 400);
     expect(reports()).toEqual([]);
-    // That rank may be gone.
+    // The other rank may have left.
     clock.advance(100);
     expect(reports()).toEqual([
       { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
     ]);
   });
 
-  test('reports the ranks that its timeout names', async () => {
+  test('reports the ranks that the timeout error names', async () => {
     training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
     await settle();
     expect(reports()).toEqual([{ type: 'late', generation: GENERATION, peers: ['member-1111', 'member-3333'] }]);
   });
 
-  test('begins to compare states once its earlier work has ended', async () => {
+  test('begins to compare states only when its earlier work has ended', async () => {
     const begun = (): number[] =>
       socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.generation] : []));
     expect(begun()).toEqual([GENERATION]);
-    // While its generation lasts it is free.
+    // The rank has no earlier work while its generation lasts.
     await rendezvous.freed();
     const next = GENERATION + 1;
     const members = RING.filter(({ member }) => member !== 'member-1111');

@@ -1,4 +1,7 @@
-/** Members of one of the server's own rooms: the generations that they enter, and how these end. */
+/**
+ * Members in a room of the server's own code: which generations they enter, and how the generations
+ * end.
+ */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
@@ -22,7 +25,7 @@ class Member {
   readonly name: string;
   readonly port: Port;
   readonly rendezvous: Rendezvous;
-  /** The generations that it entered, and those that it trained in. */
+  /** The generations that this member has entered, and the generations in which it has trained. */
   readonly entered: Generation[] = [];
   readonly trained: Generation[] = [];
   readonly statuses: RankStatus[] = [];
@@ -32,9 +35,9 @@ class Member {
   member = '';
   room = '';
   roster: readonly RosterEntry[] = [];
-  /** The state that it enters a generation with. */
+  /** The state with which this member enters a generation. */
   state = START;
-  /** The scope of its errors. */
+  /** The scope of this member's errors. */
   scope: 'rank' | 'generation' | 'run' = 'run';
   #training: Deferred<StateReport> = deferred();
 
@@ -81,7 +84,7 @@ class Member {
     this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, stateOfRun: null });
   }
 
-  /** The generation of its present or latest training. */
+  /** The generation of the current or latest training. */
   get generation(): Generation {
     return this.trained.at(-1)!;
   }
@@ -117,7 +120,9 @@ function enter(name: string, hello: Unnamed<RendezvousOptions['hello']>): Member
   return member;
 }
 
-/** Makes members train in one generation: the first has opened the room and started the run. */
+/**
+ * Makes members train in one generation. The first member has opened the room and started the run.
+ */
 async function training(
   names: readonly string[],
   nodes: { min: number; max: number } | null = ELASTIC,
@@ -130,7 +135,7 @@ async function training(
   return members;
 }
 
-/** Resolves once `some` train in a generation of their own. */
+/** Resolves when the members in `some`, and no others, train in one generation. */
 async function trainTogether(some: readonly Member[], generations: number): Promise<void> {
   const isOn = ({ trained, generation }: Member): boolean =>
     trained.length >= generations && !generation.signal.aborted && generation.worldSize === some.length;
@@ -168,7 +173,7 @@ describe('a generation', () => {
     }
   });
 
-  test('is followed by another when a member leaves, once its tasks have settled', async () => {
+  test('is followed by another when a member leaves, after its own tasks have settled', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     const [before] = ada.trained;
     bo.rendezvous.leave();
@@ -201,7 +206,7 @@ describe('a generation', () => {
 });
 
 describe('an error in training', () => {
-  test('of one rank keeps that rank out until it is ready again', async () => {
+  test('with scope "rank" keeps that rank out until it is ready again', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     bo.scope = 'rank';
     bo.fail(new DataError('Bo has other data.'));
@@ -213,7 +218,7 @@ describe('an error in training', () => {
     await trainTogether([ada, bo, cy], 2);
   });
 
-  test('of the generation is followed by another generation with the same ranks', async () => {
+  test('with scope "generation" is followed by another generation with the same ranks', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.scope = 'generation';
     bo.fail(new PeergradError('A state differs.'));
@@ -221,7 +226,7 @@ describe('an error in training', () => {
     expect([...ada.ended, ...bo.ended]).toEqual([]);
   });
 
-  test("of the run ends it for all, with the error's message", async () => {
+  test("with scope 'run' ends the run for all, and the error's message is reported", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.fail(new PeergradError('The loss is NaN.'));
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
@@ -234,7 +239,7 @@ describe('an error in training', () => {
 });
 
 describe('without the server', () => {
-  test('members train on, and the run ends when each has finished', async () => {
+  test('members continue training, and the run ends when each has finished', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     world.stopServer();
     await world.pass(90_000);
@@ -247,11 +252,11 @@ describe('without the server', () => {
     bo.finish();
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
     expect(ada.ended).toEqual([
-      { outcome: 'finished', message: 'The run has finished here. The signaling server is away.' },
+      { outcome: 'finished', message: 'The run has finished here, but the signaling server cannot be reached.' },
     ]);
   });
 
-  test('a fixed world ends with its first broken link', async () => {
+  test('a fixed world ends when its first link breaks', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'], null)) as [Member, Member];
     world.stopServer();
     await world.pass(1_000);
@@ -273,7 +278,7 @@ describe('without the server', () => {
 });
 
 describe('a member', () => {
-  test('that the host removes is informed, and does not return', async () => {
+  test('is informed when the host removes it, and does not return', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.rendezvous.send({ type: 'remove', member: bo.member });
     await world.pass(1_000);
@@ -284,7 +289,7 @@ describe('a member', () => {
     expect(bo.status.state).toBe('OFFLINE');
   });
 
-  test("that sends a host's command is refused, and stays", async () => {
+  test("stays in the room after the server has refused its use of a host's command", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.send({ type: 'stop' });
     await world.until('Bo is refused', () => bo.refused.length === 1);
@@ -292,7 +297,7 @@ describe('a member', () => {
     expect(bo.generation.signal.aborted).toBe(false);
   });
 
-  test('leaves once, and knows when the server has received it', async () => {
+  test('leaves only once, and knows when the server has received that', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.leave();
     bo.rendezvous.leave();

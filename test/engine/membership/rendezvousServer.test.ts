@@ -1,4 +1,4 @@
-/** A member's side of its room, over real WebSockets to a real server. The test controls time. */
+/** A member connects to a real server over real WebSockets. The test controls the time. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
@@ -27,7 +27,7 @@ const never = (what: string) => (): never => {
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
-/** A tab that opens a room, with the messages that it has received. */
+/** A tab that opens a room and records the messages that it receives. */
 function host(server: string, clock: ManualClock) {
   const heard = {
     admitted: [] as Of<'admitted'>[],
@@ -52,7 +52,7 @@ function host(server: string, clock: ManualClock) {
   return { rendezvous, heard };
 }
 
-test('a host that stays for more than a day reconnects to a restarted server as its host', async () => {
+test('a host that stays for more than a day is still host after it reconnects to a restarted server', async () => {
   const clock = new ManualClock();
   const server = await startSignaling({ logLevel: 'silent', secret: SECRET });
   open.push(() => server.close());
@@ -68,7 +68,7 @@ test('a host that stays for more than a day reconnects to a restarted server as 
   await server.close();
   const restarted = await startSignaling({ logLevel: 'silent', secret: SECRET, port: server.port });
   open.push(() => restarted.close());
-  // Nothing is sent until the wait before the reconnection is over.
+  // Nothing is sent before the wait for the reconnection has passed.
   clock.advance(1_000);
   await expect.poll(() => heard.admitted.length + heard.fatal.length, { interval: 5 }).toBe(2);
   expect(heard.fatal).toEqual([]);

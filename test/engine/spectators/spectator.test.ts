@@ -1,4 +1,4 @@
-/** Updates for spectators, and the events that spectators make of them. */
+/** Rank 0 sends updates to spectators, and spectators turn the updates into events. */
 import { describe, expect, test } from 'vitest';
 import { Spectator } from '../../../src/engine/spectators/spectator.ts';
 import { SpectatorFeed } from '../../../src/engine/spectators/spectatorFeed.ts';
@@ -49,7 +49,7 @@ const trace = (step: number, n: number): EngineEvent => {
   return { type: 'trace', step, bucket: 0, bytes: 40, startedAt: 1, hops };
 };
 
-/** A rank that sends updates, and records them. */
+/** A rank that sends updates, and a list of the updates that it has sent. */
 function telling(...events: EngineEvent[]) {
   const clock = new ManualClock();
   const digests: string[] = [];
@@ -59,7 +59,7 @@ function telling(...events: EngineEvent[]) {
   return { clock, digests, teller, see };
 }
 
-/** A spectator, and the events of its page. */
+/** A spectator, and a list of the events that it emits for its page. */
 function watching() {
   const events: EngineEvent[] = [];
   const spectator = new Spectator((event) => events.push(event));
@@ -69,7 +69,7 @@ function watching() {
 const typesOf = (update: string): string[] => parseSpectatorUpdate(update).map(({ type }) => type);
 
 describe('a rank', () => {
-  test('sends nothing without spectators, and everything that is kept to a newcomer', () => {
+  test('sends nothing without spectators, and sends all stored events to a new spectator', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
     see(tested(999), hashes(999));
@@ -89,7 +89,7 @@ describe('a rank', () => {
     expect(steps[0]).toBeLessThan(50);
   });
 
-  test('sends at most one update a second, with a few of many steps, and the newest of the rest', () => {
+  test('sends at most one update a second, with a few of many steps, and only the latest of other events', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -108,7 +108,7 @@ describe('a rank', () => {
     expect(digests).toHaveLength(2);
   });
 
-  test('sends the end at once', () => {
+  test('sends the end of the run at once', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -134,7 +134,7 @@ describe('a rank', () => {
     clock.advance(2_000);
     see(generationEvent(2, 2, 0), stepEvent(1));
     clock.advance(2_000);
-    // It has the events from before.
+    // The update contains the events from before this rank became rank 0.
     expect(parseSpectatorUpdate(digests.join()).map((event) => ('step' in event ? event.step : event.type))).toEqual([
       'generation',
       0,
@@ -152,7 +152,7 @@ describe('a rank', () => {
     expect(digests.filter((update) => typesOf(update)[0] === 'generation')).toHaveLength(3);
   });
 
-  test('of the largest world sends no more than an update may contain, the rest with the next, and some of the curve at once', () => {
+  test('in the largest world sends no longer updates than allowed, and sends the rest later, but a part of the curve at once', () => {
     const n = MAX_WORLD_SIZE;
     const { clock, digests, teller, see } = telling(generationEvent(1, n), MODEL);
     for (let step = 0; step < 5000; step++) see(stepEvent(step), tested(step));
@@ -170,7 +170,7 @@ describe('a rank', () => {
     );
   });
 
-  test('leaves out events that cannot be sent', () => {
+  test('omits events that cannot be sent', () => {
     expect(spectatorEventOf({ ...stepEvent(0), loss: Number.NaN })).toBeNull();
     expect(spectatorEventOf({ type: 'note', message: 'x' })).toBeNull();
     const { clock, digests, teller } = telling(generationEvent(1), { ...stepEvent(0), loss: Infinity }, stepEvent(1));
@@ -181,7 +181,7 @@ describe('a rank', () => {
 });
 
 describe('a spectator', () => {
-  test('emits the events of the rank, each once', () => {
+  test('emits each event of the rank once', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     const { events, spectator, stepsShown } = watching();
     teller.audience = ['wu'];
@@ -197,7 +197,7 @@ describe('a spectator', () => {
     expect(events.filter(({ type }) => type === 'generation' || type === 'hashes')).toHaveLength(1 + 4);
   });
 
-  test('knows the pace though it does not receive every step', () => {
+  test('knows the samples per second although it does not receive every step', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -206,12 +206,12 @@ describe('a spectator', () => {
     const { events, spectator } = watching();
     for (const update of digests) spectator.receive(update);
     const { run } = events.reduce(reduce, initialView);
-    // A step of 100 samples every 50 ms.
+    // Each step has 100 samples and takes 50 ms.
     expect(samplesPerSecond(run!)).toBeCloseTo(2000, 0);
     expect(timeLeft(run!, 200)).toBeCloseTo(100 * 50, 0);
   });
 
-  test('waits for the head of a run, and ignores invalid events', () => {
+  test('emits nothing before the beginning of a run is known, and ignores invalid events', () => {
     const { events, spectator } = watching();
     for (const divergent of ['', '{}', 'null', '[1,null,{"type":"generation"}]', `[${JSON.stringify(stepEvent(3))}]`]) {
       spectator.receive(divergent);
@@ -225,7 +225,7 @@ describe('a spectator', () => {
     expect(events.slice(2)).toEqual([confusion(5, 2)]);
   });
 
-  test('emits how the run ended, or that it has ended', () => {
+  test('emits the result of the run, or only that the run has ended', () => {
     const room = { run: 1, phase: 'FORMING' } as Parameters<Spectator['follow']>[0];
     const finished = JSON.stringify([generationEvent(1), { type: 'finished', result: RESULT }]);
     const last = (end: (spectator: Spectator) => void): unknown => {
@@ -246,7 +246,7 @@ describe('a spectator', () => {
       type: 'failed',
       message: expect.stringMatching(/was over/),
     });
-    // A server that has just restarted does not know the run yet.
+    // A server that has just restarted does not know the run yet, so the spectator must not end it.
     const { events, spectator } = watching();
     spectator.receive(finished);
     spectator.follow({ ...room, run: 0 });

@@ -1,4 +1,4 @@
-/** When a run is saved, and when its checkpoints are removed. */
+/** When a run is saved during training, and when its checkpoints are removed. */
 import { beforeEach, expect, test } from 'vitest';
 import { Autosave, AUTOSAVE_MS } from '../../../src/engine/storage/autosave.ts';
 import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
@@ -11,7 +11,7 @@ const JOB = parseJob({ maxSteps: 100 });
 const ORIGIN = { room: 'AAAAAA', job: JOB } as CheckpointMeta;
 
 let clock: ManualClock;
-/** Calls of the storage. */
+/** Calls of the storage, as texts. */
 let asked: string[];
 let notes: string[];
 let saved: number[];
@@ -29,7 +29,7 @@ const storage = {
     asked.push(`remove ${room}${upTo === undefined ? '' : ` up to ${upTo}`}`);
   },
 };
-/** Whether another tab of this browser is saving or removing. */
+/** Whether another tab of this browser is currently saving or removing checkpoints. */
 let isTaken: boolean;
 let stored: CheckpointMeta[];
 
@@ -78,7 +78,7 @@ test('a run is saved regularly, and at once on request', async () => {
   await autosave.idle;
   clock.advance(AUTOSAVE_MS);
   autosave.offer(run(60));
-  // The first save is not finished.
+  // At this time the first save is still in progress.
   autosave.save(run(61));
   await autosave.idle;
   autosave.save(run(62));
@@ -95,14 +95,14 @@ test('nothing is saved before the first step or after the last', async () => {
   expect(asked).toEqual([]);
 });
 
-test('the checkpoints of a finished run are removed, after a save that is going on', async () => {
+test('the checkpoints of a finished run are removed after the save in progress', async () => {
   autosave.save(run(20));
   autosave.discard(30);
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
 });
 
-test('a tab does not save or remove while another one of its browser does', async () => {
+test('a tab does not save or remove checkpoints while another tab of its browser does', async () => {
   isTaken = true;
   autosave.save(run(20));
   autosave.discard(30);
@@ -110,7 +110,7 @@ test('a tab does not save or remove while another one of its browser does', asyn
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab saves once no other of its browser has for a while, and on request only what is further', async () => {
+test('a tab saves if no other tab of its browser has saved recently; on request it saves only a later step', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;
@@ -129,7 +129,7 @@ test('a tab saves once no other of its browser has for a while, and on request o
   expect(saved).toEqual([20, 41, 60]);
 });
 
-test('a run that starts again in the same room is saved though an earlier one got further', async () => {
+test('a run that starts again in the same room is saved although an earlier run has later steps', async () => {
   autosave.save(run(90));
   await autosave.idle;
   clock.advance(AUTOSAVE_MS);
@@ -139,7 +139,7 @@ test('a run that starts again in the same room is saved though an earlier one go
   expect(saved).toEqual([90, 5]);
 });
 
-test('a resumed run replaces its checkpoint, and later ones, once it has its own', async () => {
+test('a resumed run removes the checkpoint from which it started after it has saved its own', async () => {
   autosave = autosaveFrom(ORIGIN);
   autosave.save(run(20));
   await autosave.idle;
@@ -149,14 +149,14 @@ test('a resumed run replaces its checkpoint, and later ones, once it has its own
   expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
 });
 
-test('a run that is resumed in the room of its checkpoint keeps its saves', async () => {
+test('a run that is resumed in the room of its checkpoint keeps its own checkpoints', async () => {
   autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
   autosave.save(run(20));
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20']);
 });
 
-test('a run that cannot be saved reports it once, and tries again', async () => {
+test('a run that cannot be saved reports that once, and tries again', async () => {
   isFull = true;
   autosave.save(run(20));
   await autosave.idle;

@@ -1,4 +1,4 @@
-/** Locks between tabs of one browser, with a lock manager that grants locks as browsers do. */
+/** Locks between tabs of one browser. The simulated lock manager grants locks as browsers do. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { whileAlone } from '../../../src/engine/storage/browserLock.ts';
 import { deferred } from '../../../src/util/deferred.ts';
@@ -6,7 +6,7 @@ import { deferred } from '../../../src/util/deferred.ts';
 /** Names of granted locks. */
 let held: Set<string>;
 
-/** The part of `navigator.locks` that is used: no request waits for a lock. */
+/** The part of `navigator.locks` that is needed. No request waits for a lock. */
 const locks = {
   async request(name: string, _: { ifAvailable: true }, hold: (lock: object | null) => Promise<void>): Promise<void> {
     if (held.has(name)) return hold(null);
@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test('one of several tasks of a name runs, and the others do not wait for it', async () => {
+test('only one of several tasks with the same name runs, and the others do not wait for it', async () => {
   const ended = deferred();
   const ran: string[] = [];
   const first = whileAlone('a', async () => {
@@ -41,7 +41,7 @@ test('one of several tasks of a name runs, and the others do not wait for it', a
   expect(ran).toEqual(['first', 'other', 'third']);
 });
 
-test('a task that fails rejects, runs once, and releases the name', async () => {
+test('a task that fails runs once, rejects, and releases its lock', async () => {
   let runs = 0;
   const fail = async (): Promise<void> => {
     runs++;
@@ -54,7 +54,7 @@ test('a task that fails rejects, runs once, and releases the name', async () => 
 test.each([
   ['has no locks', {}],
   ['blocks them', { locks: { request: () => Promise.reject(new DOMException('Blocked.', 'SecurityError')) } }],
-])('every task runs if the browser %s', async (_, navigator) => {
+])('all tasks run if the browser %s', async (_, navigator) => {
   vi.stubGlobal('navigator', navigator);
   let runs = 0;
   await Promise.all([1, 2].map(() => whileAlone('a', async () => void runs++)));

@@ -1,16 +1,16 @@
-/** Removal of a browser's checkpoints, and errors of its storage. */
+/** Removal of checkpoints from a browser's storage, and errors of the storage. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Checkpoints, CHECKPOINTS_KEPT } from '../../../src/engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { StorageError } from '../../../src/util/errors.ts';
 
-/** Stored files, by name. */
+/** Stored files. The keys are names. */
 let files: Map<string, Uint8Array<ArrayBuffer>>;
 /** Files that another tab has open. */
 let open: Set<string>;
 
-/** The part of a browser's private file system that is used. */
+/** The part of a browser's private file system that is needed. */
 const directory = {
   keys: () => files.keys(),
   async getFileHandle(name: string, { create = false } = {}) {
@@ -56,7 +56,7 @@ async function saveAll(...metas: CheckpointMeta[]): Promise<Checkpoints> {
   return checkpoints;
 }
 
-test('those of a run up to a step are removed, and no others', async () => {
+test('only the checkpoints of a run up to a given step are removed', async () => {
   const checkpoints = await saveAll(metaOf(100), metaOf(500), metaOf(900), metaOf(100, 'QQQQQQ'));
   await checkpoints.removeRun(metaOf(100), 500);
   expect([...files.keys()]).toEqual(['K7F3QX-900', 'QQQQQQ-100']);
@@ -64,11 +64,11 @@ test('those of a run up to a step are removed, and no others', async () => {
   expect([...files.keys()]).toEqual(['QQQQQQ-100']);
 });
 
-test('a save succeeds if an old checkpoint cannot be removed; a later one removes it', async () => {
+test('a save succeeds even if an old checkpoint cannot be removed, and a later save removes it', async () => {
   open.add('K7F3QX-1');
   const steps = Array.from({ length: CHECKPOINTS_KEPT + 2 }, (_, i) => i + 1);
   const checkpoints = await saveAll(...steps.map((step) => metaOf(step)));
-  // All beyond those that are kept are gone, except this one.
+  // All old checkpoints are removed, except the one that could not be removed.
   expect([...files.keys()]).toEqual(['K7F3QX-1', ...steps.slice(-CHECKPOINTS_KEPT).map((step) => `K7F3QX-${step}`)]);
   await checkpoints.removeRun(metaOf(1));
   expect([...files.keys()]).toEqual(['K7F3QX-1']);
@@ -77,7 +77,7 @@ test('a save succeeds if an old checkpoint cannot be removed; a later one remove
   expect([...files.keys()]).toEqual([]);
 });
 
-test('an error of the storage ends in one full stop', async () => {
+test('an error of the storage ends with exactly one full stop', async () => {
   const checkpoints = await saveAll(metaOf(1));
   open.add('K7F3QX-1');
   const removing = checkpoints.remove('K7F3QX-1');

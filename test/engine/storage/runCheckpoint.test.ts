@@ -1,4 +1,4 @@
-/** A run's state as a checkpoint. */
+/** A run's state is converted to a checkpoint and back. */
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> 
   return { state: (await snapshots[0])!, hash: results[0]!.stateHash[0]! };
 }
 
-test('it is restored unchanged, with the hash that ranks compare', async () => {
+test('a state is restored unchanged, and its hash is the one that ranks compare', async () => {
   const { state, hash } = await stateAfterTraining();
   const checkpoint = toCheckpoint(state, ABOUT);
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { epoch: 0, offset: 24 }, stateHash: hash });
@@ -41,7 +41,7 @@ test('it is restored unchanged, with the hash that ranks compare', async () => {
   });
 });
 
-test('arrays that are not those of a run are rejected', async () => {
+test('arrays that do not belong to a state are rejected', async () => {
   const { state } = await stateAfterTraining();
   const { meta, arrays } = toCheckpoint(state, ABOUT);
   const wrong: StateArray[][] = [[], arrays.slice(1), [...arrays, new Uint8Array(1)]];

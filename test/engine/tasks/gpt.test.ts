@@ -18,7 +18,7 @@ beforeAll(() => tf.setBackend('cpu'));
 
 const TINY = { ...DEFAULT_JOB.gpt, layers: 1, heads: 2, width: 16, context: 16 };
 
-/** Trains on the first characters of the built-in text. */
+/** Trains on the beginning of the built-in text. */
 async function train(
   n: number,
   fields: Record<string, unknown>,
@@ -44,7 +44,7 @@ async function train(
   return { results, events, authors };
 }
 
-test('four ranks learn what one does with four times the batch, dropout included', async () => {
+test('four ranks have the same losses as one rank with four times the batch, even with dropout', async () => {
   const plan = { maxSteps: 20, learningRate: 0.01 };
   const dropout = { dropout: 0.2, width: 8, context: 8 };
   const [four] = (await train(4, { ...plan, batchSize: 2 }, dropout)).results;
@@ -56,7 +56,7 @@ test('four ranks learn what one does with four times the batch, dropout included
 });
 
 test.each(['characters', 'byte-pairs'] as const)(
-  'at first a loss is that of knowing nothing, by character whatever the tokens: %s',
+  'the first loss is that of an untrained model, in nats per character for any tokens: %s',
   async (tokens) => {
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
     const text = plainText(writeFables().slice(0, 3000));
@@ -67,18 +67,18 @@ test.each(['characters', 'byte-pairs'] as const)(
   },
 );
 
-test('a run with a time limit ends on all ranks after the same step, by the clock of rank 0', async () => {
+test('a run with a time limit ends after the same step on all ranks, as the clock of rank 0 decides', async () => {
   const { results, events } = await train(3, { maxMinutes: 0.4 / 60, maxSteps: null, batchSize: 1 });
   expect(new Set(results.map(({ steps }) => steps)).size).toBe(1);
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
   const [{ steps, ms }] = results as [RunResult];
   expect(steps).toBeGreaterThan(1);
   expect(ms).toBeGreaterThan(400);
-  // The last step began after the limit.
+  // The run may stop only after the limit, so its last step is included.
   expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(steps);
 });
 
-test('samples are written after 1, 2, 5, 10, .. steps and at the end, with the weights of that step', async () => {
+test('samples are written after 1, 2, 5, 10, ... steps and at the end, with the weights of that step', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
   const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
@@ -91,7 +91,7 @@ test('samples are written after 1, 2, 5, 10, .. steps and at the end, with the w
     [1, 2, 5, 10, 20, 25].map((steps) => [steps, steps === 25 ? 24 : steps - 1]),
   );
   expect(told).toHaveLength(6);
-  // The same weights write the same text.
+  // All ranks have the same weights, so they write the same text.
   expect(new Set(written.map(({ text }) => text)).size).toBe(1);
   expect(written[0]!.text).toHaveLength(160);
 });
@@ -103,7 +103,7 @@ test('memory does not grow over 200 steps', async () => {
   expect(new Set(bytes).size).toBe(1);
 }, 30_000);
 
-test('the next token among the three most probable is counted as by hand, without padding', async () => {
+test('top-3 accuracy is equal to a count by hand, and ignores padding', async () => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
@@ -122,14 +122,14 @@ test('the next token among the three most probable is counted as by hand, withou
 });
 
 test.each([
-  ['of equals the first tokens count', 0],
-  ['none counts where the network gives NaN', NaN],
-])('accuracy among the three most probable, %s', async (_, weight) => {
+  ['if probabilities are equal: the first tokens are chosen', 0],
+  ['if outputs are NaN: no token is correct', NaN],
+])('top-3 accuracy, %s', async (_, weight) => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
   const { jobModel } = task.queryModel as TextGenerator;
-  // Inputs and outputs share it.
+  // The embedding is also the output layer.
   const embedding = jobModel.variables[jobModel.names.indexOf('embedding/weight')]!;
   embedding.assign(tf.fill(embedding.shape, weight));
   const indices = Uint32Array.from({ length: corpus.test.size }, (__, i) => i).slice(0, task.testBatch);

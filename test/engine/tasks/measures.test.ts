@@ -1,6 +1,6 @@
 /**
- * Losses and metrics that a job names: compared with values computed by hand, and equal for any
- * number of ranks. CPU backend.
+ * The losses and metrics that a job can name. They are compared with values computed by hand, and
+ * must be equal for any number of ranks. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 
 const UNIT = 50;
-/** Rows of two numbers, and an amount that depends on them, with some outliers. */
+/** Rows of two numbers, and a number to predict that depends on them. Some rows are outliers. */
 const amounts = (size: number): Dataset => ({
   ...{ size, inputShape: [1, 1, 2] as const, classes: 1, labelUnit: UNIT },
   read: (indices, inputs, labels) => {
@@ -50,22 +50,22 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   const byHand = (values: readonly number[]): number =>
     values.reduce((sum, value, i) => sum + weights[i]! * cost(value - targets[i]!), 0);
 
-  test("equals torch's", () => {
+  test('equals the loss of PyTorch', () => {
     expect(sumOf(tf.tensor1d(outputs)).dataSync()[0]).toBeCloseTo(byHand(outputs), 6);
   });
 
-  test('has the gradient of finite differences, and 0 without an error', () => {
+  test('has the same gradient as finite differences, and the gradient 0 if there is no error', () => {
     const gradient = tf.grad(sumOf)(tf.tensor1d(outputs)).dataSync();
     const half = 1e-4;
     for (const i of outputs.keys()) {
       const moved = (by: number): number => byHand(outputs.map((value, k) => value + (k === i ? by : 0)));
-      // The central difference is also right at bends.
+      // The central difference is correct even at points where the loss is not differentiable.
       expect(gradient[i]).toBeCloseTo((moved(half) - moved(-half)) / (2 * half), 3);
     }
     expect(gradient[4]! + 0).toBe(0);
   });
 
-  test('three ranks learn what one does with three times the batch', async () => {
+  test('three ranks learn the same as one rank with three times the batch', async () => {
     const values: number[][] = [];
     for (const n of [1, 3]) {
       const job = jobOf({ loss: name, batchSize: 6 / n, maxSteps: 5, learningRate: 0.1, optimizer: 'sgd', epochs: 3 });
@@ -86,14 +86,14 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   });
 });
 
-test('covers every loss of amounts', () => {
+test('every regression loss is tested above', () => {
   expect(AMOUNT_LOSSES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
 });
 
 const HELD_OUT = 601;
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** The events of every rank, of a world of one and of a world of three. */
+/** Returns the events of all ranks, for a world of one rank and for a world of three. */
 async function told(create: (n: number) => Promise<JobTask>) {
   const worlds = [];
   for (const n of [1, 3]) {
@@ -108,12 +108,12 @@ async function told(create: (n: number) => Promise<JobTask>) {
   return worlds;
 }
 
-test('errors and R² of amounts are exact over all ranks, whatever the loss', async () => {
+test('errors and R² of a regression are exact over all ranks, for any loss', async () => {
   const job = jobOf({ loss: 'huber', metrics: ['r2', 'mae', 'rmse'] });
   const data = { train: amounts(20), test: amounts(HELD_OUT) };
   const all = await told((n) => createJobTask(job, data, n));
   const task = await createJobTask(job, data, 1);
-  // By hand: the model's two layers, on each row.
+  // By hand means: the model's two layers are computed for each row.
   const inputs = new Float32Array(2 * HELD_OUT);
   const labels = new Float32Array(HELD_OUT);
   await data.test.read([...labels.keys()], inputs, labels);
@@ -134,11 +134,11 @@ test('errors and R² of amounts are exact over all ranks, whatever the loss', as
     expect(metrics!.mae).toBeCloseTo(mean(distances.map(Math.abs)) * UNIT, 3);
     expect(metrics!.r2).toBeCloseTo(1 - squares / mean([...labels].map((label) => (label - middle) ** 2)), 5);
   }
-  // Ranks of one world have the same bits.
+  // The results of the ranks of one world are bitwise equal.
   expect(all[2]!.metrics).toEqual(all[1]!.metrics);
 });
 
-test('R² of equal amounts is 0, or 1 if each is predicted exactly, and never infinite', () => {
+test('R² of equal labels is 0, or 1 if each label is predicted exactly, and never infinite', () => {
   const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
   const score = amountMetrics({ metrics: ['r2'] }, 1);
   expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
@@ -148,7 +148,7 @@ test('R² of equal amounts is 0, or 1 if each is predicted exactly, and never in
   }
 });
 
-test('classes among the first three are counted once each, whichever ranks count them', async () => {
+test('each sample is counted once in top-3 accuracy, whichever rank evaluates it', async () => {
   const classes = 8;
   const rows: Dataset = {
     ...{ size: HELD_OUT, inputShape: [1, 1, 2] as const, classes },
@@ -169,7 +169,7 @@ test('classes among the first three are counted once each, whichever ranks count
   for (const one of all) expect([one.accuracy, one.metrics]).toEqual([first!.accuracy, first!.metrics]);
 });
 
-test('of equal logits the first come first, and a row of NaN is not counted', () => {
+test('equal logits are ranked in the order of classes, and a row of NaN is never correct', () => {
   const logits = [...[1, 1, 1, 1, 0], ...[1, 1, 1, 1, 0], ...[5, 4, NaN, 0, 0], ...[0, 1, 2, 3, 4]];
   expect(countAmongFirst(3, logits, [2, 3, 0, 2], 5)).toBe(2);
   expect(countAmongFirst(3, logits, [2, 3, 0, 2], 5, [1, 1, 1, 0])).toBe(1);
@@ -185,6 +185,9 @@ test.each([
   ],
   [{ metrics: [] }, 'metrics: name at least one metric, or use null for the default'],
   [{ metrics: ['accuracy', 'accuracy'] }, 'metrics[1]: this name occurs twice: remove one'],
-])('a measure that does not fit the data is rejected with its path: %o', (fields, sentence) => {
-  expect(() => parseJob(fields)).toThrow(sentence);
-});
+])(
+  'a loss or metric that does not fit the data is rejected, and the error contains its path: %o',
+  (fields, sentence) => {
+    expect(() => parseJob(fields)).toThrow(sentence);
+  },
+);

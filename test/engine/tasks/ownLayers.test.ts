@@ -23,7 +23,7 @@ const model = (rate: number): object => ({
   },
 });
 
-test('four ranks learn what one does with four times the batch, dropout included', async () => {
+test('four ranks learn the same as one rank with four times the batch, even with dropout', async () => {
   const plan = { model: model(0.3), maxSteps: 6, optimizer: 'sgd', learningRate: 0.1 };
   const [four] = (await train(4, { ...plan, batchSize: 4 })).results;
   const [one] = (await train(1, { ...plan, batchSize: 16 })).results;
@@ -33,7 +33,7 @@ test('four ranks learn what one does with four times the batch, dropout included
   expect(relative(four!.losses[0]!, whole!.losses[0]!)).toBeGreaterThan(1e-3);
 });
 
-test('two ranks learn what one does, with layers that branch', async () => {
+test('two ranks learn the same as one rank if layers branch', async () => {
   const [two] = (await train(2, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 4 })).results;
   const [one] = (await train(1, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 8 })).results;
   expect(two!.stateHash[0]).toBe(two!.stateHash[1]);

@@ -1,6 +1,6 @@
 /**
- * A language model keeps its vocabulary: from a file, from a checkpoint, and on ranks that have
- * neither. CPU backend.
+ * A language model keeps its vocabulary if it starts from a file or a checkpoint. Ranks that have
+ * neither receive the vocabulary. CPU backend.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -19,7 +19,10 @@ beforeAll(async () => {
 });
 
 const FIRST = 'the cat sat on the mat, and the dog in the fog. '.repeat(12);
-/** A text of fewer characters, which are other tokens in its own vocabulary. */
+/**
+ * A text with fewer different characters. In a vocabulary of its own, its characters would have
+ * other token numbers.
+ */
 const SECOND = 'a hot dog has no fat. '.repeat(20);
 
 const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>
@@ -36,7 +39,7 @@ function prepare(job: JobSpec, text: string, origin: Origin | null = null): Prom
   });
 }
 
-/** A file of a model that was trained on the first text. */
+/** Returns a file of a model that was trained on the first text, and the model's vocabulary. */
 async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File; vocabulary: Vocabulary }> {
   const training = await prepare(job, FIRST);
   await inGeneration([training], 1, job, (one) => one.train());
@@ -55,27 +58,30 @@ test.each([
   ['safetensors', {}],
   ['safetensors', { tokens: 'byte-pairs', vocabulary: 262 }],
   ['checkpoint', {}],
-] as const)('a %s of a model %o goes on with another text, by its own tokens, on every rank', async (format, gpt) => {
-  const job = jobOf(gpt);
-  const { file, vocabulary } = await trained(job, format);
-  const origin = await readOrigin(file);
-  const longer = { ...job, maxSteps: 4 };
-  // Ranks without the file only have the text, at first or later.
-  const [host, guest] = [await prepare(longer, SECOND, origin), await prepare(longer, SECOND)];
-  expect(vocabularyOf(host)).toEqual(vocabulary);
-  expect(vocabularyOf(guest)).not.toEqual(vocabulary);
-  expect(await inGeneration([guest, host], 1, longer, ({ hasState }) => hasState)).toEqual([true, true]);
-  const joiner = await prepare(longer, SECOND);
-  const ends = await inGeneration([joiner, guest, host], 2, longer, (one) => one.train());
-  const { stateHash } = ends[0] as { stateHash: string };
-  for (const end of ends) expect(end).toMatchObject({ step: 4, stateHash });
-  for (const one of [host, guest, joiner]) {
-    expect(vocabularyOf(one)).toEqual(vocabulary);
-    one.dispose();
-  }
-});
+] as const)(
+  'a %s of a model %o is trained further on another text, with its own tokens, on every rank',
+  async (format, gpt) => {
+    const job = jobOf(gpt);
+    const { file, vocabulary } = await trained(job, format);
+    const origin = await readOrigin(file);
+    const longer = { ...job, maxSteps: 4 };
+    // Ranks without the file have only the text, whether they join at the beginning or later.
+    const [host, guest] = [await prepare(longer, SECOND, origin), await prepare(longer, SECOND)];
+    expect(vocabularyOf(host)).toEqual(vocabulary);
+    expect(vocabularyOf(guest)).not.toEqual(vocabulary);
+    expect(await inGeneration([guest, host], 1, longer, ({ hasState }) => hasState)).toEqual([true, true]);
+    const joiner = await prepare(longer, SECOND);
+    const ends = await inGeneration([joiner, guest, host], 2, longer, (one) => one.train());
+    const { stateHash } = ends[0] as { stateHash: string };
+    for (const end of ends) expect(end).toMatchObject({ step: 4, stateHash });
+    for (const one of [host, guest, joiner]) {
+      expect(vocabularyOf(one)).toEqual(vocabulary);
+      one.dispose();
+    }
+  },
+);
 
-test("a text with characters without tokens is rejected, and so is another vocabulary than the job's", async () => {
+test("a text whose characters have no tokens is rejected, and so is a vocabulary that differs from the job's", async () => {
   const job = jobOf();
   const { file } = await trained(job, 'safetensors');
   const origin = await readOrigin(file);

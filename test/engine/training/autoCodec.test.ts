@@ -1,6 +1,6 @@
 /**
- * Runs that choose their codec: the same on all ranks, before the same step, and again in another
- * world.
+ * Runs that choose their codec. The choice is the same on all ranks and happens before the same
+ * step. In another world ranks choose again.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -21,7 +21,7 @@ test('all ranks choose the same codec before the same step, report the reason, a
   const choices = events.map((own) => own.filter((event) => event.type === 'codec'));
   for (const own of choices) {
     expect(own).toHaveLength(1);
-    // As soon as the choice is clear, and after four steps at the latest.
+    // Ranks choose as soon as the measurements are clear, and after four steps at the latest.
     expect(own[0]!.step).toBeGreaterThanOrEqual(1);
     expect(own[0]!.step).toBeLessThanOrEqual(4);
     expect(own[0]).toEqual(choices[0]![0]);
@@ -31,13 +31,13 @@ test('all ranks choose the same codec before the same step, report the reason, a
   for (const result of results) expect(result).toMatchObject({ codec: choice.codec, choice });
 });
 
-test('a rank alone chooses no codec', async () => {
+test('a single rank chooses no codec', async () => {
   const { results, events } = await train(1, { ...FIELDS, codec: 'auto' });
   expect(events[0]!.some(({ type }) => type === 'codec')).toBe(false);
   expect(results[0]!.codec).toBe('fp32');
 });
 
-test('a named codec is kept', async () => {
+test('a codec that the job names is not changed', async () => {
   const { events, results } = await train(2, { ...FIELDS, codec: 'int8' });
   expect(events[0]!.some(({ type }) => type === 'codec')).toBe(false);
   expect(results[0]!).toMatchObject({ codec: 'int8' });

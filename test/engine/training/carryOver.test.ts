@@ -1,6 +1,6 @@
 /**
- * A tab that has opened its lost GPU again: its new participant continues with what the previous
- * one kept.
+ * A tab has opened its lost GPU again. Its new participant continues with what the previous
+ * participant had stored.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
@@ -12,7 +12,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-test('the best model and the written samples survive the loss of the GPU', async () => {
+test('the best model and the written samples are not lost with the GPU', async () => {
   const gpt = {
     layers: 1,
     heads: 1,

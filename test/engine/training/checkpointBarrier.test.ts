@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { CheckpointBarrier } from '../../../src/engine/training/checkpointBarrier.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-/** Whether a run continues by now. */
+/** Resolves with whether a run has continued by now. */
 async function goesOn(held: Promise<void>): Promise<boolean> {
   return Promise.race([held.then(() => true), new Promise<boolean>((resolve) => setTimeout(resolve, 5, false))]);
 }

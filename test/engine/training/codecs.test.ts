@@ -1,6 +1,6 @@
 /**
- * Runs with encoded gradients: they learn what others learn, and ranks stay equal when others join
- * and leave.
+ * Runs with encoded gradients. Their losses are close to the losses of other runs, and ranks stay
+ * equal when others join or leave.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -33,13 +33,16 @@ const ENCODED = CODEC_NAMES.filter((name) => name !== 'fp32');
 
 describe('a run', () => {
   const fields = { batchSize: 4, maxSteps: 12, hashEvery: 4, hidden: 16, learningRate: 0.01 };
-  /** Relative difference to the loss with fp32 that is allowed after twelve steps. */
+  /** The largest relative difference to the loss with fp32 after twelve steps. */
   const TOLERANCE = { fp32: 0, fp16: 0.001, int8: 0.02, powersgd: 0.5 };
-  /** Largest share of the bytes of fp32. Such a small model has more framing than most. */
+  /**
+   * The largest number of bytes, relative to fp32. Framing is a larger part of the bytes than
+   * usual, because the model is small.
+   */
   const SHARE = { fp32: 1, fp16: 0.52, int8: 0.28, powersgd: 0.4 };
 
   test.each(ENCODED)(
-    'learns with %s nearly what it learns with fp32, of fewer bytes, on equal ranks',
+    'with %s has nearly the same loss as with fp32, sends fewer bytes, and keeps ranks equal',
     async (codec) => {
       const [{ results: plain }, { results, events }] = [await train(3, fields), await train(3, { ...fields, codec })];
       const [a, b] = [results[0]!, plain[0]!];
@@ -47,20 +50,20 @@ describe('a run', () => {
       expect(relative(a.loss, b.loss)).toBeLessThan(TOLERANCE[codec]);
       expect(a.bytesSentPerRank[1]! / b.bytesSentPerRank[1]!).toBeLessThan(SHARE[codec]);
       expect(a.codec).toBe(codec);
-      // Every sample counts, whatever the rounding.
+      // Every sample is counted, although gradients are rounded.
       for (const event of events[0]!) if (event.type === 'step') expect(event.samples).toBe(12);
       if (codec === 'powersgd') return;
-      // Sent bytes are those of the theory, 2(n-1)/n of a gradient a step, and framing.
+      // The sent bytes are the theoretical number, 2(n-1)/n gradients per step, plus framing.
       const theory = (4 / 3) * a.gradientBytes * a.steps;
       expect(a.bytesSentPerRank[1]! / theory).toBeGreaterThan(1);
       expect(a.bytesSentPerRank[1]! / theory).toBeLessThan(1.05);
     },
   );
 
-  test('learns with PowerSGD what it learns with fp32, with steps of one sample at the end of epochs', async () => {
+  test('with PowerSGD has nearly the same loss as with fp32, even if epochs end with a step of one sample', async () => {
     const pass = { batchSize: 8, epochs: 20, maxSteps: null, hidden: 32, optimizer: 'sgd', learningRate: 0.05 };
     const lossBy = async (codec: string): Promise<number> => {
-      // Five steps of 16 samples, and one of a single sample.
+      // An epoch has five steps of 16 samples and one step of a single sample.
       const { results } = await train(2, { ...pass, codec }, { trainSize: 81, testSize: 100 });
       return results[0]!.valLoss!;
     };
@@ -95,32 +98,37 @@ describe('when ranks join and leave', () => {
         createMember(`m${i}`, createCountingTask({ samples: SAMPLES }), { ...COUNTING_PLAN, codec }),
       ),
     );
-  test.each(['fp16', 'int8'])('every sample counts once with %s, whichever frame a rank vanishes at', async (codec) => {
-    let late = 0;
-    // The last of a step's 24 frames, with the tally, decide which ranks have applied it.
-    for (const frame of [0, 5, 13, 19, 20, 21, 22, 23, 24]) {
-      const members = await counters(3, codec);
-      const first = await runGeneration(members, { end: { rank: 2, step: 1, frame } });
-      for (const result of first.results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
-      const survivors = members.slice(0, 2);
-      const applied = survivors.map(({ events }) => events.filter(({ type }) => type === 'step').length);
-      if (applied[0] !== applied[1]) late += 1;
-      const [newcomer] = await counters(1, codec);
-      const all = [newcomer!, ...survivors];
-      const { results } = await runGeneration(all);
-      for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
-      expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
-      // A sample's weight rises by 1 / (samples of its window).
-      const weights = all[0]!.values();
-      const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);
-      // Ninths and twelfths are rounded; a missing sample would be a whole one.
-      expect(total).toBeCloseTo(stepsOf(all).length, 3);
-      dispose([...members, newcomer!]);
-    }
-    expect(late).toBeGreaterThan(0);
-  });
+  test.each(['fp16', 'int8'])(
+    'every sample is applied once with %s, at whichever frame a rank is lost',
+    async (codec) => {
+      let late = 0;
+      // The last of a step's 24 frames decide which ranks have applied the step. They contain the
+      // tally.
+      for (const frame of [0, 5, 13, 19, 20, 21, 22, 23, 24]) {
+        const members = await counters(3, codec);
+        const first = await runGeneration(members, { end: { rank: 2, step: 1, frame } });
+        for (const result of first.results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
+        const survivors = members.slice(0, 2);
+        const applied = survivors.map(({ events }) => events.filter(({ type }) => type === 'step').length);
+        if (applied[0] !== applied[1]) late += 1;
+        const [newcomer] = await counters(1, codec);
+        const all = [newcomer!, ...survivors];
+        const { results } = await runGeneration(all);
+        for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
+        expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+        // When a sample is applied, its weight grows by 1 / (number of samples in its window).
+        const weights = all[0]!.values();
+        const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);
+        // Ninths and twelfths are rounded, but a missing sample would change the sum by a whole
+        // ninth or twelfth.
+        expect(total).toBeCloseTo(stepsOf(all).length, 3);
+        dispose([...members, newcomer!]);
+      }
+      expect(late).toBeGreaterThan(0);
+    },
+  );
 
-  test.each(['int8', 'powersgd'])('all ranks keep one model with %s', async (codec) => {
+  test.each(['int8', 'powersgd'])('all ranks have the same model with %s', async (codec) => {
     expect(isElastic(parseJob({ codec }))).toBe(true);
     const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });

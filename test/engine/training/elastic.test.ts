@@ -1,4 +1,4 @@
-/** Runs that outlive their worlds, over memory links, on TensorFlow.js's CPU backend. */
+/** Runs that continue after their worlds have ended. Memory links, TensorFlow.js's CPU backend. */
 import { isDeepStrictEqual } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -40,7 +40,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Two windows of three ranks, and a short one. */
+/** Three ranks need three steps for these samples: two full windows and a short one. */
 const SAMPLES = 15;
 
 const counter = (name = 'm', fields = {}, options = {}): Promise<Member> =>
@@ -51,7 +51,7 @@ const counters = (n: number, fields = {}, options = {}): Promise<Member[]> =>
 
 const SHARD_FIELDS = { ...COUNTING_PLAN, batchSize: 1, epochs: 2, hashEvery: 100 };
 
-/** Four members with samples of their own. */
+/** Creates four members that have samples of their own. */
 function shardCounters(): Promise<Member[]> {
   const sizes = [5, 6, 2, 3];
   const starts = [0, 5, 11, 13];
@@ -67,7 +67,7 @@ function shardCounters(): Promise<Member[]> {
 
 /**
  * Expects that `members` are at the end of an epoch, that each sample was applied once in each
- * epoch, and that all have the same bits.
+ * epoch, and that all members have bitwise equal states.
  */
 function expectCountedOnce(members: readonly Member[], samples = SAMPLES): void {
   const steps = stepsOf(members);
@@ -86,7 +86,7 @@ const appliedBy = ({ events }: Member): number => events.filter(({ type }) => ty
 const weightsOf = ({ task }: Member) =>
   (task.model as tf.LayersModel).getWeights().map((weight) => Array.from(weight.dataSync()));
 
-/** The errors of all `members`. */
+/** Resolves with the errors of all `members`. */
 const rejections = async (members: readonly Member[]): Promise<PeergradError[]> => {
   const { results } = await runGeneration(members);
   expect(results.every((result) => result instanceof PeergradError)).toBe(true);
@@ -95,7 +95,7 @@ const rejections = async (members: readonly Member[]): Promise<PeergradError[]> 
 
 describe('a run', () => {
   test.each([0, 1, 2])(
-    'goes on without rank %i, whichever of its frames it vanishes at',
+    'continues without rank %i, at whichever frame this rank is lost',
     async (rank) => {
       for (let frame = 0; ; frame++) {
         const members = await counters(3);
@@ -117,10 +117,10 @@ describe('a run', () => {
     120_000,
   );
 
-  test('gives a rank that is a step behind that step, with every optimizer', async () => {
+  test('updates a rank that is one step behind, with every optimizer', async () => {
     for (const optimizer of ['sgd', 'momentum', 'adam']) {
       let late = 0;
-      // The last of a step's 16 frames.
+      // These are the last of a step's 16 frames.
       for (let frame = 12; frame < 18; frame++) {
         const members = await counters(3, { optimizer, learningRate: 0.5 });
         await runGeneration(members, { end: { rank: 2, step: 1, frame } });
@@ -139,13 +139,13 @@ describe('a run', () => {
     }
   });
 
-  test.each([1, 2])('takes %i more ranks in the middle of a step', async (more) => {
+  test.each([1, 2])('accepts %i more ranks in the middle of a step', async (more) => {
     for (let frame = 20; frame < 70; frame += 7) {
       const members = await counters(2);
       const first = await runGeneration(members, { end: { rank: 1, frame } });
       expect(first.isBroken).toBe(true);
       const joiners = await counters(more);
-      // Also if they are ahead of the ranks whose state they receive.
+      // Newcomers receive the state even if they have taken more steps than the other ranks.
       const all = [joiners[0]!, ...members, ...joiners.slice(1)];
       const { entered, results } = await runGeneration(all);
       for (const one of entered) expect(one).toEqual(entered[0]);
@@ -170,13 +170,13 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('keeps what one rank has learned while others were away, whichever frame breaks as the others receive it', async () => {
+  test('keeps the steps that one rank took while others were away, at whichever frame the transfer of its state breaks', async () => {
     for (let frame = 0; ; frame += 4) {
       const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
       await runGeneration([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
-      // The second step is taken twice: by two members, and by the third with a member that then
-      // leaves.
+      // The second step is taken twice: by two members, and by the third member together with a
+      // member that leaves afterwards.
       await runGeneration([a, b], { end: { rank: 0, step: 2, frame: 0 } });
       await runGeneration([c, d], { end: { rank: 0, step: 3, frame: 0 } });
       expect(members.map(({ run }) => run.steps)).toEqual([2, 2, 3, 3]);
@@ -193,7 +193,7 @@ describe('a run', () => {
     }
   }, 60_000);
 
-  test('compares the generation of the last step also after a rank has opened its GPU again', async () => {
+  test('compares the generation of the latest step even after a rank has opened its GPU again', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
@@ -208,7 +208,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('replaces the state of a member that differs from the others', async () => {
+  test('replaces the state of a member if it differs from the other states', async () => {
     const members = await counters(3);
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
     const state = await members[1]!.run.snapshot();
@@ -217,14 +217,14 @@ describe('a run', () => {
     const divergent = await createMember('divergent', createCountingTask({ samples: SAMPLES }), fields, {
       from: state,
     });
-    // The lowest rank is not correct by its rank.
+    // The state of the lowest rank is not automatically the correct one.
     const all = [divergent, members[0]!, members[2]!];
     await runGeneration(all);
     expectCountedOnce(all);
     dispose([...members, divergent]);
   });
 
-  test('ends the generation if states differ during a run, and continues in the next', async () => {
+  test('ends the generation if states differ, and continues in the next generation', async () => {
     const members = await counters(3);
     const { run } = members[1]!;
     const original = run.stateHash.bind(run);
@@ -240,7 +240,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('continues with the only remaining rank, which computes several micro-batches for a step', async () => {
+  test('continues with a single remaining rank that computes several micro-batches per step', async () => {
     for (const frame of [0, 30, 41, 50, 60]) {
       const members = await counters(3);
       const first = await runGeneration(members, { end: { rank: 1, frame } });
@@ -253,7 +253,7 @@ describe('a run', () => {
     }
   });
 
-  test('counts every sample once, whichever ranks join and leave', async () => {
+  test('applies every sample once, whichever ranks join and leave', async () => {
     const before = tf.memory().numTensors;
     for (let seed = 0; seed < 12; seed++) {
       const rng = createRng(1000 + seed);
@@ -263,8 +263,8 @@ describe('a run', () => {
       const away: Member[] = [];
       const everyone = [...present];
       /**
-       * The steps that led to a member's state. A step that no remaining member has applied is
-       * taken again.
+       * The steps that led to each member's state. If no remaining member has applied a step, the
+       * step is taken again.
        */
       const histories = new Map<Member, Step[]>(present.map((member) => [member, []]));
       for (let generation = 0; ; generation++) {
@@ -323,7 +323,7 @@ describe('a run', () => {
     dispose(resumed);
   });
 
-  test('only tests and compares after resuming from a state of the last step', async () => {
+  test('only evaluates and compares after resuming from the state of the final step', async () => {
     const members = await counters(2);
     const { results: before } = await runGeneration(members);
     const saved = await members[1]!.run.snapshot();
@@ -336,7 +336,7 @@ describe('a run', () => {
     one.dispose();
   });
 
-  test('gives a result also to a rank that joins after the last step', async () => {
+  test('has a result even on a rank that joins after the final step', async () => {
     const members = await counters(2);
     await runGeneration(members);
     const all = [...members, await counter()];
@@ -346,14 +346,14 @@ describe('a run', () => {
     dispose(all);
   });
 
-  test('counts the bytes that it sends in all worlds', async () => {
+  test('counts the bytes of all its worlds', async () => {
     const members = await counters(2, { batchSize: 1 });
     await runGeneration(members, { end: { rank: 0, step: 4, frame: 0 } });
     const { results } = await runGeneration(members);
     const [result] = results;
     if (!result || result instanceof Error) throw new Error('It was to end.');
     const { bytesSentPerRank, gradientBytes, steps } = result;
-    // And a part of the step that was taken twice.
+    // A part of the bytes belongs to the step that was taken twice.
     for (const bytes of bytesSentPerRank) {
       expect(bytes / gradientBytes).toBeGreaterThan(steps);
       expect(bytes / gradientBytes).toBeLessThan(steps + 1.01);
@@ -361,7 +361,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('drops the retained gradient if its device fails, and the samples are computed again', async () => {
+  test('drops the retained gradient if the device fails, and computes its samples again', async () => {
     for (const broken of [0, 1]) {
       const members = await counters(2);
       let checks = 0;
@@ -374,7 +374,7 @@ describe('a run', () => {
       const task = createCountingTask({ samples: SAMPLES });
       members[broken]!.dispose();
       members[broken] = await createMember('weak', task, COUNTING_PLAN, { checkDevice });
-      // In the second bucket of the second step.
+      // The device fails in the second bucket of the second step.
       failsAt = checks + 4;
       const { results } = await runGeneration(members);
       expect(results[broken]).toBeInstanceOf(DeviceError);
@@ -385,14 +385,14 @@ describe('a run', () => {
     }
   });
 
-  test('undoes changes of buffers by a lost pass', async () => {
+  test('restores buffers that a lost pass has changed', async () => {
     for (let frame = 16; frame < 90; frame += 3) {
       const members = await counters(3, {}, { buffer: true });
       const { isBroken } = await runGeneration(members, { end: { rank: 1, frame } });
       const survivors = isBroken ? [members[0]!, members[2]!] : members;
       if (isBroken) await runGeneration(survivors);
       expectCountedOnce(survivors);
-      // Rank 0's passes of the applied steps.
+      // Each pass adds 1 on rank 0, so only the passes of applied steps are counted.
       for (const member of survivors) expect(member.values().at(-1)).toBe(stepsOf(survivors).length);
       dispose(members);
     }
@@ -426,7 +426,7 @@ describe('a run', () => {
     tf.dispose([xs, ys]);
   });
 
-  test('learns from the whole window of a step that it takes again with fewer ranks', async () => {
+  test('uses the whole window of a step again if it repeats the step with fewer ranks', async () => {
     const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
@@ -436,7 +436,7 @@ describe('a run', () => {
     await runGeneration(undisturbed);
     const whole = stepsOf(undisturbed);
     const members = await Promise.all([0, 1, 2].map(make));
-    // In the middle of the second step.
+    // The generation ends in the middle of the second step.
     await runGeneration(members, { end: { rank: 1, step: 1, frame: 3 } });
     const survivors = [members[0]!, members[2]!];
     await runGeneration(survivors);
@@ -444,20 +444,20 @@ describe('a run', () => {
     expect(steps.slice(0, 2).map(({ samples }) => samples)).toEqual([12, 12]);
     expect(steps.slice(2).map(({ samples }) => samples)).toEqual([8, 8]);
     for (const step of [0, 1]) expect(relative(steps[step]!.loss, whole[step]!.loss)).toBeLessThan(1e-5);
-    // Its loss is over fewer samples, with the parameters before the retried step.
+    // The loss is a mean over fewer samples, and uses the parameters from before the retried step.
     expect(steps[2]!.loss).not.toBe(whole[2]!.loss);
     dispose([...undisturbed, ...members]);
   });
 });
 
 describe('entering a world', () => {
-  test('rejects a rank with other data, and names it to the others', async () => {
+  test('rejects a rank with other data, and tells the other ranks which rank that is', async () => {
     const divergent = await counter('divergent', {}, { dataHash: '11'.repeat(8) });
     const members = [...(await counters(2)), divergent];
     const errors = await rejections(members);
     expect(errors.map(({ name }) => name)).toEqual(['PeergradError', 'PeergradError', 'DataError']);
     for (const error of errors) {
-      expect(error.message).toBe('Rank 2 has other data than the others: count again.');
+      expect(error.message).toBe('Rank 2 does not have the same data as the other ranks: count again.');
       expect(error.context.divergent).toEqual([2]);
     }
     await runGeneration(members.slice(0, 2));
@@ -465,7 +465,7 @@ describe('entering a world', () => {
     dispose(members);
   });
 
-  test('compares joiners with the data of the training ranks, however many joiners there are', async () => {
+  test('compares the data of new ranks with the data of training ranks, even if more ranks are new', async () => {
     const [member] = await counters(1);
     await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
     const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });
@@ -475,7 +475,7 @@ describe('entering a world', () => {
     dispose([member!, ...divergent]);
   });
 
-  test('reports the difference to a rank with another model', async () => {
+  test('tells a rank with another model how the models differ', async () => {
     const members = await counters(2);
     const other = await createMember('other', createCountingTask({ samples: SAMPLES + 4 }), COUNTING_PLAN);
     const same = { ...other.task, trainSamples: SAMPLES };
@@ -513,9 +513,9 @@ describe('entering a world', () => {
   });
 });
 
-test("a rank's deadlines expire before those of the server, which cannot name the rank that all wait for", () => {
+test('deadlines of ranks expire before deadlines of the server, which does not know the rank that is late', () => {
   expect(LINKING_TIMEOUT_MS).toBeLessThan(LINKING_MS);
   expect(SYNCING_TIMEOUT_MS + 10_000).toBeLessThan(SYNCING_MS);
-  // The longest time of a collective that waits for a rank's last step.
+  // The longest time that a collective waits for the last step of another rank.
   expect(ENTERING_MS[0]).toBeGreaterThan(DEFAULT_OP_TIMEOUT_MS);
 });

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { testInterval } from '../../../src/engine/training/evaluation.ts';
 
-test('no more samples are tested than were learned since the last test, also if every test is of all', () => {
+test('no more samples are evaluated than were trained on since the previous evaluation, even if each evaluation uses all samples', () => {
   const task = { train: 60_000, test: 10_000 };
   expect(testInterval(task, { patience: null }, 32, 400)).toBe(50);
   expect(testInterval(task, { patience: 3 }, 32, 400)).toBe(Math.ceil(10_000 / 32));
-  // An epoch ends with a test in any case.
+  // An epoch always ends with an evaluation.
   expect(testInterval({ train: 64, test: 10_000 }, { patience: 3 }, 32, 400)).toBe(2);
 });

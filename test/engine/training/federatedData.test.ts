@@ -1,7 +1,4 @@
-/**
- * Training with files that differ from rank to rank, over memory links, on TensorFlow.js's CPU
- * backend.
- */
+/** Training with files that differ from rank to rank. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
@@ -18,7 +15,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** The class is whether x is above its middle. Returns the rows from `from` on. */
+/** Returns `count` rows, starting at row `from`. The class tells whether x is below 50. */
 const rows = (from: number, count: number): string =>
   `x,noise,kind\n${Array.from({ length: count }, (_, i) => {
     const x = ((from + i) * 37) % 100;
@@ -34,7 +31,7 @@ const JOB: JobSpec = parseJob({
 const prepare = (text: string, job = JOB, more: Partial<Parameters<typeof prepareTraining>[0]> = {}) =>
   prepareTraining({ job, files: fileOf(text), ...more });
 
-test('ranks with different rows learn one model of all rows, which each of them tests', async () => {
+test('ranks with different rows train one model on all rows, and each rank evaluates it on rows of its own', async () => {
   const events: EngineEvent[] = [];
   const parts = [rows(0, 40), rows(40, 20), rows(60, 40)];
   const trainings = await Promise.all(
@@ -55,7 +52,7 @@ test('ranks with different rows learn one model of all rows, which each of them 
   for (const training of trainings) training.dispose();
 });
 
-test('a joining rank uses the facts of the run, and is rejected with a reason if its data does not fit', async () => {
+test('a joining rank uses the facts of the run, and is rejected with a reason if its data do not match', async () => {
   const job = { ...JOB, maxSteps: 6 };
   let breaks = 2;
   const emit = (event: EngineEvent): void => {
@@ -69,7 +66,7 @@ test('a joining rank uses the facts of the run, and is rejected with a reason if
   expect(refused[2]).toBeInstanceOf(DataError);
   for (const error of refused) {
     expect((error as Error).message).toContain(
-      `Rank 2 has data that do not fit the others': its column "kind" has the class "middle"`,
+      `Rank 2 has data that do not match the other ranks' data: its column "kind" has the class "middle"`,
     );
   }
   const joiner = await prepare(rows(0, 40).replaceAll('high', 'low'), job);
@@ -79,7 +76,7 @@ test('a joining rank uses the facts of the run, and is rejected with a reason if
   for (const training of [...founders, strange, joiner]) training.dispose();
 });
 
-test('a resumed run keeps its facts, whichever ranks are there', async () => {
+test('a resumed run keeps its facts, whichever ranks take part', async () => {
   const job = { ...JOB, maxSteps: 4 };
   const before = [await prepare(rows(0, 40), job), await prepare(rows(0, 40).replaceAll(/low|high/g, 'huge'), job)];
   await inGeneration(before, 1, job, (training) => training.train());
@@ -93,7 +90,7 @@ test('a resumed run keeps its facts, whichever ranks are there', async () => {
   for (const training of [...before, alone]) training.dispose();
 });
 
-test('language models learn from texts that stay in their tabs, and stay equal', async () => {
+test('language models stay equal when they learn from texts that never leave their tabs', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, context: 8, width: 8 };
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt, batchSize: 2, maxSteps: 3, hashEvery: 1 });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
@@ -104,7 +101,8 @@ test('language models learn from texts that stay in their tabs, and stay equal',
   const [a, b] = trainings.map(({ result }) => result!);
   expect(b!.bigramLoss).toBe(a!.bigramLoss);
   expect(b!.valLoss).toBe(a!.valLoss);
-  // Its file begins another run, whose texts need not have all of its characters.
+  // Another run starts from the model's file. Its texts need not contain all characters of the
+  // vocabulary.
   const command = { type: 'export', id: 1, format: 'safetensors', which: 'last' } as const;
   const event = await exportModel(command, trainings[0]!.answerer, null);
   const saved = event.type === 'exported' ? event.file! : null;
@@ -119,7 +117,7 @@ test('language models learn from texts that stay in their tabs, and stay equal',
   for (const training of [...trainings, ...heirs]) training.dispose();
 });
 
-test('before the first step a returning rank agrees with the others; later the run keeps the facts that it has learned by', async () => {
+test('before the first step ranks agree again when a rank returns, and after it the run keeps its facts', async () => {
   const job = { ...JOB, maxSteps: 3, hashEvery: 1 };
   const early = await prepare(
     `${rows(0, 20)}\n${rows(0, 20)
@@ -128,7 +126,8 @@ test('before the first step a returning rank agrees with the others; later the r
     job,
   );
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
-  // Each side has agreed on other facts, in worlds that broke.
+  // Early and the others have agreed on different facts, in worlds that broke before the first
+  // step.
   await inGeneration([early], 1, job, () => null);
   await inGeneration(others, 2, job, () => null);
   const all = [early, ...others];
@@ -138,7 +137,7 @@ test('before the first step a returning rank agrees with the others; later the r
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 3 };
   const longer = { ...job, maxSteps: 4 };
   const from = fromCheckpoint(structuredClone(toCheckpoint(await others[1]!.snapshot(), about)));
-  // The stranger has agreed with itself before it meets the heir.
+  // The stranger has taken part in a world of its own before it meets the heir.
   const stranger = await prepare(rows(20, 40), longer);
   await inGeneration([stranger], 4, longer, () => null);
   const heir = await prepare(rows(0, 40), longer, { from });
@@ -152,7 +151,7 @@ test('before the first step a returning rank agrees with the others; later the r
 test.each([
   ['has the most steps', [1, 2]],
   ['was applied in the latest generation', [1, 1]],
-])('a run keeps the facts of the state that %s, however many ranks have others', async (_, steps) => {
+])('a run keeps the facts of the state that %s, even if more ranks have other facts', async (_, steps) => {
   const job = { ...JOB, maxSteps: 4, hashEvery: 1 };
   const makeFor = (last: number, text: string) =>
     prepare(text, job, {
@@ -178,7 +177,7 @@ test.each([
   }
 });
 
-test('a state with other facts is rejected, and the others keep theirs', async () => {
+test('a state with other facts is rejected, and the other ranks keep their facts', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
   const divergent = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];

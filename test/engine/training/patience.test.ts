@@ -1,4 +1,4 @@
-/** Runs that stop early, on TensorFlow.js's CPU backend. */
+/** Runs with early stopping, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
@@ -6,9 +6,14 @@ import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
 
 const SAMPLES = 12;
-/** Ends only by patience. Tests follow every epoch: 2 steps of 3 ranks, 3 of 2. */
+/**
+ * A run that ends only by patience. An evaluation follows each epoch. An epoch has 2 steps with 3
+ * ranks, or 3 steps with 2 ranks.
+ */
 const PLAN = { ...COUNTING_PLAN, epochs: 1000, hashEvery: 1000 };
-/** Frames of a step. Those of the test follow, then those of the comparison. */
+/**
+ * The number of frames of a step. The frames of the evaluation and then of the comparison follow.
+ */
 const STEP_FRAMES = 12;
 
 beforeAll(async () => {
@@ -16,8 +21,8 @@ beforeAll(async () => {
 });
 
 /**
- * Every step adds 1 to the sum of all weights: so a test knows the number of steps, and the lowest
- * loss is after `best`.
+ * Every step adds 1 to the sum of all weights, so the task's evaluation can compute the number of
+ * steps. The loss is lowest after `best` steps.
  */
 function taskWithBest(best: number): Task {
   const task = createCountingTask({ samples: SAMPLES });
@@ -45,7 +50,7 @@ async function createMembers(count: number, patience = 2): Promise<{ members: Me
   return { members, kept };
 }
 
-test('all ranks end after the same test, compare states, and keep the best model', async () => {
+test('all ranks end after the same evaluation, compare states, and keep the best model', async () => {
   const { members, kept } = await createMembers(3);
   const { results } = await runGeneration(members);
   for (const result of results) {
@@ -56,14 +61,15 @@ test('all ranks end after the same test, compare states, and keep the best model
   for (const member of members) member.dispose();
 });
 
-test('the end is the same if a rank vanishes at any frame of the last test', async () => {
+test('the result is the same on all ranks if a rank is lost at any frame of the final evaluation', async () => {
   let redone = 0;
   for (let frame = STEP_FRAMES; ; frame++) {
     const { members } = await createMembers(3, 1);
     const { isBroken, results } = await runGeneration(members, { end: { rank: 2, step: 5, frame } });
     const survivors = members.slice(0, 2);
     const { results: ends } = isBroken ? await runGeneration(survivors) : { results };
-    // If the step was not taken yet, two ranks take other steps until the next test.
+    // If the sixth step was not applied before the loss of rank 2, the two other ranks have other
+    // steps in the epoch.
     const expected = { steps: 6, best: { step: 4, valLoss: 2 } };
     if (survivors.some(({ run }) => run.steps === 6)) for (const end of ends) expect(end).toMatchObject(expected);
     const [one, other] = ends as RunResult[];
@@ -75,7 +81,7 @@ test('the end is the same if a rank vanishes at any frame of the last test', asy
   expect(redone).toBeGreaterThan(3);
 }, 60_000);
 
-test('a joining rank knows the earlier results', async () => {
+test('a joining rank receives the results of earlier evaluations', async () => {
   const { members } = await createMembers(3);
   await runGeneration(members, { end: { rank: 2, step: 6, frame: 0 } });
   const { members: late } = await createMembers(1);
@@ -87,8 +93,9 @@ test('a joining rank knows the earlier results', async () => {
 const bestOf = async ({ run }: Member): Promise<number | undefined> =>
   (await run.snapshot()).progress.verdicts.at(-1)?.best;
 
-test('ranks that repeat a test with another last bit continue with one outcome', async () => {
-  // Summed by three ranks, or by two.
+test('ranks that repeat an evaluation with different rounding continue with the same result', async () => {
+  // The sum depends on the order of addition, so three ranks and two ranks compute different last
+  // bits.
   const losses = [1e-16, 1e-16, 1e-16, 1];
   const make = (i: number): Promise<Member> => {
     const task = createCountingTask({ samples: SAMPLES });

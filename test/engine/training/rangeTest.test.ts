@@ -15,8 +15,8 @@ beforeAll(async () => {
 });
 
 /**
- * The loss falls while a weight grows with the rates, and is NaN once it is above a half. A buffer
- * counts passes.
+ * A task whose loss becomes NaN. A weight grows with the learning rates. The loss falls until the
+ * weight is above 0.5, and is then NaN. A buffer counts the passes.
  */
 function taskThatBreaks(): Task {
   const weight = tf.variable(tf.scalar(0));
@@ -31,7 +31,7 @@ function taskThatBreaks(): Task {
         passes.assign(passes.add(1));
         return weight.mul(-1).add(0.5).sqrt().mul(indices.length).asScalar();
       }),
-    evaluate: () => Promise.reject(new Error('A range test tests no samples.')),
+    evaluate: () => Promise.reject(new Error('A range test must not evaluate samples.')),
     dispose: () => tf.dispose([weight, passes]),
   };
 }
@@ -42,7 +42,7 @@ const createMembers = (count: number, fields: object = {}): Promise<Member[]> =>
 const disposeAll = (members: readonly Member[]): void => members.forEach((member) => member.dispose());
 
 describe('a range test', () => {
-  test('finds the same rate on 1 rank and on 4, for digits', async () => {
+  test('finds the same rate for digits on 1 rank and on 4 ranks', async () => {
     const fields = { schedule: 'range-test', maxSteps: 30, optimizer: 'adam' };
     const { results: one } = await train(1, { ...fields, batchSize: 32 });
     const { results: four, events } = await train(4, { ...fields, batchSize: 8 });
@@ -58,7 +58,7 @@ describe('a range test', () => {
     expect(events[0]!.some(({ type }) => type === 'evaluation')).toBe(false);
   });
 
-  test('takes as many epochs of a small data set as it needs', async () => {
+  test('repeats a small data set for as many epochs as it needs', async () => {
     const { results } = await train(2, { ...PLAN, batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBeGreaterThan(18);
     expect(results[0]!.epochs).toBeGreaterThan(9);
@@ -80,16 +80,19 @@ describe('a range test', () => {
     disposeAll(members);
   });
 
-  test.each(['fp16', 'int8', 'powersgd', 'auto'])('ends alike on all ranks with the codec %s', async (codec) => {
-    const members = await createMembers(3, { codec });
-    const { results } = await runGeneration(members);
-    for (const result of results) expect(result).toMatchObject({ rateTest: (results[0] as RunResult).rateTest });
-    expect((results[0] as RunResult).rateTest!.suggested).toBeGreaterThan(0.01);
-    expect(new Set((results[0] as RunResult).stateHash).size).toBe(1);
-    disposeAll(members);
-  });
+  test.each(['fp16', 'int8', 'powersgd', 'auto'])(
+    'ends after the same step on all ranks with the codec %s',
+    async (codec) => {
+      const members = await createMembers(3, { codec });
+      const { results } = await runGeneration(members);
+      for (const result of results) expect(result).toMatchObject({ rateTest: (results[0] as RunResult).rateTest });
+      expect((results[0] as RunResult).rateTest!.suggested).toBeGreaterThan(0.01);
+      expect(new Set((results[0] as RunResult).stateHash).size).toBe(1);
+      disposeAll(members);
+    },
+  );
 
-  test('restores the model also on a rank that joins in the middle', async () => {
+  test('also restores the model on a rank that joins in the middle', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
     await runGeneration(members, { end: { rank: 2, step: 9, frame: 0 } });
@@ -101,7 +104,7 @@ describe('a range test', () => {
     disposeAll([...members, ...late]);
   });
 
-  test('ends alike if a rank vanishes at any frame after its last step', async () => {
+  test('has the same result if a rank is lost at any frame after its final step', async () => {
     const whole = await createMembers(3);
     const { results: ends } = await runGeneration(whole);
     const before = whole[0]!.values();
@@ -122,7 +125,7 @@ describe('a range test', () => {
     disposeAll(whole);
   }, 60_000);
 
-  test('fails if the loss is NaN before any rate is tried', async () => {
+  test('fails if the loss is NaN before any rate was tried', async () => {
     const { results } = await train(1, { ...PLAN, batchSize: 4 }, { spoil: (inputs) => inputs.fill(NaN) }).catch(
       (error: unknown) => ({ results: [error] }),
     );

@@ -16,7 +16,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** The samples of `all` from `first` on, which only one rank has. */
+/**
+ * Creates a task with some samples of `all`. Only one rank has these samples, which start at
+ * `first`.
+ */
 function shardOf(all: number, first: number, samples: number): Task {
   const whole = createCountingTask({ samples: all });
   return {
@@ -39,17 +42,17 @@ async function members(sizes: readonly number[], plan: Record<string, unknown> =
   );
 }
 
-/** How often each sample was learned. */
+/** Returns how often each sample was applied. */
 function countsOf(member: Member, all: number): number[] {
   const sizes = stepsOf([member]).map(({ samples }) => samples);
   const weights = member.values().slice(0, all);
-  // Every step of the same size adds the same to each of its samples.
+  // Steps of the same size add the same amount to each of their samples.
   expect(new Set(sizes).size).toBe(1);
   return weights.map((weight) => Math.round(weight * sizes[0]!));
 }
 
 describe('ranks with samples of their own', () => {
-  test('learn each sample once an epoch, all in one model', async () => {
+  test('apply each sample once per epoch, to one common model', async () => {
     const all = await members([6, 3, 9], { batchSize: 3, epochs: 2 });
     const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 6, epochs: 2 });
@@ -68,7 +71,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('test the same fraction of their held-out samples', async () => {
+  test('evaluate the same fraction of their held-out samples', async () => {
     const all = await members([4, 8], { batchSize: 4, epochs: 1 });
     await runGeneration(all);
     const tests = all.map(({ events }) => events.filter(({ type }) => type === 'evaluation').at(-1));
@@ -76,7 +79,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('continue without a lost rank, and learn no sample twice', async () => {
+  test('continue without a lost rank, and apply no sample twice', async () => {
     const all = await members([4, 4, 4], { batchSize: 1, epochs: 1 });
     const before = await runGeneration(all, { end: { rank: 1, step: 2, frame: 0 } });
     expect(before.results.every(isLoss)).toBe(true);
@@ -85,7 +88,7 @@ describe('ranks with samples of their own', () => {
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
     const steps = stepsOf(rest).map(({ samples }) => samples);
     expect(steps).toEqual([3, 3, 2, 2]);
-    // Samples of m0 and m2, a third of a window each, then half.
+    // With three ranks, a sample of m0 or m2 is a third of its window; with two ranks it is a half.
     const weights = all[0]!.values().slice(0, 12);
     const [first, , third] = [weights.slice(0, 4), weights.slice(4, 8), weights.slice(8)];
     for (const own of [first, third]) {
@@ -103,7 +106,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('name a rank without samples', async () => {
+  test('receive an error that names a rank without samples', async () => {
     const divergent: Task = {
       ...shardOf(8, 4, 4),
       dataHash: () => Promise.resolve('ff'.repeat(8)),
@@ -111,7 +114,7 @@ describe('ranks with samples of their own', () => {
     };
     const all = [...(await members([4, 4])), await createMember('divergent', divergent, COUNTING_PLAN)];
     const { results } = await runGeneration(all);
-    expect((results[2] as Error).message).toContain('other data than the others: look at it');
+    expect((results[2] as Error).message).toContain('the same data as the other ranks: look at it');
     all.forEach((one) => one.dispose());
   });
 });

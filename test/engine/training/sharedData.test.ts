@@ -1,4 +1,4 @@
-/** Training on files that one rank has, over memory links, on TensorFlow.js's CPU backend. */
+/** Training on files that one rank distributes. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
@@ -20,7 +20,7 @@ const jobOn = (shared: SharedFiles): JobSpec =>
 
 const prepare = (job: JobSpec, shared: SharedFiles): Promise<RunParticipant> => prepareTraining({ job, shared });
 
-test('ranks train on the files of one of them, also those that join later', async () => {
+test('all ranks train on the files of one rank, even ranks that join later', async () => {
   const files = [
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
@@ -29,7 +29,7 @@ test('ranks train on the files of one of them, also those that join later', asyn
   const job = jobOn(shared);
   const [host, guest] = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
   expect(guest.hasState).toBe(false);
-  // There is no model to query yet.
+  // Without data, there is no model yet that could answer queries.
   expect(guest.answerer).toBeNull();
   expect(await inGeneration([host, guest], 1, job, ({ hasState }) => hasState)).toEqual([true, true]);
   const joiner = await prepare(job, SharedFiles.awaited(shared.manifest));
@@ -39,7 +39,7 @@ test('ranks train on the files of one of them, also those that join later', asyn
   for (const training of [host, guest, joiner]) training.dispose();
 });
 
-test('a snapshot builds no model', async () => {
+test('a snapshot does not build the model', async () => {
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const weights: WeightsFile = { file: 'w', format: 'safetensors', tensors: [], vocabulary: null, facts: null };
@@ -50,7 +50,7 @@ test('a snapshot builds no model', async () => {
   participant.dispose();
 });
 
-test('files that are not data of the job are reported on every rank', async () => {
+test('every rank reports files that are not data for the job', async () => {
   const shared = await SharedFiles.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
   const job = jobOn(shared);
   const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
@@ -60,7 +60,7 @@ test('files that are not data of the job are reported on every rank', async () =
   for (const training of trainings) training.dispose();
 });
 
-test('a rank that is still preparing leaves a generation that ends, and is prepared for the next one', async () => {
+test('a rank that is still preparing does not delay the end of a generation, and is prepared in the next generation', async () => {
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];

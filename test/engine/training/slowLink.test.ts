@@ -1,4 +1,6 @@
-/** A ring with one slow link: the rank that detects it, and the run in another order. */
+/**
+ * A ring with one slow link. A rank detects the link, and the run continues in another ring order.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { SlowLink } from '../../../src/engine/training/telemetry/slowLink.ts';
@@ -21,16 +23,16 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-// Measured times depend on the links alone, not on the load of the machine.
+// Measured times depend only on the links, not on the load of the machine.
 let clock: VirtualClock;
 beforeEach(() => (clock = new VirtualClock()));
 afterEach(() => clock.stop());
 
 const SAMPLES = 96;
-/** A chunk of 16 KiB takes 16 ms. */
+/** A chunk of 16 KiB takes 16 ms over this link. */
 const SLOW = { rank: 1, bytesPerMs: 1024 };
 
-test('the rank that sends over it reports it, the room separates its ends, and each sample counts once', async () => {
+test('the sender reports its slow link, the room separates the two ranks, and each sample is applied once', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),
@@ -56,7 +58,7 @@ test('the rank that sends over it reports it, the room separates its ends, and e
   }
 });
 
-test('no rank reports a link if all are alike', async () => {
+test('no rank reports a link if all links are equally fast', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),

@@ -1,4 +1,4 @@
-/** Every strategy over memory links, on TensorFlow.js's CPU backend. */
+/** All strategies. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
@@ -18,8 +18,8 @@ beforeAll(async () => {
 });
 
 /**
- * A strategy that trains `model` with plain SGD in `group`. DiLoCo's outer optimizer applies the
- * whole difference.
+ * Creates a strategy that trains `model` with plain SGD in `group`. DiLoCo's outer optimizer
+ * applies the whole difference.
  */
 async function makeStrategy(
   strategy: StrategyChoice['strategy'],
@@ -51,12 +51,12 @@ const ignore = (): void => {};
 const SYNCHRONOUS = ['ddp', 'parameter-server', 'data-parallel'] as const;
 
 describe('diloco with int8', () => {
-  test('rounds an exchange after one step no more than one after twenty', async () => {
+  test('does not round an exchange after one step more than an exchange after twenty steps', async () => {
     const targets = [0, 1].map((rank) => {
       const rng = createRng(rank + 5);
       return Float32Array.from({ length: 1000 }, () => (rng.next() - 0.5) * Math.exp(6 * rng.next() - 3));
     });
-    /** Parameters after so many steps towards each rank's own target. */
+    /** Returns the parameters after `steps` steps. Each rank's loss has a target of its own. */
     const trained = async (codec: 'fp32' | 'int8', steps: number): Promise<Float32Array> => {
       const [parameters] = await runWorld(2, async (group) => {
         const weights = tf.variable(tf.zeros([1000]));
@@ -77,7 +77,7 @@ describe('diloco with int8', () => {
 });
 
 describe('strategies', () => {
-  test.each(SYNCHRONOUS)('%s learns what one rank with the whole batch learns', async (strategy) => {
+  test.each(SYNCHRONOUS)('%s has the same losses as one rank with the whole batch', async (strategy) => {
     const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
     const { results: four } = await train(4, { batchSize: 8, maxSteps: 8, strategy });
     for (const [step, loss] of one[0]!.losses.entries()) {
@@ -85,31 +85,31 @@ describe('strategies', () => {
     }
   });
 
+  test.each(STRATEGY_NAMES)('%s ends with the same parameters on every rank, and the loss falls', async (strategy) => {
+    const { results } = await train(3, { batchSize: 8, maxSteps: 23, syncEvery: 5, strategy });
+    for (const { stateHash, losses } of results) {
+      expect(new Set(stateHash).size).toBe(1);
+      expect(losses).toHaveLength(23);
+      expect(losses).toEqual(results[0]!.losses);
+      expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.8);
+    }
+  });
+
   test.each(STRATEGY_NAMES)(
-    '%s ends with the same parameters on every rank, and with a loss that fell',
+    '%s trains even if some ranks have no samples in the last step of an epoch',
     async (strategy) => {
-      const { results } = await train(3, { batchSize: 8, maxSteps: 23, syncEvery: 5, strategy });
-      for (const { stateHash, losses } of results) {
-        expect(new Set(stateHash).size).toBe(1);
-        expect(losses).toHaveLength(23);
-        expect(losses).toEqual(results[0]!.losses);
-        expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.8);
-      }
+      const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
+      expect(new Set(results[0]!.stateHash).size).toBe(1);
+      expect(results[0]!.steps).toBe(4);
     },
   );
 
-  test.each(STRATEGY_NAMES)('%s trains with ranks that run dry in the last step of an epoch', async (strategy) => {
-    const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
-    expect(new Set(results[0]!.stateHash).size).toBe(1);
-    expect(results[0]!.steps).toBe(4);
-  });
-
   test.each([
     ['parameter-server', 4],
-    // 5 steps: all wait for all after the fourth, and once more at the end, with as many bytes as
-    // in a step.
+    // 5 steps: all ranks wait for each other after the fourth step and at the end. Each time they
+    // send as many bytes as in a step.
     ['async-parameter-server', 6],
-  ])('a server has all bytes on the line of rank 0: %s', async (strategy, exchanges) => {
+  ])('all bytes of a parameter server are sent or received by rank 0: %s', async (strategy, exchanges) => {
     const n = 4;
     const maxSteps = strategy === 'parameter-server' ? 4 : 5;
     const { results } = await train(n, { batchSize: 2, maxSteps, hashEvery: 2, syncEvery: 4, strategy });
@@ -121,15 +121,18 @@ describe('strategies', () => {
     }
   });
 
-  test.each(['local-sgd', 'diloco'])('%s sends what ddp does, once in every period begun', async (strategy) => {
-    const n = 4;
-    const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });
-    const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes } = results[0]!;
-    const theory = (3 * 2 * (n - 1) * gradientBytes) / n;
-    for (const bytes of [...bytesSentPerRank, ...bytesReceivedPerRank]) expect(bytes / theory).toBeCloseTo(1, 2);
-  });
+  test.each(['local-sgd', 'diloco'])(
+    '%s sends as many bytes per period, even an incomplete one, as ddp sends per step',
+    async (strategy) => {
+      const n = 4;
+      const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });
+      const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes } = results[0]!;
+      const theory = (3 * 2 * (n - 1) * gradientBytes) / n;
+      for (const bytes of [...bytesSentPerRank, ...bytesReceivedPerRank]) expect(bytes / theory).toBeCloseTo(1, 2);
+    },
+  );
 
-  test('local-sgd that averages after each step, with plain SGD, equals ddp', async () => {
+  test('local-sgd with plain SGD equals ddp if it averages after each step', async () => {
     const fields = { batchSize: 8, maxSteps: 6, optimizer: 'sgd', learningRate: 0.05 };
     const { results: ring } = await train(2, { ...fields, strategy: 'ddp' });
     const { results: local } = await train(2, { ...fields, strategy: 'local-sgd', syncEvery: 1 });
@@ -138,7 +141,7 @@ describe('strategies', () => {
     }
   });
 
-  test('diloco with one step, plain SGD inside and outside, equals ddp', async () => {
+  test('diloco equals ddp if it exchanges after each step and both optimizers are plain SGD', async () => {
     const weights = await runWorld(2, async (group) => {
       const variable = tf.variable(tf.tensor1d([1, 2]));
       const strategy = await makeStrategy('diloco', group, [variable], {
@@ -146,7 +149,7 @@ describe('strategies', () => {
         staleness: 0,
         learningRate: 0.5,
       });
-      // Rank r's loss is (r + 1) w_0 + w_1: the mean gradient is (1.5, 1).
+      // The loss of rank r is (r + 1) w_0 + w_1, so the mean gradient of two ranks is (1.5, 1).
       const loss = () => tf.tidy(() => variable.mul(tf.tensor1d([group.rank + 1, 1])).sum<tf.Scalar>());
       await strategy.step(loss, { samples: 1 }, ignore);
       strategy.dispose();
@@ -159,9 +162,9 @@ describe('strategies', () => {
   });
 
   test.each(['local-sgd', 'diloco'] as const)(
-    '%s weighs ranks by their samples since the last exchange',
+    '%s weights ranks by the number of their samples since the previous exchange',
     async (strategy) => {
-      // Rank 2 runs dry after two steps, rank 1 in the second period.
+      // Rank 2 has no samples after two steps, and rank 1 has no more samples in the second period.
       const samples = [
         [3, 3, 3, 3],
         [2, 2, 0, 0],
@@ -182,8 +185,8 @@ describe('strategies', () => {
         made.dispose();
         return seen;
       });
-      // In the first period ranks reach 0, -1, -0.5, with 6, 4 and 1 of 11 samples; in the second
-      // only rank 0 continues.
+      // In the first period ranks reach 0, -1 and -0.5, with 6, 4 and 1 of 11 samples. In the
+      // second period only rank 0 continues.
       const first = (-1 * 4 - 0.5 * 1) / 11;
       for (const [i, expected] of [first, first - 1].entries()) {
         for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
@@ -192,30 +195,33 @@ describe('strategies', () => {
     },
   );
 
-  test.each(STRATEGY_NAMES)('%s shares buffers that a pass changed, and frozen weights once', async (strategy) => {
-    const seen = await runWorld(3, async (group) => {
-      const { rank } = group;
-      const [weight, average] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(rank), false)];
-      const frozen = tf.variable(tf.ones([1000]).mul(rank), false);
-      const made = await makeStrategy(strategy, group, [weight, average, frozen], { syncEvery: 2 });
-      expect([average, frozen].map((buffer) => buffer.dataSync()[0])).toEqual([0, 0]);
-      const sentBefore = group.bytesSent;
-      for (let step = 1; step <= 4; step++) {
-        // Rank 0 changes nothing in the last two.
-        const changes = rank > 0 || step <= 2;
-        const loss = () => {
-          if (changes) average.assign(tf.scalar(10 * step + rank));
-          return weight.square().asScalar();
-        };
-        await made.step(() => tf.tidy(loss), { samples: 1 }, ignore);
-      }
-      expect(made.isSynchronized).toBe(true);
-      expect(group.bytesSent - sentBefore).toBeLessThan(frozen.size * Float32Array.BYTES_PER_ELEMENT);
-      made.dispose();
-      return average.dataSync()[0];
-    });
-    expect(seen).toEqual([20, 20, 20]);
-  });
+  test.each(STRATEGY_NAMES)(
+    '%s sends buffers that a pass has changed, and sends frozen weights only once',
+    async (strategy) => {
+      const seen = await runWorld(3, async (group) => {
+        const { rank } = group;
+        const [weight, average] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(rank), false)];
+        const frozen = tf.variable(tf.ones([1000]).mul(rank), false);
+        const made = await makeStrategy(strategy, group, [weight, average, frozen], { syncEvery: 2 });
+        expect([average, frozen].map((buffer) => buffer.dataSync()[0])).toEqual([0, 0]);
+        const sentBefore = group.bytesSent;
+        for (let step = 1; step <= 4; step++) {
+          // Rank 0 changes nothing in the last two steps.
+          const changes = rank > 0 || step <= 2;
+          const loss = () => {
+            if (changes) average.assign(tf.scalar(10 * step + rank));
+            return weight.square().asScalar();
+          };
+          await made.step(() => tf.tidy(loss), { samples: 1 }, ignore);
+        }
+        expect(made.isSynchronized).toBe(true);
+        expect(group.bytesSent - sentBefore).toBeLessThan(frozen.size * Float32Array.BYTES_PER_ELEMENT);
+        made.dispose();
+        return average.dataSync()[0];
+      });
+      expect(seen).toEqual([20, 20, 20]);
+    },
+  );
 
   test.each(STRATEGY_NAMES)('%s rejects models and samples that it cannot train, on every rank', async (strategy) => {
     await runWorld(2, async (group) => {
@@ -227,7 +233,7 @@ describe('strategies', () => {
     });
   });
 
-  test('an asynchronous server lets no rank run further ahead than the bound', async () => {
+  test('an asynchronous server keeps every rank within the staleness bound', async () => {
     const staleness = 2;
     const steps = [0, 0, 0];
     await runWorld(3, async (group) => {
@@ -238,7 +244,8 @@ describe('strategies', () => {
         if (group.rank === 2) await new Promise((resolve) => setTimeout(resolve, 3));
         await strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
         steps[group.rank]! += 1;
-        // Counted after the answer has arrived: the slow rank may be one step further.
+        // The steps are compared after the answer has arrived. By then the slow rank may have taken
+        // one more step.
         expect(steps[group.rank]! - Math.min(...steps)).toBeLessThanOrEqual(staleness + 1);
         expect(strategy.isSynchronized).toBe(false);
       }
@@ -248,7 +255,7 @@ describe('strategies', () => {
     });
   });
 
-  test('an asynchronous server that was synchronized early synchronizes again a whole period later', async () => {
+  test('an asynchronous server synchronizes again a whole period after an early synchronization', async () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
       const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });
@@ -270,7 +277,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES)('%s fails on every rank when one aborts between steps', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s fails on every rank when one rank aborts between steps', async (strategy) => {
     const failures: unknown[] = [];
     await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(0));
@@ -298,8 +305,8 @@ describe('strategies', () => {
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
-    // The other rank of this process may be in a step or a test: the lowest count is that outside
-    // of both. It would include a leak.
+    // Another rank of this process may be in a step or an evaluation. The lowest count is the count
+    // outside of both. A leak would also increase the lowest count.
     expect(Math.min(...counts.slice(-20))).toBeLessThanOrEqual(Math.min(...counts.slice(2, 50)));
     expect(tf.memory().numTensors).toBe(before);
   });

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 
 describe('TrainingLoop', () => {
-  test('gives N ranks of batch b the losses of one rank of batch N*b', async () => {
+  test('has the same losses on N ranks with batch size b as on one rank with batch size N*b', async () => {
     const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
     const { results: four } = await train(4, { batchSize: 8, maxSteps: 8 });
     expect(one[0]!.losses).toHaveLength(8);
@@ -22,7 +22,7 @@ describe('TrainingLoop', () => {
   });
 
   test('yields to timers in a world of one rank', async () => {
-    // Each look at the clock takes long enough for a yield to be due.
+    // Each reading of the clock advances it so much that a yield is due.
     let ms = 0;
     const clock = { ...systemClock, now: () => (ms += 200) };
     const turnsByStep: number[] = [];
@@ -35,7 +35,7 @@ describe('TrainingLoop', () => {
     expect(turnsByStep).toEqual([0, 1, 2, 3]);
   });
 
-  test('reports the progress of a test, which may take minutes', async () => {
+  test('reports the progress of an evaluation, because it may take minutes', async () => {
     const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
     for (const own of events) {
       const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
@@ -47,7 +47,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('keeps state equal on all ranks, and reports it', async () => {
+  test('keeps states equal on all ranks, and reports that', async () => {
     const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
     for (const result of results) {
       expect(new Set(result.stateHash).size).toBe(1);
@@ -73,7 +73,7 @@ describe('TrainingLoop', () => {
     expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);
   });
 
-  test('covers an epoch that does not divide, even when ranks run dry in the last step', async () => {
+  test('uses all samples of an epoch, even if some ranks have none in the last step', async () => {
     const { results, events } = await train(4, { batchSize: 4, epochs: 2 }, { trainSize: 17 });
     const steps = events[0]!.filter((event) => event.type === 'step');
     expect(steps.map(({ samples, epoch }) => [samples, epoch])).toEqual([
@@ -87,7 +87,7 @@ describe('TrainingLoop', () => {
     expect(new Set(results[0]!.stateHash).size).toBe(1);
   });
 
-  test('sends the bytes of the theory for its steps, and counts other bytes separately', async () => {
+  test('sends the theoretical number of bytes for its steps, and counts other bytes separately', async () => {
     for (const n of [2, 4]) {
       const { results } = await train(n, { batchSize: 2, maxSteps: 5 });
       const { bytesSentPerRank, otherBytesSentPerRank, gradientBytes, steps } = results[0]!;
@@ -113,7 +113,7 @@ describe('TrainingLoop', () => {
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
   });
 
-  test('emits how every rank spent its steps, with compared clocks', async () => {
+  test('emits how every rank spent the time of its steps, with compared clocks', async () => {
     const { events } = await train(3, { batchSize: 4, maxSteps: 8, hashEvery: 4 });
     const own = events[1]!.flatMap((event) => (event.type === 'segments' ? [event.lane] : []));
     expect(own.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
@@ -131,7 +131,7 @@ describe('TrainingLoop', () => {
       expect(ranks.map(({ lanes }) => lanes.length)).toEqual([4, 4, 4]);
       expect(ranks[1]!.clock).toEqual({ offsetMs: 0, errorMs: 0 });
       for (const { clock, right } of ranks) {
-        // All ranks use one clock here.
+        // All ranks use the same clock in this test, so the true offset is 0.
         expect(Math.abs(clock!.offsetMs)).toBeLessThanOrEqual(clock!.errorMs);
         expect(right).toMatchObject({ route: 'memory' });
         expect(right!.bytesSent).toBeGreaterThan(0);
@@ -140,7 +140,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('tests some held-out samples on the way, and all of them at the end', async () => {
+  test('evaluates some held-out samples during an epoch, and all of them at the end', async () => {
     const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
@@ -150,7 +150,7 @@ describe('TrainingLoop', () => {
     ]);
   });
 
-  test('tests no more samples within an epoch than it learns from', async () => {
+  test('evaluates no more samples within an epoch than it trains on', async () => {
     const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
@@ -159,7 +159,7 @@ describe('TrainingLoop', () => {
     ]);
   });
 
-  test('tests all of them after every epoch', async () => {
+  test('evaluates all held-out samples after every epoch', async () => {
     const { events } = await train(2, { batchSize: 20, epochs: 3 }, { trainSize: 80, testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.filter(({ samples }) => samples === 600).map(({ step }) => step)).toEqual([1, 3, 5]);
@@ -175,7 +175,7 @@ describe('TrainingLoop', () => {
   });
 
   test.each(['local-sgd', 'async-parameter-server'])(
-    'stops all ranks at one step with the advice where only one knows of the loss: %s',
+    'stops all ranks at the same step with advice, even if only one rank has an invalid loss: %s',
     async (strategy) => {
       let reads = 0;
       const failures: string[] = [];
@@ -190,7 +190,7 @@ describe('TrainingLoop', () => {
     },
   );
 
-  test('stops and names the divergent rank', async () => {
+  test('stops if states differ, and names the divergent rank', async () => {
     const training = train(
       3,
       { batchSize: 4, maxSteps: 6, hashEvery: 2 },
@@ -202,17 +202,18 @@ describe('TrainingLoop', () => {
         },
       },
     );
-    await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
+    await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the other ranks');
   });
 
-  test('rejects ranks with other data, and names one', async () => {
+  test('rejects a rank with other data, and names that rank', async () => {
     let reads = 0;
-    // Each rank's hash reads the training data once; the third rank's data differs in one pixel.
+    // Each rank reads the training data once for its hash. The third rank's data differs in one
+    // pixel.
     const spoil = (inputs: Float32Array): void => {
       if (++reads === 3) inputs[7]! += 1;
     };
     await expect(train(3, { maxSteps: 2 }, { spoil })).rejects.toThrow(
-      /^Rank 2 has other data than the others: .*--data/,
+      /^Rank 2 does not have the same data as the other ranks: .*--data/,
     );
   });
 
@@ -220,7 +221,7 @@ describe('TrainingLoop', () => {
     const before = tf.memory().numTensors;
     let reads = 0;
     const spoil = (): void => {
-      // The warm-up's batch.
+      // The second read is for the batch of the warm-up.
       if (++reads === 2) throw new Error('unreadable');
     };
     await expect(train(1, { maxSteps: 2 }, { spoil })).rejects.toThrow('unreadable');
@@ -239,7 +240,7 @@ describe('TrainingLoop', () => {
     );
   });
 
-  test('stops when its generation is over', async () => {
+  test('stops when its generation has ended', async () => {
     const signal = AbortSignal.abort(new Error('the room closed'));
     const run = train(1, { maxSteps: 3 }, { signal });
     await expect(run).rejects.toThrow('the room closed');

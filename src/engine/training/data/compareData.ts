@@ -1,23 +1,28 @@
-/** Compares the data of a world's ranks, and counts samples. */
+/** Compares the data of all ranks of a world, and counts samples. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { divergentRanks, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
 import type { Task } from '../../tasks/task.ts';
 
 interface ComparedData {
-  /** Training samples by rank. */
+  /** The number of training samples on each rank. */
   samples: number[];
-  /** Samples of all ranks. Samples that all ranks have count once. */
+  /**
+   * The number of training samples on all ranks together. Samples that all ranks have are counted
+   * once.
+   */
   train: number;
   test: number;
 }
 
 /**
- * Compares hashes of the ranks' data: windows are assigned by index, so every rank must have the
- * same samples, or, if each has its own, have agreed on the same facts. Every rank must call it.
+ * Compares hashes of the ranks' data. Samples are assigned by index, so all ranks must have the
+ * same samples. If each rank has samples of its own, all ranks must have agreed on the same facts
+ * about them. Every rank must call it.
  *
  * @param dataHash the hash of the task's data.
- * @param isFresh whether this rank has no state: its data does not decide if other ranks have one.
+ * @param isFresh whether this rank has no state. If some ranks have a state, only their data
+ *   decides which hash is right.
  * @throws (rejects) DataError on divergent ranks, PeergradError on the others, with
  *   `context.divergent`.
  */
@@ -36,7 +41,7 @@ export async function compareData(
       group,
       divergent,
       DataError,
-      `Rank ${divergent.join(', ')} has other data than the others: ${dataAdvice}.`,
+      `Rank ${divergent.join(', ')} does not have the same data as the other ranks: ${dataAdvice}.`,
     );
   }
   const samples = all.map(({ train }) => train);
@@ -46,7 +51,7 @@ export async function compareData(
       group,
       empty,
       DataError,
-      `Rank ${empty.join(', ')} has no samples to learn from: give that tab some.`,
+      `Rank ${empty.join(', ')} has no samples to learn from. Choose files with samples in that tab.`,
     );
   }
   if (!isShard) return { samples, train: trainSamples, test: testSamples };

@@ -1,6 +1,6 @@
 /**
- * A tab's own data in a run whose ranks each have their own, and the facts that they have agreed
- * on.
+ * A tab's own data, in a run in which every rank has data of its own. Includes the facts about the
+ * data on which ranks have agreed, such as columns, classes or characters.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { agreeOn, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
@@ -25,7 +25,7 @@ export class OwnShard {
 
   /**
    * @param agreed the facts of a resumed run.
-   * @param vocabulary of a language model that the run begins with.
+   * @param vocabulary the vocabulary of the language model from which the run starts.
    */
   constructor(
     job: JobSpec,
@@ -41,27 +41,32 @@ export class OwnShard {
     this.#agreed = agreed;
   }
 
-  /** The agreed facts; `null` before the run has begun. */
+  /** The facts on which ranks have agreed; `null` before the first agreement. */
   get agreed(): ShardFacts | null {
     return this.#agreed;
   }
 
-  /** Reads the files, once. @throws (rejects) DataError if they cannot be trained on. */
+  /**
+   * Reads the files. Later calls return the same promise.
+   *
+   * @throws (rejects) DataError if the files cannot be used for training.
+   */
   open(): Promise<SampleShard | TextShard> {
     this.#shard ??= openShard(this.#job, this.#files);
     return this.#shard;
   }
 
   /**
-   * Agrees with the other ranks on the facts of the data: the facts of the elected state, otherwise
-   * those of all ranks' data. An agreement of a world that broke before its first step does not
-   * count. Every rank must call it.
+   * Agrees with the other ranks on the facts about the data. If a state is elected, its facts are
+   * used. Otherwise the facts are computed from all ranks' data. An agreement in a world that broke
+   * before its first step is ignored. Every rank must call it.
    *
-   * @param reached how far this rank's state is, which was learned by the facts that it agreed on.
-   * @returns whether this rank has other facts now. Its state is then of no use.
-   * @throws (rejects) DataError on ranks whose data do not fit those of the others, and
-   *   PeergradError on the others, with `context.divergent`; DataError on all if all data together
-   *   cannot be trained on.
+   * @param reached the progress of this rank's state, which was trained with the facts that are
+   *   agreed so far.
+   * @returns whether this rank's facts have changed. If so, its state cannot be used any more.
+   * @throws (rejects) DataError on ranks whose data do not match the other ranks' data. Then the
+   *   other ranks reject with PeergradError, with `context.divergent`. All ranks reject with
+   *   DataError if all data together cannot be used for training.
    */
   async agree(group: ProcessGroup, reached: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
     const { facts } = await this.open();
@@ -77,16 +82,23 @@ export class OwnShard {
     );
     const { divergent } = agreement;
     if (divergent.length > 0) {
-      const reasons = divergent.map(({ rank, why }) => `Rank ${rank} has data that do not fit the others': ${why}.`);
+      const reasons = divergent.map(
+        ({ rank, why }) => `Rank ${rank} has data that do not match the other ranks' data: ${why}.`,
+      );
       const ranks = divergent.map(({ rank }) => rank);
-      rejectDivergentRanks(group, ranks, DataError, `${reasons.join(' ')} Choose other files there, or change them.`);
+      rejectDivergentRanks(
+        group,
+        ranks,
+        DataError,
+        `${reasons.join(' ')} Choose other files on that rank, or change its files.`,
+      );
     }
     if (JSON.stringify(agreement.facts) === JSON.stringify(this.#agreed)) return false;
     this.#agreed = agreement.facts;
     return true;
   }
 
-  /** Creates the job's task with these data, after an agreement. */
+  /** Creates the job's task with this data. Call it after {@link agree}. */
   async task(): Promise<JobTask> {
     const shard = await this.open();
     const agreed = this.#agreed!;

@@ -1,4 +1,4 @@
-/** Assigns samples of which every rank has its own. */
+/** Assigns samples if every rank has samples of its own. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { ShardCursor } from '../../../parallel/data/shardCursor.ts';
@@ -24,7 +24,10 @@ export class PartitionedDataAssigner implements SampleAssigner {
     return { window: { epoch, offset, size, next }, indices, microBatches: 1 };
   }
 
-  /** Always `null`: with other ranks a step has other samples, and a gradient cannot be split. */
+  /**
+   * Always returns `null`, because a retained gradient cannot be reused. With other ranks, a step
+   * has other samples, and a gradient cannot be split.
+   */
   retainedGradient(): null {
     return null;
   }

@@ -1,5 +1,6 @@
 /**
- * Assigns samples that every rank has: any rank can compute those that another has not finished.
+ * Assigns samples if every rank has all samples. Then any rank can compute samples that another
+ * rank has not finished.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
@@ -9,9 +10,12 @@ import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignme
 /** The part of a step that is assigned to this rank. */
 interface Assigned {
   window: SampleWindow;
-  /** Generation in which the window was first assigned. */
+  /** The generation in which this step was first assigned. */
   assignedIn: number;
-  /** Positions of this rank's samples in the window: first those whose gradient it retains. */
+  /**
+   * The positions of this rank's samples in the step's window. Samples whose gradient the rank
+   * retains come first.
+   */
   positions: Uint32Array;
 }
 

@@ -1,4 +1,4 @@
-/** The samples that this rank computes next, over all worlds of a run. */
+/** Determines the samples that this rank computes next, through all worlds of a run. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { currentGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
@@ -11,10 +11,10 @@ import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
 import type { RunProgress } from '../runProgress.ts';
 import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 
-/** A rank's message to the others on entering a world, beside its state. */
+/** What a rank sends to the other ranks, together with its state, when it enters a world. */
 interface EntryNote {
   retained: RetainedGradient | null;
-  /** Whether it has duties left after its last step. */
+  /** Whether this rank still has to do the duties after its latest step. */
   isDue: boolean;
 }
 
@@ -24,7 +24,7 @@ export class RunSamples {
   readonly #dataHash: string;
   #assigner: SampleAssigner | null = null;
   #totals = { train: 0, test: 0 };
-  /** This rank's part of the next step, once it is assigned. */
+  /** This rank's part of the next step, after it was assigned. */
   #assignment: StepAssignment | null = null;
 
   constructor(plan: TrainingPlan, task: Task, dataHash: string) {
@@ -33,7 +33,7 @@ export class RunSamples {
     this.#dataHash = dataHash;
   }
 
-  /** Samples of all ranks together. */
+  /** The number of samples on all ranks together. */
   get totals(): { readonly train: number; readonly test: number } {
     return this.#totals;
   }
@@ -44,7 +44,8 @@ export class RunSamples {
   }
 
   /**
-   * Compares data with the ranks of a group, and prepares to assign them. Every rank must call it.
+   * Compares data with the ranks of a group, and prepares the assignment of samples. Every rank
+   * must call it.
    *
    * @param isFresh whether this rank has no state of its own.
    * @throws (rejects) as `compareData`.
@@ -65,10 +66,10 @@ export class RunSamples {
   }
 
   /**
-   * Elects one state with the ranks of a group, and reassigns the step after it if ranks retain
-   * gradients of it. Every rank must call it.
+   * Elects one state together with the ranks of a group. If ranks retain gradients of the next
+   * step, the samples of that step are reassigned. Every rank must call it.
    *
-   * @param isDue whether this rank has duties left after its last step.
+   * @param isDue whether this rank still has to do the duties after its latest step.
    */
   async attach(
     strategy: ElasticStrategy,

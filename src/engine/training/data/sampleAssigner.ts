@@ -1,4 +1,4 @@
-/** A rank's part of the next step, and how it is assigned. */
+/** Interfaces for a rank's part of the next step, and for assigning it. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import type { RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
@@ -6,50 +6,54 @@ import type { ElasticStrategy } from '../../../parallel/strategies/index.ts';
 
 export interface StepAssignment {
   /**
-   * The part of all ranks together: its offset in the epoch, its number of samples, and where the
-   * next step begins.
+   * The part of the epoch that all ranks compute together in this step: its offset in the epoch,
+   * its number of samples, and the position where the next step begins.
    */
   window: { epoch: number; offset: number; size: number; next: CursorPosition };
   /**
-   * Samples of this rank: first those whose gradient it retains, then those that it has to compute.
+   * The samples of this rank. Samples whose gradient the rank retains come first, followed by
+   * samples that it has to compute.
    */
   indices: Uint32Array;
-  /** Micro-batches, at least one; the same number on all ranks. */
+  /** The number of micro-batches. It is at least one, and the same on all ranks. */
   microBatches: number;
 }
 
-/** Gradients that a rank retains of a step that was not applied. */
+/** The gradients that a rank retains of a step that was not applied. */
 export type GradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
 
 export interface SampleAssignerOptions {
-  /** The run's first world. */
+  /** The group of the run's first world. */
   group: ProcessGroup;
-  /** Training samples by rank. */
+  /** The number of training samples on each rank. */
   samples: readonly number[];
   seed: number;
-  /** Most samples of a rank in a step. */
+  /** The largest number of samples of one rank in a step. */
   batchSize: number;
 }
 
-/** Assigns each step of a run to the ranks of the present world. */
+/** Assigns each step of a run to the ranks of the current world. */
 export interface SampleAssigner {
-  /** Enters another world. @param samples training samples by rank. */
+  /** Enters another world. @param samples the number of training samples on each rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
-  /** Assigns a step that no rank has begun. */
+  /** Assigns a step that no rank has started. */
   assign(position: CursorPosition): StepAssignment;
-  /** This rank's retained gradient of the last assigned step, if that was not applied. */
+  /**
+   * Returns the gradient that this rank retains of the latest assigned step. Returns `null` if that
+   * step was applied or no gradient is retained.
+   */
   retainedGradient(gradient: GradientStore): RetainedGradient | null;
   /**
-   * Reassigns a step of which ranks retain parts, given by rank. A part of this rank that is not
-   * used is dropped.
+   * Reassigns a step of which ranks retain gradients. `retainedGradients` has an item for each
+   * rank. If this rank's gradient cannot be used, it is dropped.
    */
   reassign(
     position: CursorPosition,
     gradient: GradientStore,
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment;
-  /** Samples of a step of all ranks together, if the epoch does not end in it. */
+  /** The number of samples of all ranks together in a step that does not end an epoch. */
   readonly stepSamples: number;
-  /** Steps from `position` to the end of so many epochs. */
+  /** Returns the number of steps from `position` to the end of the given number of epochs. */
   stepsLeft(position: CursorPosition, epochs: number): number;
 }

@@ -1,4 +1,4 @@
-/** Byte counts and times of a run on this rank, over all of its worlds. */
+/** Counts the bytes and measures the times of a run on this rank, over all worlds of the run. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
@@ -11,11 +11,11 @@ export class RunStats {
   #reportedTimes = 0;
   #gradientBytes = { sent: 0, received: 0 };
   #group: ProcessGroup | null = null;
-  /** Bytes sent in earlier worlds. */
+  /** The bytes that were sent in earlier worlds. */
   #earlierBytesSent = 0;
   /**
-   * Bytes of the group that are counted so far. Bytes up to the next mark are the strategy's, or
-   * are skipped.
+   * The group's byte counts at the latest mark. Bytes between two marks are either counted as
+   * gradients or skipped.
    */
   #mark = { sent: 0, received: 0 };
 
@@ -28,13 +28,13 @@ export class RunStats {
     this.#times.push(ms);
   }
 
-  /** Skips the bytes sent since the last call. */
+  /** Does not count the bytes since the latest mark as gradients. */
   skipBytes(): void {
     const { bytesSent: sent, bytesReceived: received } = this.#group!;
     this.#mark = { sent, received };
   }
 
-  /** Counts the bytes sent since the last call as gradients. */
+  /** Counts the bytes since the latest mark as gradients. */
   countBytes(): void {
     const { bytesSent, bytesReceived } = this.#group!;
     this.#gradientBytes.sent += bytesSent - this.#mark.sent;
@@ -42,7 +42,7 @@ export class RunStats {
     this.skipBytes();
   }
 
-  /** Statistics of the steps since the last call. */
+  /** Returns statistics of the steps since the previous call. */
   statistics(): Omit<RankStatistics, 'rank'> {
     const recent = this.#times.slice(this.#reportedTimes);
     this.#reportedTimes = this.#times.length;
@@ -58,7 +58,7 @@ export class RunStats {
     };
   }
 
-  /** Step times of the whole run. */
+  /** The step times of the whole run. */
   get stepMs(): RunResult['stepMs'] {
     const all = (pick: (ms: StepTimes) => number): number[] => this.#times.map(pick);
     return {

@@ -1,19 +1,21 @@
 /**
- * Detects whether this rank's link to its right neighbour slows the ring, from the chunk times that
- * ranks exchange. The server is informed and can choose another order.
+ * Detects whether this rank's link to its right neighbour is slower than the ring's other links. It
+ * uses the chunk times that ranks exchange. The server is then told, and can choose another ring
+ * order.
  */
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
 import { findStragglers } from '../../../telemetry/stragglers.ts';
 
 /**
- * Least ratio of a chunk's time on this link to that on the others. Another order costs all ranks a
- * moment and a few links, and links of one network differ by less.
+ * A link is slow if a chunk takes this many times as long as on the other links. A smaller ratio
+ * would not be worth it: another order briefly interrupts all ranks and needs new links, and links
+ * of one network differ by less than this.
  */
 const RATIO = 3;
 /**
- * Consecutive exchanges of telemetry in which the link must be slow; each has the means since the
- * last one. A single one may be due to a download.
+ * The number of consecutive exchanges of telemetry in which the link must be slow. Each exchange
+ * contains mean times since the previous one. In a single exchange, a download may be the cause.
  */
 const LASTING = 2;
 
@@ -25,8 +27,9 @@ export class SlowLink {
   #times = 0;
 
   /**
-   * Receives the run's events in order. @returns the link, once in each generation in which it is
-   * slow.
+   * Receives the run's events in order.
+   *
+   * @returns the slow link, but only once in each generation; otherwise `null`.
    */
   observe(event: EngineEvent): { generation: number; peer: string } | null {
     if (event.type === 'generation') {

@@ -1,4 +1,4 @@
-/** Counts, times and emits the steps of a run. */
+/** Counts and times the steps of a run, and emits them as events. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
@@ -16,7 +16,7 @@ interface StepReporterOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
-/** A step that was taken. `startedAt` and `runStartedAt` are times of the clock. */
+/** A step that was taken. `startedAt` and `runStartedAt` are times of this rank's clock. */
 interface TakenStep {
   step: number;
   epoch: number;
@@ -36,12 +36,12 @@ export class StepReporter {
     this.telemetry = new StepTelemetry(options.clock, options.isHidden);
   }
 
-  /** The codec that ranks have chosen in this world, with the reason. */
+  /** The codec that ranks have chosen in this world, and the reason for it. */
   get choice(): CodecChoice | null {
     return this.#choice;
   }
 
-  /** Begins another world, in which nothing is chosen yet. */
+  /** Enters another world, in which no codec is chosen yet. */
   enter(group: ProcessGroup): void {
     this.figures.enter(group);
     this.telemetry.enter(group);

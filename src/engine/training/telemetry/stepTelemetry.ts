@@ -1,6 +1,7 @@
 /**
- * Telemetry of a run: how each step was spent on this rank and, by regular exchanges, on the other
- * ranks. Keeps the last steps for the flight recorder. Changes nothing that is computed.
+ * Telemetry of a run: how each rank spent the time of its steps. Times of other ranks come from
+ * regular exchanges. The latest steps are stored for the flight recorder. Telemetry does not
+ * influence the computation.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
@@ -15,7 +16,10 @@ import { exposedWait, laneOf } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { exchangeTelemetry, EXCHANGED_STEPS, type RankReport } from './telemetryExchange.ts';
 
-/** Traces and lanes kept for the flight recorder: some steps, in a file of a moderate size. */
+/**
+ * The number of traces, and of lanes, that are stored for the flight recorder. They cover some
+ * steps, and the file has a moderate size.
+ */
 const KEPT = 32;
 
 interface Step {
@@ -34,10 +38,10 @@ export class StepTelemetry {
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #comparison = new ClockComparison();
-  /** The barrier of the last exchange in this world. */
+  /** The times of this world's latest exchange, or of the barrier before its first exchange. */
   #span: Span | null = null;
   #edge: RankReport['right'] = null;
-  /** Waits since the last exchange. */
+  /** The waiting times of steps since the latest exchange. */
   #waits: number[] = [];
   #newLanes: StepLane[] = [];
   #chunks = { count: 0, sentAt: 0, receivedAt: 0 };
@@ -47,7 +51,7 @@ export class StepTelemetry {
     this.#isHidden = isHidden;
   }
 
-  /** Enters a world. Other ranks mean that everything is compared again. */
+  /** Enters a world. Clocks and links are measured again, because the ranks have changed. */
   enter(group: ProcessGroup): void {
     this.#group = group;
     this.#comparison = new ClockComparison();
@@ -58,7 +62,7 @@ export class StepTelemetry {
     void this.#lookAtEdge();
   }
 
-  /** Called when a step is applied. Returns its events. */
+  /** Called when a step is applied. Returns the events of the step. */
   took({ traces, bucketBytes, ...measured }: Step): EngineEvent[] {
     const { step, ms } = measured;
     const recorded = traces.flatMap((trace, bucket) => {
@@ -77,8 +81,8 @@ export class StepTelemetry {
   /**
    * Exchanges telemetry with all ranks. Every rank must call it.
    *
-   * @param hash the hash of this rank's state, exchanged with it.
-   * @param steps most steps since the last exchange.
+   * @param hash the hash of this rank's state. It is sent in the same exchange.
+   * @param steps the largest possible number of steps since the previous exchange.
    */
   async exchange(
     hash: string,
@@ -87,7 +91,8 @@ export class StepTelemetry {
   ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
-    // Clocks cannot be compared before the first exchange.
+    // An exchange compares clocks by the times of an earlier collective. Before the first exchange
+    // in a world, that is an additional barrier.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const reports = await exchangeTelemetry(
@@ -124,7 +129,7 @@ export class StepTelemetry {
     };
   }
 
-  /** Data for the flight recorder. */
+  /** The data for the flight recorder. */
   get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
     return { traces: this.#traces, lanes: this.#lanes, clocks: this.#clocks };
   }
@@ -142,8 +147,8 @@ export class StepTelemetry {
   }
 
   /**
-   * Counts chunk times of the second round only: a chunk of the first may wait for a receiver that
-   * has not begun, without a slow link.
+   * Adds up chunk times of the all-gather only. In the reduce-scatter, a chunk may wait for a
+   * receiver that has not started yet, even if the link is fast.
    */
   #count(hops: RecordedTrace['hops']): void {
     for (const { ringStep, sentAt, receivedAt } of hops) {
@@ -154,7 +159,10 @@ export class StepTelemetry {
     }
   }
 
-  /** Browsers answer late: the next exchange contains the answer. */
+  /**
+   * Measures the link to the right neighbour. Browsers return statistics late, so only the next
+   * exchange contains them.
+   */
   async #lookAtEdge(): Promise<void> {
     const group = this.#group!;
     if (group.worldSize < 2) return;
@@ -165,7 +173,7 @@ export class StepTelemetry {
   }
 }
 
-/** Mean time of a chunk from `rank` to its right neighbour. */
+/** Returns the mean time of a chunk from `rank` to its right neighbour. */
 function transitOf(
   reports: readonly RankReport[],
   clocks: readonly { offsetMs: number }[],

@@ -1,6 +1,6 @@
 /**
- * Exchanges state hashes, statistics and telemetry between ranks, in one all-gather. Integers below
- * 2^53 are exact in float64.
+ * Exchanges state hashes, statistics and telemetry between ranks, in one all-gather of float64
+ * numbers. Float64 represents integers below 2^53 exactly.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { EdgeReport } from '../../../protocol/events.ts';
@@ -21,20 +21,20 @@ const FIELDS = [
 
 const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
 
-/** Most steps of which a rank sends times: the newest. */
+/** The largest number of steps whose times a rank sends. If there are more, the latest are sent. */
 export const EXCHANGED_STEPS = 16;
 
-/** What a rank sends. Times are on its own clock. */
+/** What a rank sends. Times are measured by its own clock. */
 export interface OwnTelemetry {
   isHidden: boolean;
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
   /**
-   * Means over the chunks of second rounds since the last exchange, of which every rank has the
-   * same number; `null` without chunks.
+   * Mean times of the chunks in all-gather phases since the previous exchange. Every rank has the
+   * same number of such chunks. `null` if there are none.
    */
   chunks: { sentAt: number; receivedAt: number } | null;
-  /** A collective that all ranks have ended, to compare clocks. */
+  /** A collective that all ranks have completed. It is used to compare clocks. */
   span: Span;
   lanes: readonly StepLane[];
 }
@@ -45,10 +45,10 @@ export interface RankReport extends OwnTelemetry {
 }
 
 /**
- * Resolves with the telemetry of every rank, in rank order.
+ * Sends this rank's telemetry, and resolves with the telemetry of every rank, in rank order.
  *
- * @param hash hash of the state, 16 hexadecimal digits.
- * @param steps most steps that are sent, the same on all ranks.
+ * @param hash the hash of the state, with 16 hexadecimal digits.
+ * @param steps the largest number of steps to send. It must be the same on all ranks.
  */
 export async function exchangeTelemetry(
   group: ProcessGroup,
@@ -102,10 +102,10 @@ export async function exchangeTelemetry(
   });
 }
 
-/** Numbers of a hash: two, with half of the hexadecimal digits each. */
+/** A hash is sent as two numbers. Each contains half of the hexadecimal digits. */
 const HALVES = 2;
 const HALF = 8;
-/** Numbers between the statistics and the lanes. */
+/** How many numbers are sent between the statistics and the lanes. */
 const OWN_NUMBERS = 10;
 
 function orNull(value: number): number | null {
