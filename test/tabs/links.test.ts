@@ -1,6 +1,6 @@
 /**
- * The link contract over simple-peer, in each place that a link may be, and over a port of the
- * broker, each end in a real tab.
+ * Tests the link contract between two real tabs: over simple-peer on the page and in a worker, and
+ * over a message port from the broker.
  */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
@@ -24,7 +24,7 @@ beforeAll(async () => {
     await page.waitForFunction(() => 'openEnd' in window);
     return page;
   };
-  // One after the other: the first load makes Vite bundle simple-peer.
+  // The tabs load one after the other, because Vite bundles simple-peer during the first load.
   alice = await openTab();
   bob = await openTab();
 }, 60_000);
