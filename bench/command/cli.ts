@@ -46,13 +46,13 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
   }
   program
     .command('all')
-    .description('run all benchmarks of docs/BENCHMARKS.md in less than half an hour, and write their results there')
+    .description('run all benchmarks in less than half an hour, and write their results to docs/BENCHMARKS.md')
     .addOption(digitsOption())
     .option(
       '--hosts <script>',
-      'command that creates hosts on capped lines, as root (default: skip benchmarks that need it)',
+      'path of the tool that creates hosts on capped lines, as root (default: skip benchmarks that need hosts)',
     )
-    .option('--only <name,..>', 'benchmarks to run; the rest of the page stays as it is', listOf(String))
+    .option('--only <name,..>', 'benchmarks to run; the results of other benchmarks stay on the page', listOf(String))
     .action((options: AllOptions) => benchAll(options, io));
   return runProgram(program, argv, io);
 }
