@@ -105,7 +105,8 @@ function slowest(results: readonly EncodedResult[]): number[] {
 
 function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
   const hashes = new Set(ranks.map(({ hash }) => hash));
-  if (hashes.size > 1) throw new PeergradError(`The ranks' sums with ${codec} differ: ${[...hashes].join(', ')}.`);
+  if (hashes.size > 1)
+    throw new PeergradError(`The sums with ${codec} differ between ranks. Their hashes: ${[...hashes].join(', ')}.`);
   const [mine, theirs] = [slowest(ranks), slowest(plain)];
   return {
     codec,
@@ -186,7 +187,7 @@ export interface TrainedRow {
 const accuracyOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ accuracy }) => accuracy));
 const bytesOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ bytes }) => bytes));
 
-/** @param trials results of each variant, one per seed. */
+/** @param trials for each variant, its results with each seed. */
 export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[] {
   const [plain] = trials;
   return VARIANTS.map(({ name }, i) => {

@@ -93,15 +93,18 @@ export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promis
   const broken = [
     ...exact
       .filter(({ difference }) => !(difference <= LOSS_TOLERANCE))
-      .map(({ strategy, difference }) => `${strategy}'s loss differs from one tab's by ${difference.toExponential(1)}`),
+      .map(
+        ({ strategy, difference }) =>
+          `the loss of ${strategy} differs from that of one tab by ${difference.toExponential(1)} (relative)`,
+      ),
     ...free
       .filter(({ accuracy }) => accuracy < free[0]!.accuracy - ACCURACY_TOLERANCE)
       .map(
         ({ strategy, accuracy }) =>
-          `${strategy} ends with ${percent(accuracy)}, ddp with ${percent(free[0]!.accuracy)}`,
+          `the final accuracy of ${strategy} is ${percent(accuracy)}, that of ddp ${percent(free[0]!.accuracy)}`,
       ),
   ];
-  if (broken.length > 0) throw new PeergradError(`Tolerances were exceeded: ${broken.join('; ')}.`);
+  if (broken.length > 0) throw new PeergradError(`Differences are larger than the tolerances: ${broken.join('; ')}.`);
 }
 
 async function curve(
@@ -116,7 +119,7 @@ async function curve(
     ? trainInTabs(1, { ...job, strategy, replicas: n }, io)
     : trainInTabs(n, { ...job, strategy }, io));
   const { losses, accuracy, stepMs } = result;
-  // Both jobs have held-out samples.
+  // Both jobs have held-out samples, so the accuracy is not null.
   return { strategy, n, batch: job.batch, losses, accuracy: accuracy ?? 0, stepMs: stepMs.median };
 }
 

@@ -24,7 +24,8 @@ export interface DistributionBenchOptions {
 const ROUNDS = 5;
 
 /**
- * @throws (rejects) PeergradError if a tab fails, or a rank ends with another file than rank 0's.
+ * @throws (rejects) PeergradError if a tab fails, or if a rank receives a file that differs from
+ * that of rank 0.
  */
 export async function benchDistribution({ tabs, bytes, json }: DistributionBenchOptions, io: Io): Promise<void> {
   const world = await World.open(tabs);

@@ -102,7 +102,7 @@ export interface ScaleResult {
   crossovers: Crossover[];
 }
 
-/** World sizes in the table of times, for an all-reduce of 4 MB. */
+/** World sizes and tensor size in the table of times. */
 const SHOWN = [8, 16, 24, 64, 256, 1024];
 const SHOWN_BYTES = 4_000_000;
 

@@ -38,8 +38,8 @@ const STORM_MS = 5_000;
 const OTHER_FILES = 100;
 
 /**
- * @throws (rejects) PeergradError if clients were not admitted, or not in time, after the result is
- *   printed.
+ * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
+ * before.
  */
 export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);

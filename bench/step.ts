@@ -70,7 +70,7 @@ async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }
     let adapter = '';
     const alone: Alone[] = [];
     for (const model of ['mlp', 'cnn'] as const) {
-      io.err(`${model}, a plain loop and a world of one ...`);
+      io.err(`${model}: a plain loop and a world of one ...`);
       const batch = BATCHES[model];
       const args = { ...ALONE, model, batch, kinds: ['plain', DEFAULT_KIND] satisfies StepKind[] };
       const [taken] = await world.run('takeSteps', args);
@@ -314,7 +314,7 @@ function nameOf(capBytes: number | null): string {
 export const step = defineBenchmark({
   name: 'step',
   description:
-    'measure the parts of a step's time: one rank compared with plain TensorFlow.js, and several ranks with different bucket sizes',
+    'measure the parts of the step time: one rank compared with plain TensorFlow.js, and several ranks with different bucket sizes',
   options: [
     tabsOption(2, 'world size of the measurements with several ranks'),
     hostsOption(),

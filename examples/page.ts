@@ -84,7 +84,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
     await destroyProcessGroup(group);
   } catch (error) {
     const failure = error instanceof Error ? error : new Error(String(error));
-    // Otherwise the other ranks would wait for this one.
+    // Without this, the other ranks would wait for this rank.
     group?.abort(failure);
     element('status').hidden = true;
     element('link').hidden = true;

@@ -79,7 +79,7 @@ describe('links', () => {
     expect(headingsOf('# A rank, and `n`\n## On 2 GPUs')).toEqual(['a-rank-and-n', 'on-2-gpus']);
   });
 
-  test.each(PAGES)('of %s have targets', (page) => {
+  test.each(PAGES)('have existing targets in %s', (page) => {
     for (const link of linksOf(read(page))) {
       const [target, heading] = link.split('#', 2);
       const file = target === '' ? page : path.posix.join(path.posix.dirname(page), target!);
@@ -100,7 +100,7 @@ describe('paths', () => {
     expect(pathsOf('see `src/util` and `launcher/cli.ts`, not `srcs/x`')).toEqual(['src/util', 'launcher/cli.ts']);
   });
 
-  test.each(PAGES)('in %s exist', (page) => {
+  test.each(PAGES)('exist if %s names them', (page) => {
     const missing = pathsOf(read(page)).filter((name) => !existsSync(path.join(ROOT, name)));
     expect(missing).toEqual([]);
   });
@@ -117,12 +117,12 @@ describe('commands', () => {
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 
-  test('and their options are found', () => {
+  test('are found with their options', () => {
     expect([...known]).toEqual(expect.arrayContaining(['--relay-only', '--rdzv-id', '--name', '--minutes']));
     expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
   });
 
-  test.each(GUIDES)('in %s have the named options', (page) => {
+  test.each(GUIDES)('have all options that %s names', (page) => {
     for (const option of optionsOf(read(page))) expect([...known], `${page} names ${option}`).toContain(option);
   });
 
@@ -133,11 +133,11 @@ describe('commands', () => {
     }
   });
 
-  test.each(DEPLOYED)('that %s starts have the named options', (file) => {
+  test.each(DEPLOYED)('have all options that %s passes', (file) => {
     for (const option of optionsOnOwnLines(read(file))) expect([...known], `${file} names ${option}`).toContain(option);
   });
 
-  test.each(PAGES)('of npm in %s exist', (page) => {
+  test.each(PAGES)('exist as npm scripts if %s names them', (page) => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     for (const [, script] of read(page).matchAll(/npm run (?:-s )?([\w:-]+)/g)) {
       expect(Object.keys(scripts), `${page} runs ${script}`).toContain(script);
@@ -152,7 +152,7 @@ function namesOf(schema: unknown): string[] {
   return [...Object.keys(entries ?? {}), ...inner.flatMap(namesOf)];
 }
 
-test('the facts in model files have the fields that export.md describes', () => {
+test('docs/export.md describes the fields of the facts in model files', () => {
   const described = read('docs/export.md');
   // `untrained` is only used while ranks compare their data, and is not stored in model files.
   const names = SampleFacts.options.flatMap(namesOf).filter((name) => name !== 'untrained');

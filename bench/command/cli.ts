@@ -41,7 +41,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     const command = program.command(benchmark.name).description(benchmark.description);
     for (const option of benchmark.options) command.addOption(option);
     command
-      .option('--json', 'print the result as one JSON object, last on stdout')
+      .option('--json', 'print the result as one JSON object on the final line of stdout')
       .action((options: unknown) => benchmark.run(options, io));
   }
   program

@@ -31,7 +31,7 @@ const PANEL = { width: 640, height: 460 };
 const SCALE = 2;
 const FONT = '14px sans-serif';
 
-/** Draws the panels side by side on white into a PNG. */
+/** Draws the panels side by side on a white background into a PNG file. */
 export async function drawPanels(panels: readonly Panel[], file: string): Promise<void> {
   const [script, style] = await Promise.all([readUplot('uPlot.iife.min.js'), readUplot('uPlot.min.css')]);
   const browser = await launchBrowser();

@@ -1,4 +1,4 @@
-/** Measures all-reduces around rings of tabs on this machine, with many sizes. */
+/** Measures all-reduces of many sizes around rings of tabs on this machine. */
 import { median } from '../../src/util/statistics.ts';
 import { World } from '../world/world.ts';
 import type { Sample } from './fit.ts';

@@ -11,7 +11,7 @@ import { deferred } from '../../src/util/deferred.ts';
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
-/** One member's WebSocket. */
+/** The WebSocket of a member. */
 class Member {
   readonly #socket: WebSocket;
   #awaited: { type: string; resolve: (message: ServerMessage) => void; reject: (error: Error) => void } | null = null;

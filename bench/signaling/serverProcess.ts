@@ -18,7 +18,7 @@ export interface ServerMemory {
   heapUsed: number;
 }
 
-/** Options of the process. */
+/** Options of the server process. */
 export interface ServerOptions extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
   /** Number of rooms to open, and the number of members with which each room starts its run. */
   rooms: number;

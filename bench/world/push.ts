@@ -9,11 +9,11 @@ import type { PageRank } from './rank.ts';
 
 /** Numbers of bytes that a rank sends, receives and forwards. */
 export interface Share {
-  /** Own bytes to send to the right. */
+  /** Bytes of its own that the rank sends to its right neighbour. */
   own: number;
-  /** Bytes to receive from the left. */
+  /** Bytes that the rank receives from its left neighbour. */
   expected: number;
-  /** Received bytes to forward on arrival. */
+  /** How many of the received bytes the rank forwards on arrival. */
   passedOn: number;
 }
 
@@ -50,7 +50,7 @@ export function push(left: BareChannel, { channel }: BareChannel, { own, expecte
   channel.onbufferedamountlow = flush;
   for (let at = 0; at < own; at += MESSAGE_BYTES) waiting.push(bytes.subarray(at, at + MESSAGE_BYTES));
   flush();
-  // Later messages belong to the next push.
+  // A rank that expects nothing must not handle messages, because they belong to the next push.
   if (expected === 0) return done.promise;
   left.onmessage = (message) => {
     received += message.byteLength;

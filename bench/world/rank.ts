@@ -44,14 +44,14 @@ export interface RankSetup {
   transport: TransportName;
 }
 
-/** Page to worker. */
+/** Messages from the page to the worker. */
 export type ToRank =
   | ({ type: 'start' } & RankSetup)
   | { type: 'signal'; from: number; signal: WorkerSignal }
   | { type: 'run'; name: string; args: unknown }
   | { type: 'relay'; reply: RelayReply };
 
-/** Worker to page. */
+/** Messages from the worker to the page. */
 export type FromRank =
   | { type: 'started' }
   | { type: 'signal'; to: number; signal: WorkerSignal }

@@ -79,7 +79,7 @@ describe('curves', () => {
     expect(largestDifference([Number.NaN], [1])).toBeNaN();
   });
 
-  test('movingAverage is the mean of the last steps', () => {
+  test('movingAverage is the mean of the most recent steps', () => {
     expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
   });
 });

@@ -20,7 +20,7 @@ const TAKEN = {
   ],
 };
 
-test('the section reports medians of peergrad's and of plain steps, and the exposed share of communication', () => {
+test('the section reports the median step times of peergrad and of a plain loop, and the exposed share of communication', () => {
   expect(aloneOf('mlp', 32, TAKEN)).toMatchObject({ plainMs: 20, ratio: 1.1, parameters: 1000, ms: { compute: 11 } });
   const byCap = resultsByCap([1024, null], TAKEN, 8.024);
   expect(byCap).toMatchObject([

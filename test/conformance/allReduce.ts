@@ -360,7 +360,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 102,
-    title: 'every rank ends with the same bits, for any values',
+    title: 'every rank ends with the same bits, whatever the values are',
     inTabs: true,
     worlds: [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32],
     run: async (group, n) => {
@@ -408,7 +408,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 104,
-    title: 'MIN and MAX propagate NaN, and order -0 below 0',
+    title: 'MIN and MAX propagate NaN, and treat -0 as less than 0',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

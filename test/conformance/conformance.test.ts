@@ -31,7 +31,7 @@ describe('conformance case', () => {
   });
 });
 
-describe('on links that delay frames, case', () => {
+describe('conformance case over links that delay frames', () => {
   // Only cases that also run in tabs: the other cases do not depend on links, or take too long.
   const cases = CASES.filter((entry): entry is GroupCase => 'worlds' in entry && entry.inTabs === true);
   test.each(cases)('$number: $title', async (entry) => {
@@ -69,7 +69,7 @@ describe('the command', () => {
   });
 });
 
-test('docs/CONFORMANCE.md lists every number once: cases that run, and cases that do not apply', async () => {
+test('docs/CONFORMANCE.md lists the number of every case once, also of cases that do not apply', async () => {
   const text = await readFile(path.resolve(ROOT, 'docs/CONFORMANCE.md'), 'utf8');
   const listed = [...text.matchAll(/^\| ([\d, ]+) \|/gm)].flatMap(([, cell]) => cell!.split(', ').map(Number));
   const run = new Set([...CASES, ...TAB_CASES].map(({ number }) => number));

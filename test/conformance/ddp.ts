@@ -436,7 +436,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
       expectEqual(gradientsOf(ddp).slice(0, 2), [6, 6 / n], 'average of used parameters');
       ddp.step(optimizer);
       const [a, b, c] = await Promise.all(variables.map(async (variable) => (await variable.data())[0]!));
-      expectThat(a !== 1 && b !== 2, `a step changes what any rank uses: ${a}, ${b}`);
+      expectThat(a !== 1 && b !== 2, `a step must change each parameter that any rank uses: ${a}, ${b}`);
       expectEqual(c, 3, 'a parameter that no rank uses');
     },
   },
@@ -488,7 +488,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
-      // The last rank has no samples.
+      // The rank with the highest number has no samples.
       const counts = range(n).map((rank) => (rank === n - 1 ? 0 : 2 + rank));
       const inputs = counts.map((count, rank) => samplesOf(rank, 7, count).mul(3).add(rank));
       const distributed = ending(new SyncBatchNormalization());
@@ -500,10 +500,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
       const alone = tf.tidy(() =>
         sumOfCubes(reference.apply(tf.concat(inputs), { training: true }) as tf.Tensor).div(total),
       );
-      expectClose([value], await alone.data(), 1e-4, 'loss, as of one rank with all samples');
+      expectClose([value], await alone.data(), 1e-4, 'loss, compared with one rank that has all samples');
       // The weights include the moving averages.
       const [mine, theirs] = await Promise.all([weightsOf(distributed), weightsOf(reference)]);
-      expectClose(mine, theirs, 1e-4, 'weights and averages, as of one rank with all samples');
+      expectClose(mine, theirs, 1e-4, 'weights and averages, compared with one rank that has all samples');
     },
   },
 ];

@@ -134,7 +134,7 @@ const COMBINERS: Partial<Record<ReduceOp, (a: number, b: number) => number>> = {
   [ReduceOp.BXOR]: (a, b) => a ^ b,
 };
 
-/** Wraps an integer to the width of a dtype. */
+/** Returns an integer that wraps around at the width of a dtype. */
 export function wrap({ bits, isSigned }: DtypeSample, value: bigint): bigint {
   return isSigned ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value);
 }

@@ -42,8 +42,16 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
   ]);
   const other = (rank + 1) % n;
   const notAlone: WrongCall[] = [
-    ['scatter with parts from no source', (group) => group.scatter(one(0), other, parts), 'Only rank'],
-    ['scatterObjects with values from no source', (group) => group.scatterObjects(range(n), other), 'Only rank'],
+    [
+      'scatter with parts on a rank that is not the source',
+      (group) => group.scatter(one(0), other, parts),
+      'Only rank',
+    ],
+    [
+      'scatterObjects with values on a rank that is not the source',
+      (group) => group.scatterObjects(range(n), other),
+      'Only rank',
+    ],
     ['reduceScatter into uneven parts', (group) => group.reduceScatter(new Float32Array(n + 1)), 'equal parts'],
     ['allToAll of uneven parts', (group) => group.allToAll(new Float32Array(n + 1)), 'equal parts'],
   ];

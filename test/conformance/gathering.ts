@@ -291,7 +291,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         for (const [name, op] of Object.entries(ops)) {
           await op();
           const beside = [...valuesOf(dtype, large).slice(0, n), ...valuesOf(dtype, large).slice(2 * n)].map(Number);
-          expectEqual(new Set(beside), new Set([1]), `${name} of ${dtype.name}: elements beside the tensor`);
+          expectEqual(new Set(beside), new Set([1]), `${name} of ${dtype.name}: elements outside the tensor`);
         }
       }
     },
@@ -317,7 +317,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         const sent = (await sentBy(group, op)) / bytes;
         // A rank that sends no data still sends a small frame that announces its call.
         const isRight = sent >= expected && sent <= 1.01 * expected + 0.001;
-        expectThat(isRight, `${name} sends ${sent} of the tensor's bytes, expected ${expected}`);
+        expectThat(isRight, `${name} sends ${sent} times the tensor's bytes, expected ${expected}`);
       }
     },
   },

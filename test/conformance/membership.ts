@@ -114,7 +114,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
       const few = new Rendezvous(4, 4).enter('a', 'b', 'c', 'd').play(start).play(leave('d'));
       expectEqual([few.phase, few.sizes], ['PAUSED', [4]], '1 of at least 4 is lost');
       few.play(leave('a'), leave('b'), leave('c'), { type: 'abandoned' });
-      expectEqual(few.phase, 'FORMING', 'no rank has its state: the run has failed');
+      expectEqual(few.phase, 'FORMING', 'no rank has the state of the run: the run has failed');
     },
   },
 ];

@@ -95,7 +95,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 143,
-    title: 'messages above 1 MiB, of every dtype, in both directions at once',
+    title: 'messages above 1 MiB of every dtype can be in flight in both directions at once',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -223,7 +223,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 150,
-    title: 'messages reject peers and tags that do not exist',
+    title: 'send and recv reject invalid peers and tags',
     worlds: [1, 2],
     inTabs: true,
     run: async (group, n) => {

@@ -54,7 +54,7 @@ const UNSENDABLE: readonly unknown[] = [
 export const OBJECT_CASES: readonly ConformanceCase[] = [
   {
     number: 130,
-    title: 'objects of every kind by every object collective',
+    title: 'every object collective handles objects of every kind',
     worlds: [1, 2, 3, 5, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -75,7 +75,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 131,
-    title: 'values with cyclic and shared references',
+    title: 'object collectives keep cyclic and shared references',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group) => {

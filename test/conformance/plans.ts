@@ -77,7 +77,7 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
       else tensor[start + i] = combine(element, tensor[start + i]!, here);
       if (how === 'combine-last') expectThat(tensor[start + i]!.ranks === full, `${here}: not the last to combine`);
       if (how === 'combine')
-        expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, but not marked`);
+        expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, but not marked as the last`);
     });
     round[rank] = Math.max(round[rank]!, at + 1);
   };
@@ -179,7 +179,10 @@ function checkAllReduces(): void {
         );
         expectReduced(n, result.tensors, 0, count, where);
         expectThat(result.rounds <= rounds, `${where}: ${result.rounds} rounds, expected ${rounds}`);
-        expectThat(Math.max(...result.sent) <= most, `${where}: sends ${Math.max(...result.sent)}, expected ${most}`);
+        expectThat(
+          Math.max(...result.sent) <= most,
+          `${where}: a rank sends ${Math.max(...result.sent)} elements, expected at most ${most}`,
+        );
         // Every rank sends exactly 2(n-1)/n of the tensor if the count is a multiple of n.
         if (count % n !== 0 || (name === 'halving-doubling' && !isPowerOfTwo(n)) || name === 'doubling') continue;
         expectEqual(new Set(result.sent), new Set([(2 * (n - 1) * count) / n]), `${where}: elements sent`);

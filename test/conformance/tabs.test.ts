@@ -15,7 +15,7 @@ const TITLES = [
   'each rank in turn has another value than all other ranks',
   'src, dst and peers in calls of a subgroup are global ranks',
   'calls of allToAll that differ between ranks fail',
-  'objects of every kind by every object collective',
+  'every object collective handles objects of every kind',
   'send and recv between all pairs of ranks, neighbours or not',
   'join of 2, 4 and 5 ranks, some of them without inputs',
 ];

@@ -46,7 +46,10 @@ export const CASES_IN_TABS = CASES.filter((entry): entry is GroupCase => sizesIn
 export class Tabs {
   readonly #page: OwnPage;
   #context: BrowserContext | null = null;
-  /** Tabs of the world in which cases run; empty before the first case, and after a failure. */
+  /**
+   * Tabs of the world in which cases run. The list is empty before the first case and after a
+   * failure.
+   */
   #world: Page[] = [];
 
   private constructor(page: OwnPage) {
@@ -182,7 +185,7 @@ export const TAB_CASES: readonly TabCase[] = [
       for (const { name, message } of errors) expectEqual(name, 'TimeoutError', `error of a frozen tab (${message})`);
       expectThat(
         elapsed >= FREEZE_TIMEOUT_MS / 2,
-        `the others waited ${elapsed} ms, expected at least half the timeout`,
+        `the other ranks waited ${elapsed} ms, expected at least half of the timeout`,
       );
     },
   },

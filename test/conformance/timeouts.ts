@@ -96,7 +96,7 @@ async function endsLoop(
       expectThat(isRight, `${where}: rank ${group.rank} expected ${kinds[0]!.name}, got ${String(error)}`);
       expectThat(elapsed > 0, `${where}: rank ${group.rank} ended before the trouble: ${String(error)}`);
       if (what === 'freeze') {
-        expectThat(elapsed >= TROUBLE_TIMEOUT_MS / 2, `${where}: rank ${group.rank} waited ${elapsed} ms only`);
+        expectThat(elapsed >= TROUBLE_TIMEOUT_MS / 2, `${where}: rank ${group.rank} waited only ${elapsed} ms`);
       }
     }
   };
@@ -315,7 +315,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
       if (group.rank === n - 1) return sleep(300);
       await group.allReduce(one(1), { timeoutMs: 100 }).then(
         () => {
-          throw new ConformanceError('an allReduce without a rank succeeded');
+          throw new ConformanceError('an allReduce that one rank did not call succeeded');
         },
         (error: unknown) => {
           expectThat(error instanceof TimeoutError, `expected TimeoutError, got ${String(error)}`);

@@ -64,7 +64,7 @@ async function train(tabs: number, { job, bad, sentence, good, seen, after }: Ca
   return results;
 }
 
-test('a CSV file: two tabs predict an amount from numbers and words', async () => {
+test('two tabs train on a CSV file and predict an amount from numbers and words', async () => {
   const rows = upTo(60).map(
     (i) => `${i % 7},${i % 3 ? 'old' : 'new'},${1000 * (i % 7) + (i % 3 ? 0 : 500) + 5000 + (i % 2)}`,
   );
@@ -208,7 +208,7 @@ test('two tabs train on an npz file of features', async () => {
   expect(result).toMatchObject({ worldSize: 2, accuracy: 1 });
 });
 
-test('a text, which two tabs learn to continue', async () => {
+test('two tabs train on a text and learn to continue it', async () => {
   const text = 'the cat sat on the mat. '.repeat(20);
   const [result] = await train(2, {
     job: { job: 'gpt', gpt: { ...DEFAULT_JOB.gpt, width: 16, context: 8 }, maxSteps: 3, batchSize: 2 },

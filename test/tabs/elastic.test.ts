@@ -70,7 +70,7 @@ describe('an elastic run', () => {
     expect(tabs.map((tab) => tab.events.filter(({ type }) => type === 'generation').length)).toEqual([2, 2]);
   });
 
-  test('continues when its tabs lose their GPU', async () => {
+  test('continues after its tabs have lost their GPU', async () => {
     const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
     const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 3)));

@@ -79,7 +79,7 @@ test('a host that only watches can start and pause the run, and sees its steps',
   expect((await ann.event('failed')).message).toBe('The host has stopped the run.');
 });
 
-test('two tabs find a learning rate together, and the watching host uses it', async () => {
+test('two tabs find a learning rate together, and the host, which only watches, uses this rate for the next run', async () => {
   const ann = await world.open('#new?name=ann&schedule=range-test&maxSteps=24&batchSize=8');
   await button(ann, 'Open and only watch').click();
   const { room } = await ann.event('admitted');

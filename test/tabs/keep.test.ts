@@ -116,7 +116,7 @@ test('a model saved by two tabs in any format starts another room, and its check
   expect(result.losses.slice(0, saved)).toEqual(losses);
 });
 
-test('a truncated file and weights of another model are rejected with their reasons', async () => {
+test('a truncated file and a file without weights are rejected with the reason', async () => {
   const cut = await begin({
     name: 'half.peergrad',
     bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
@@ -147,7 +147,7 @@ const OWN = {
   },
 };
 
-test('a job file with its own model is shown to all and trains in two tabs, and an invalid one reports the line', async () => {
+test('a job file with its own model is shown to all tabs and trains in two of them, and the error of an invalid job file names the line', async () => {
   const ann = await world.open('#new?name=ann');
   await ann.page.getByText('Job file', { exact: true }).click();
   const input = ann.page.locator('input[type=file][aria-label="Open a job file"]');
@@ -161,7 +161,7 @@ test('a job file with its own model is shown to all and trains in two tabs, and 
       `job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is not a supported layer: a job is data`,
     )
     .waitFor();
-  // A half-typed value shows its error at once, and is replaced by the file.
+  // The page shows the error of an incomplete value at once. A job file replaces this value.
   await ann.page.getByText('Advanced', { exact: true }).click();
   await ann.page.getByLabel('Seed').pressSequentially('.5');
   await ann.page.getByText(/The job is not valid: seed: Invalid integer/).waitFor();

@@ -41,7 +41,8 @@ describe.each([
   'a port',
 ] as const)('a link by %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {
-    // Bob listens before Alice's offer is sent: a BroadcastChannel does not store messages.
+    // Bob's tab listens before Alice's tab sends its offer, because a BroadcastChannel does not
+    // store messages.
     for (const [tab, end] of [
       [bob, 'bob'],
       [alice, 'alice'],

@@ -55,7 +55,7 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('replicas in workers of one tab train together, and several tabs are rejected', async () => {
+  test('the strategy data-parallel trains replicas in workers of one tab, and rejects several tabs', async () => {
     const fields = { strategy: 'data-parallel', batchSize: 8, maxSteps: 4 };
     const [result] = await train(1, { ...fields, replicas: 3 });
     expect(result).toMatchObject({ worldSize: 3, transport: 'memory', backend: 'webgpu', steps: 4 });
@@ -111,13 +111,13 @@ test('tabs have the ranks that their URLs request, and know their local rank', a
   await Promise.all(tabs.map((tab) => tab.event('finished')));
 });
 
-describe('a tab that leaves', () => {
+describe('a tab', () => {
   test.each([
     ['while training', (tab: Tab) => tab.event('step', ({ step }) => step === 2)],
     ['during the warm-up of the model', (tab: Tab) => tab.event('warmup')],
     ['while linking', (tab: Tab) => tab.event('state', ({ state }) => state === 'LINKING')],
   ])(
-    'that is closed %s ends the run with an error that names it, and the other tabs can start again',
+    'ends the run with an error that names it if it is closed %s, and the other tabs can start again',
     async (_when, moment) => {
       const room = world.createRoom({ maxSteps: 2000 }, 3);
       const [a, b, c] = await Promise.all(['ann', 'ben', 'cid'].map((name) => world.join(room, name)));

@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 90_000 });
 let data: string;
 let world: World;
 
-/** IDX files of `count` blank images and labels 0. */
+/** Returns IDX files with `count` blank images and with the label 0 for each. */
 function idxPair(count: number): [images: Uint8Array, labels: Uint8Array] {
   const images = new Uint8Array(16 + count * 784);
   const labels = new Uint8Array(8 + count);
@@ -146,14 +146,14 @@ describe('a tab', () => {
     'has crashed': (tab) => Promise.resolve(void tab.page.goto('chrome://crash').catch(() => {})),
   };
 
-  test.each(Object.entries(ways))('that %s leaves the room at once', async (_, go) => {
+  test.each(Object.entries(ways))('leaves the room at once if it %s', async (_, go) => {
     const room = world.createRoom({}, 3);
     const ann = await world.join(room, 'ann');
     await ann.event('admitted');
     const ben = await world.join(room, 'ben');
     const { member } = await ben.event('admitted');
     await go(ann);
-    // A member whose connection is lost stays in the room for a while, but is not its host.
+    // A member whose connection is lost stays in the room for a while, but is no longer its host.
     const { members } = await ben.event('room', ({ hosts }) => hosts[0] === member);
     expect(members.map(({ name }) => name)).toEqual(['ben']);
   });
