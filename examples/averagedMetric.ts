@@ -1,6 +1,7 @@
 // Does by hand what Horovod's MetricAverageCallback does:
 // https://horovod.readthedocs.io/en/stable/keras.html
-// Every rank checks its share of ten predictions, and an all-reduce computes the accuracy of all ten.
+// Every rank checks its share of ten predictions, and an all-reduce computes the accuracy of all
+// ten.
 // Expected output: 7 of 10 are right, so the mean over samples is 0.7. The mean over ranks differs,
 // because one rank has more samples.
 import { ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'

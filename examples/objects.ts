@@ -1,7 +1,7 @@
 // Object collectives, with the lists of torch.distributed's own examples:
 // https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object
-// Expected output: all ranks receive plain data, not only tensors. gatherObject returns the list only
-// on rank 0.
+// Expected output: all ranks receive plain data, not only tensors. gatherObject returns the list
+// only on rank 0.
 import type { ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 3;

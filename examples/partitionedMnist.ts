@@ -1,8 +1,8 @@
-// Distributed training, from PyTorch's "Writing Distributed Applications", without DDP, on generated
-// digits:
+// Distributed training, from PyTorch's "Writing Distributed Applications", without DDP, on
+// generated digits:
 // https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#distributed-training
-// Expected output: a loss that falls on every rank. The losses differ, because each rank has its own
-// data.
+// Expected output: a loss that falls on every rank. The losses differ, because each rank has its
+// own data.
 import * as tf from '@tensorflow/tfjs';
 import { DistributedSampler, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 

@@ -1,7 +1,8 @@
 // PyTorch's DDP tutorial:
 // https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html
 // A ToyModel (10-10-5) learns 20 random inputs per rank with DistributedDataParallel.
-// Expected output: a loss that falls, and equal replicas, although each rank created a random model.
+// Expected output: a loss that falls, and equal replicas, although each rank created a random
+// model.
 import * as tf from '@tensorflow/tfjs';
 import { createOptimizer, DistributedDataParallel, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 

@@ -86,7 +86,7 @@ describe('trouble', () => {
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/\/nothing\//);
   });
 
-  // This machine's network address; there is none without a network.
+  // This machine's network address; undefined without a network.
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
