@@ -264,7 +264,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 13,
-    title: 'simple reductions by allReduce, reduce and reduceScatter',
+    title: 'allReduce, reduce and reduceScatter compute simple reductions',
     worlds: range(1, 9),
     inTabs: true,
     run: async (group, n) => {

@@ -10,7 +10,7 @@ const factorial = (k: number): number => range(1, k).reduce((a, b) => a * b, 1);
 export const COALESCED_CASES: readonly ConformanceCase[] = [
   {
     number: 14,
-    title: 'allReduceCoalesced: simple reductions of two tensors',
+    title: 'allReduceCoalesced computes simple reductions of two tensors',
     worlds: range(1, 8),
     inTabs: true,
     run: async (group, n) => {
@@ -29,7 +29,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 46,
-    title: 'broadcastCoalesced of tensors of many dtypes',
+    title: 'broadcastCoalesced handles tensors of many dtypes',
     worlds: [2, 3, 4],
     inTabs: true,
     // The case in torch has a buffer of 256 bytes.

@@ -104,8 +104,10 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
       }
     }
   }
-  range(n).forEach((rank) => expectEqual(next[rank], all[rank]!.length, `${where}: executed moves of rank ${rank}`));
-  expectEqual([...wire.keys()], [], `${where}: frames that were sent and not received`);
+  range(n).forEach((rank) =>
+    expectEqual(next[rank], all[rank]!.length, `${where}: number of executed moves of rank ${rank}`),
+  );
+  expectEqual([...wire.keys()], [], `${where}: number of frames that were sent and not received`);
   return { tensors: outputs, sent, rounds: Math.max(...round) };
 }
 
@@ -213,7 +215,7 @@ function checkReduceScatterAndAllGather(): void {
           `${where}, rank ${rank}`,
         );
         // Every rank sends all elements except its own part.
-        expectEqual(scattered.sent[rank], count - size(rank), `${where}: elements rank ${rank} sends`);
+        expectEqual(scattered.sent[rank], count - size(rank), `${where}: number of elements that rank ${rank} sends`);
       }
       for (const [name, plan, rounds] of [
         ['ring', plans.ringAllGather, n - 1],

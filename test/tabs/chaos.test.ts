@@ -90,7 +90,7 @@ test('server: training continues while it is stopped, and it restarts at the sam
   expect(server.problem).toBeNull();
 });
 
-test('duplicate and close: the copy is a separate tab and receives its close event', async () => {
+test('duplicate and close: the copy is a separate tab, and receives a pagehide event when it is closed', async () => {
   const copy = await ann.duplicate('copy');
   // The copy is either admitted or rejected: this test accepts both.
   await vi.waitUntil(() => heard('copy').some(({ type }) => type === 'admitted' || type === 'failed'), WAIT);

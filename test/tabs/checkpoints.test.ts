@@ -87,7 +87,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(await load('first')).toMatch(/^DataError: There is no checkpoint first/);
   });
 
-  test('damaged checkpoints are reported and not offered', async () => {
+  test('damaged checkpoints are reported, and not in the list of usable checkpoints', async () => {
     for (const id of ['whole', 'short', 'header', 'stub', 'garbled', 'changed']) {
       await save(metaOf(id, { room: `room-${id}` }));
     }

@@ -18,7 +18,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 /** Most gzipped bytes of JavaScript that the page may load before the user enters a room. */
 const FIRST_LOAD = 150_000;
 /**
- * Longest task in milliseconds: users notice longer tasks
+ * Tasks of the main thread must be shorter than this, in milliseconds: users notice longer tasks
  * (https://web.dev/articles/optimize-long-tasks).
  */
 const LONG_TASK_MS = 50;
@@ -31,7 +31,7 @@ let server: SignalingServer;
 const loaded = new Map<string, number>();
 /** Violations that axe found, one text for each. */
 const objections: string[] = [];
-/** Longest tasks while the page animates and four tabs train. */
+/** The measured tasks while the page animates and four tabs train. */
 let work: LongTasks;
 
 beforeAll(async () => {

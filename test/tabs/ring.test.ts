@@ -52,7 +52,9 @@ async function playTo(page: Page, place: number): Promise<void> {
   await page.getByRole('button', { name: 'Pause' }).click();
 }
 
-/** Longest task of the main thread in milliseconds: users notice longer tasks. */
+/**
+ * Tasks of the main thread must be shorter than this, in milliseconds: users notice longer tasks.
+ */
 const LONG_TASK_MS = 50;
 /** Options of expect.poll: polls often, with a deadline for slow machines. */
 const SOON = { interval: 10, timeout: 10_000 };
