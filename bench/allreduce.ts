@@ -1,6 +1,7 @@
 /**
- * `bench allreduce`: all-reduces in real tabs, alternating in the same tabs with bare data channels
- * that push the same bytes around the same ring. Sizes and columns are those of nccl-tests.
+ * `bench allreduce`: measures all-reduces in real tabs, and compares them with bare data channels
+ * that send the same bytes around the same ring. Both are measured alternately in the same tabs.
+ * Sizes and columns are those of nccl-tests.
  */
 import { cpus } from 'node:os';
 import { Option } from 'commander';
@@ -27,17 +28,17 @@ export interface AllReduceBenchResult {
 }
 
 const KIB = 1024;
-/** nccl-tests' `-b 1K -e 16M -f 4`. */
+/** Sizes in bytes, like `-b 1K -e 16M -f 4` of nccl-tests. */
 const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
 /**
- * Milliseconds for each size of the sweep, and for a single requested size, for each of the two
- * kinds.
+ * Time budget in milliseconds for each kind of measurement: for each size of the sweep, and for a
+ * single requested size.
  */
 const SWEEP_MS = 4_000;
 const SINGLE_MS = 45_000;
 /**
- * All-reduces of each size and kind that warm links up: browsers compile, and SCTP estimates the
- * line's rate.
+ * All-reduces of each size and kind before the measurement. Meanwhile browsers compile code, and
+ * SCTP estimates the line's rate.
  */
 const WARM_UP_OPS = 2;
 
@@ -70,8 +71,8 @@ export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduce
 type OursResult = { ms: number[]; wrong: number; bytesSent: number };
 
 /**
- * Measures both kinds alternately, each first in every second round, after warm-up rounds that
- * determine the number of operations.
+ * Measures all-reduces and bare channels alternately, and reverses their order in every second
+ * round. Warm-up rounds determine the number of operations.
  */
 async function measure(
   world: World,
@@ -103,31 +104,36 @@ async function measure(
   return results.map(({ isInPlace, all }) => rowOf({ n: world.size, bytes, isInPlace }, all, raw));
 }
 
-/** Result for one world size and tensor size. */
+/** The result for one world size and tensor size. */
 export interface AllReduceRow {
   n: number;
   bytes: number;
   isInPlace: boolean;
-  /** Median of one all-reduce, and of the same bytes around the same ring over bare channels. */
+  /**
+   * Median milliseconds of one all-reduce (`medianMs`), and of sending the same bytes around the
+   * same ring over bare channels (`rawMedianMs`).
+   */
   medianMs: number;
   rawMedianMs: number;
   /** rawMedianMs / medianMs. */
   ratio: number;
   /**
-   * nccl-tests' algorithm and bus bandwidth: bytes per second, and those times 2(n-1)/n, which is
-   * the load of each rank's line.
+   * Algorithm and bus bandwidth as in nccl-tests, in MB/s. Algorithm bandwidth is the tensor's
+   * bytes divided by the time. Bus bandwidth is algorithm bandwidth times 2(n-1)/n, the rate on
+   * each rank's line.
    */
   algorithmMBps: number;
   busMBps: number;
-  /** Bytes of the rank that sends most, headers included. */
+  /** Bytes that the busiest rank sends in one all-reduce, headers included. */
   bytesSentPerRank: number;
   /** Number of wrong elements on all ranks. */
   wrong: number;
 }
 
 /**
- * Number of consecutive all-reduces of `opMs` each, and of rounds of both kinds, to spend about
- * `budgetMs` on each; more if fewer than {@link MIN_ROUNDS} fit.
+ * Returns the number of rounds, and the number of consecutive all-reduces per round, if one
+ * all-reduce takes `opMs`. They take about `budgetMs`, or longer if fewer than {@link MIN_ROUNDS}
+ * rounds fit.
  */
 export function scheduleOf(opMs: number, budgetMs: number): { ops: number; rounds: number } {
   const fitting = budgetMs / opMs;
@@ -135,14 +141,17 @@ export function scheduleOf(opMs: number, budgetMs: number): { ops: number; round
   return { ops: Math.max(1, Math.min(MAX_OPS, Math.floor(fitting / rounds))), rounds };
 }
 
-/** A median of fewer rounds depends on the machine's other work. */
+/** With fewer rounds, the median would depend on the machine's other work. */
 const MIN_ROUNDS = 3;
-/** Enough rounds for the machine's other work to affect both kinds alike. */
+/** With this many rounds, the machine's other work affects both kinds equally. */
 const MAX_ROUNDS = 20;
-/** In-place sums, 8^20 times the first, still fit into float32. */
+/**
+ * In-place sums of 8 ranks grow by a factor of 8 per all-reduce: after 20 they still fit into
+ * float32.
+ */
 const MAX_OPS = 20;
 
-/** Bytes that each rank must send: 2(n-1)/n of the tensor. */
+/** Returns the bytes that each rank must send in a ring all-reduce: 2(n-1)/n of the tensor. */
 export function theoryBytes(n: number, bytes: number): number {
   return (2 * (n - 1) * bytes) / n;
 }
@@ -207,29 +216,33 @@ export function tableOf(rows: readonly AllReduceRow[]): string {
 export function section({ rows, cores }: AllReduceBenchResult): string {
   return `## All-reduce
 
-\`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores, in turn by the process group in their workers and over bare
-data channels on their pages, which send the same bytes round the same ring in 64 KiB messages without sums, headers or worker. Medians of all
-ranks; *ratio* is bare time over peergrad's. As in torch.distributed the sum replaces the tensor; where *in place* is \`no\`, each op sums a new
-copy, and its time includes the copying. Algorithm and bus bandwidth are defined as in nccl-tests.
+\`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. Two kinds are measured in turn: all-reduces of the process group in the
+tabs' workers, and bare data channels on their pages. The bare channels send the same bytes around the same ring in 64 KiB messages, without sums,
+headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. If *in place* is \`yes\`, the sum replaces the
+tensor, as in torch.distributed. Otherwise each all-reduce uses a new copy of the tensor, and its time includes the copying. Algorithm and bus
+bandwidth are defined as in nccl-tests.
 
 ${tableOf(rows)}
 
-Packets limit both: data channels of one machine share its cores, which spend nine tenths of their time on SCTP, DTLS and UDP, most of it outside
-the page. peergrad adds summing, headers, and the agreement that all ranks have called. A copy of 16 MiB takes some 10 ms; larger differences
-of *in place* are the machine's other work, which few ops of seconds each do not average out.
+The work for packets limits both kinds: the data channels share the cores of one machine, which spend nine tenths of their time on SCTP, DTLS and
+UDP, mostly outside the page. peergrad also adds up the sums, sends headers, and checks that all ranks have called the same operation. A copy of
+16 MiB takes about 10 ms. Larger differences between the values of *in place* come from the machine's other work: large tensors have too few
+operations to average it out.
 `;
 }
 
-/** Bytes of a tensor in each tab: 8 tabs with more would fill a machine's memory. */
+/**
+ * Maximum size of the tensor in bytes. 8 tabs with larger tensors could fill a machine's memory.
+ */
 export const MAX_TENSOR_BYTES = 2 ** 28;
 
 export const allReduce = defineBenchmark({
   name: 'allreduce',
-  description: 'compare all-reduces with bare data channels that push the same bytes around the same ring',
+  description: 'compare all-reduces with bare data channels that send the same bytes around the same ring',
   options: [
     worldSizesOption(),
     option('--bytes <n>', 'size of the tensor in bytes (default: 1 KiB to 16 MiB)', wholeNumber(4, MAX_TENSOR_BYTES)),
-    new Option('--transport <name>', 'how tabs are linked (auto: message ports)')
+    new Option('--transport <name>', 'how tabs are linked (auto: by message ports)')
       .choices(TRANSPORT_NAMES)
       .default('webrtc'),
   ],

@@ -1,7 +1,8 @@
 /**
- * `bench auto`: how much sooner a run on slow lines reaches its goal if ranks choose their codec.
- * Two runs in real tabs, each on its own host, over lines on which fp32 communication takes four
- * times as long as a step without it.
+ * `bench auto`: measures how much sooner a run on slow lines reaches its goal if ranks choose the
+ * codec. A run with fp32 and a run with the automatic choice train in real tabs. Each tab has its
+ * own host. On the hosts' lines, fp32 communication takes four times as long as a step without
+ * communication.
  */
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
@@ -20,19 +21,22 @@ export interface AutoBenchOptions {
   tabs: number;
   /** Folder with MNIST's files. */
   data: string;
-  /** Command that creates hosts; see `world/hosts.ts`. */
+  /** Path of the tool that creates test hosts; see `world/hosts.ts`. */
   hosts: string;
   json?: true;
 }
 
 const GOAL = 0.9;
-/** Steps on uncapped lines that measure a step without communication. */
+/** Number of steps on uncapped lines. They measure how long a step takes without communication. */
 const OPEN_STEPS = 12;
-/** Steps left out of medians: the first of a run or of a codec. */
+/** The first steps of a run or of a codec, which are not part of the medians. */
 const WARM_UP = 2;
-/** Rounds of both runs, alternating. */
+/** Number of rounds. Each round has both runs. */
 const ROUNDS = 2;
-/** Twice the steps that reach the goal; a run has eight evaluations. */
+/**
+ * Maximum number of steps: about twice as many as are needed for the goal. A run has eight
+ * evaluations.
+ */
 const STEPS = 48;
 const PLAN = { job: 'mnist', model: 'mlp', hidden: 256, batchSize: 128, epochs: 100, hashEvery: 1000 };
 
@@ -40,14 +44,14 @@ const PLAN = { job: 'mnist', model: 'mlp', hidden: 256, batchSize: 128, epochs: 
 export async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: tabs }, async (hosts, limit): Promise<AutoResult> => {
-    io.err(`${tabs} tabs train on open lines ...`);
+    io.err(`${tabs} tabs train on uncapped lines ...`);
     const open = await trainWith(hosts, data, { codec: 'fp32', maxSteps: OPEN_STEPS }, io);
     const rateKbit = rateFor(open.gradientBytes, tabs, open.run.ownMs);
     await limit(`${rateKbit}kbit`);
     const runs: Record<'fp32' | 'auto', CodecRun[]> = { fp32: [], auto: [] };
     for (let round = 0; round < ROUNDS; round++) {
       for (const codec of ['fp32', 'auto'] as const) {
-        io.err(`${tabs} tabs train with ${codec}, each line ${rateKbit} kbit/s ...`);
+        io.err(`${tabs} tabs train with codec ${codec} on lines of ${rateKbit} kbit/s ...`);
         runs[codec].push((await trainWith(hosts, data, { codec, maxSteps: STEPS }, io)).run);
       }
     }
@@ -111,18 +115,19 @@ export interface CodecRun {
    * not.
    */
   reachedMs: number | null;
-  /** Steps until then. */
+  /** Steps until held-out accuracy reached the goal. */
   steps: number;
-  /** At the last evaluation. */
+  /** Held-out accuracy at the last evaluation. */
   accuracy: number;
   /**
-   * Medians of steps with the last codec in milliseconds: whole step; own work of the slowest rank;
-   * exposed communication of the rank that waits least, as the others also wait for slower ranks.
+   * Medians in milliseconds of steps with the final codec. `stepMs` is the whole step. `ownMs` is
+   * the work of the slowest rank without exposed communication. `exposedMs` is the exposed
+   * communication of the rank that waits least, because other ranks also wait for slower ranks.
    */
   stepMs: number;
   ownMs: number;
   exposedMs: number;
-  /** First step with the codec. */
+  /** First step with the final codec. */
   chosenAt: number;
   choice: CodecChoice | null;
 }
@@ -130,22 +135,25 @@ export interface CodecRun {
 export interface AutoResult {
   tabs: number;
   /**
-   * Milliseconds of a step without communication, and the cap of each host's line in kilobits per
-   * second.
+   * `ownMs` is the time of a step without communication. `rateKbit` is the maximum rate of each
+   * host's line.
    */
   ownMs: number;
   rateKbit: number;
-  /** In order of rounds. */
+  /** The runs of each kind in the order of rounds. */
   fp32: CodecRun[];
   auto: CodecRun[];
   /** fp32's time divided by auto's, over all rounds; `null` if a run did not reach the goal. */
   speedUp: number | null;
 }
 
-/** Ratio of communication to all other work, with fp32. */
+/** How many times as long as all other work fp32 communication takes. */
 const TIMES_OWN = 4;
 
-/** Rate at which a ring's bytes take {@link TIMES_OWN} times as long as a step without them. */
+/**
+ * Returns the rate in kbit/s at which communication takes {@link TIMES_OWN} times as long as the
+ * rest of a step.
+ */
 export function rateFor(gradientBytes: number, n: number, ownMs: number): number {
   const bytes = (2 * (n - 1) * gradientBytes) / n;
   return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
@@ -183,18 +191,19 @@ export function section(result: AutoResult): string {
   const { tabs, ownMs, rateKbit } = result;
   return [
     '## Automatic choice',
-    `${tabs} tabs, each in a browser on a host of its own, train the mlp with 256 hidden units on MNIST, 128 images a rank and step, on lines of ` +
-      `${rateKbit} kbit/s: fp32 gradients take four times as long as the ${ownMs.toFixed(0)} ms that a step takes by itself here. Own work ` +
-      'is that of the slowest rank, exposed communication that of the rank that waits least; seconds are those of rank 0, until a test on held-out images, every sixth step, first reached an accuracy of 90 %. ' +
+    `${tabs} tabs train the mlp with 256 hidden units on MNIST, with 128 images per rank and step. Each tab has a browser on its own host, with a line of ` +
+      `${rateKbit} kbit/s. At this rate, fp32 gradients take four times as long as the ${ownMs.toFixed(0)} ms of a step without communication. *Own work* ` +
+      'is that of the slowest rank. *Exposed* is the exposed communication of the rank that waits least. *Seconds* is the time on rank 0 until an evaluation on held-out images, which happens every sixth step, first reaches an accuracy of 90 %. ' +
       '(`npm run -s bench -- auto --data DIR --hosts SCRIPT`)',
     autoTable(result),
-    'Limits: the first step travels as fp32, to be timed, and a step takes at least its own work.',
+    'The gain is limited: the first step uses fp32 to measure the line, and a step takes at least as long as its own work.',
   ].join('\n\n');
 }
 
 export const auto = defineBenchmark({
   name: 'auto',
-  description: 'measure how much sooner a run on slow lines reaches 90 % when ranks choose their codec; needs root',
+  description:
+    'measure how much sooner a run on slow lines reaches 90 % accuracy if ranks choose the codec (needs root)',
   options: [tabsOption(4), mnistOption(), hostsOption().makeOptionMandatory()],
   run: benchAuto,
   section,

@@ -1,7 +1,7 @@
 /**
- * `bench codecs`: the speedup of encoded all-reduces, in real tabs, and on capped lines if there
- * are any; and the accuracy of models trained with them, in Node. Fails if a codec is less
- * accurate, or sends more, than allowed.
+ * `bench codecs`: measures the speed-up of encoded all-reduces in real tabs, also on capped lines
+ * if there are hosts. Also trains models with each codec in Node and measures their accuracy. Fails
+ * if a codec is less accurate or sends more bytes than allowed.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
@@ -21,7 +21,10 @@ export interface CodecsBenchOptions {
   tabs: number;
   bytes: number;
   rounds: number;
-  /** Command that creates hosts (see `world/hosts.ts`), and the cap of their lines. */
+  /**
+   * Path of the tool that creates test hosts (see `world/hosts.ts`), and the maximum rate of their
+   * lines.
+   */
   hosts?: string;
   rate: string;
   seeds: number;
@@ -31,13 +34,19 @@ export interface CodecsBenchOptions {
   json?: true;
 }
 
-/** Codecs of an all-reduce. */
+/** Codecs of the measured all-reduces. */
 const CODECS = ['fp32', 'fp16', 'int8'] as const;
-/** The first layer is 784 x 256: its gradient has 0.8 MB. */
+/** Units of the hidden layer. The gradient of its 784 x 256 weights has 0.8 MB. */
 const HIDDEN = 256;
-/** Simultaneous training processes: the number of cores that this project's tests assume. */
+/**
+ * Number of training processes that run at once, for the two cores that this project's tests
+ * assume.
+ */
 const PROCESSES = 2;
-/** One exchange of statistics at the end: regular comparisons are not part of the measurement. */
+/**
+ * So large that ranks compare their states only at the end: regular comparisons are not part of the
+ * measurement.
+ */
 const HASH_EVERY = 1_000_000;
 
 /**
@@ -45,7 +54,7 @@ const HASH_EVERY = 1_000_000;
  */
 export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
-  io.err(`${tabs} tabs all-reduce ${bytes} bytes, ${options.rounds} times with each codec ...`);
+  io.err(`${tabs} tabs all-reduce ${bytes} bytes ${options.rounds} times with each codec ...`);
   const local = await timed(options);
   const capped =
     hosts === undefined
@@ -64,10 +73,10 @@ export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<
   };
   io.out(json === undefined ? codecTables(result) : JSON.stringify(result));
   const wrong = shortfalls(trained);
-  if (wrong.length > 0) throw new PeergradError(`Codecs fall short: ${wrong.join('; ')}.`);
+  if (wrong.length > 0) throw new PeergradError(`Codecs missed their targets: ${wrong.join('; ')}.`);
 }
 
-/** @param limit caps the lines of `hosts` after pages have loaded. */
+/** @param limit caps the lines of `hosts`. It is called after pages have loaded. */
 async function timed(
   { tabs, bytes, rounds }: CodecsBenchOptions,
   hosts: Hosts | null = null,
@@ -89,14 +98,15 @@ async function timed(
   }
 }
 
-/** An all-reduce ends when it has ended on all ranks. */
+/** Returns the time of each all-reduce on its slowest rank. */
 function slowest(results: readonly EncodedResult[]): number[] {
   return results[0]!.ms.map((_, round) => Math.max(...results.map(({ ms }) => ms[round]!)));
 }
 
 function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
   const hashes = new Set(ranks.map(({ hash }) => hash));
-  if (hashes.size > 1) throw new PeergradError(`The ranks' sums with ${codec} differ: ${[...hashes].join(', ')}.`);
+  if (hashes.size > 1)
+    throw new PeergradError(`The sums with ${codec} differ between ranks. Their hashes: ${[...hashes].join(', ')}.`);
   const [mine, theirs] = [slowest(ranks), slowest(plain)];
   return {
     codec,
@@ -134,13 +144,16 @@ async function trainAll({ tabs, seeds, epochs, data }: CodecsBenchOptions, io: I
 
 interface Variant {
   name: string;
-  /** Job fields that differ from the other variants. */
+  /** Fields of the job that make this variant. */
   fields: Readonly<Record<string, unknown>>;
   /**
-   * Percentage points by which the mean accuracy may lie below that of fp32; `null`: not checked.
+   * Target: percentage points by which the mean accuracy may be lower than that of fp32; `null`: no
+   * target.
    */
   points: number | null;
-  /** Minimal factor by which it sends fewer bytes than fp32. */
+  /**
+   * Target: the bytes of fp32 divided by the bytes of this variant must be at least this number.
+   */
   fewer: number;
 }
 
@@ -155,12 +168,15 @@ export const VARIANTS: readonly Variant[] = [
 
 export interface TrainedRow {
   name: string;
-  /** Bytes of one rank, framing included. */
+  /**
+   * Bytes that the busiest rank sends for gradients, framing included: per step, and in the whole
+   * run.
+   */
   bytesPerStep: number;
   bytes: number;
-  /** Factor by which it sends fewer bytes than fp32. */
+  /** Bytes of fp32 divided by the bytes of this variant. */
   fewer: number;
-  /** Mean over the seeds, and of each. */
+  /** Mean accuracy over the seeds, and the accuracy with each seed. */
   accuracy: number;
   accuracies: number[];
   /** Difference from fp32's accuracy in percentage points. */
@@ -171,7 +187,7 @@ export interface TrainedRow {
 const accuracyOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ accuracy }) => accuracy));
 const bytesOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ bytes }) => bytes));
 
-/** @param trials results of each variant, one per seed. */
+/** @param trials for each variant, its results with each seed. */
 export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[] {
   const [plain] = trials;
   return VARIANTS.map(({ name }, i) => {
@@ -190,28 +206,34 @@ export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[
   });
 }
 
-/** Missed targets as sentences. */
+/** Returns a text for each missed target. */
 export function shortfalls(rows: readonly TrainedRow[]): string[] {
   return VARIANTS.flatMap(({ points, fewer }, i) => {
     const row = rows[i]!;
     const missed: string[] = [];
     if (points !== null && !(row.points >= -points)) {
       missed.push(
-        `${row.name} is ${(-row.points).toFixed(2)} points less accurate than fp32, which is more than ${points}`,
+        `${row.name} is ${(-row.points).toFixed(2)} points less accurate than fp32, but at most ${points} are allowed`,
       );
     }
-    if (!(row.fewer >= fewer)) missed.push(`${row.name} sends ${row.fewer.toFixed(1)} times fewer bytes, not ${fewer}`);
+    if (!(row.fewer >= fewer))
+      missed.push(
+        `${row.name} sends ${row.fewer.toFixed(1)} times fewer bytes than fp32, but ${fewer} times fewer are required`,
+      );
     return missed;
   });
 }
 
 export interface TimedRow {
   codec: string;
-  /** Median milliseconds until the last rank has its sum. */
+  /** Median milliseconds until all ranks have the sum. */
   ms: number;
-  /** Median over the rounds of fp32's time divided by this codec's. */
+  /**
+   * In each round, the time of fp32 is divided by the time of this codec. This is the median over
+   * the rounds.
+   */
   faster: number;
-  /** Bytes of the busiest rank, framing included. */
+  /** Bytes that the busiest rank sends, framing included. */
   bytesSent: number;
   /** Relative error of the sum. */
   error: number;
@@ -220,13 +242,16 @@ export interface TimedRow {
 export interface CodecsResult {
   tabs: number;
   bytes: number;
-  /** In one browser on this machine. */
+  /** Results in one browser on this machine. */
   local: TimedRow[];
-  /** Cap of each host's line, and the results there; `null` if there were no hosts. */
+  /**
+   * `rate` is the maximum rate of each host's line. `capped` are the results on these lines; `null`
+   * if there were no hosts.
+   */
   rate: string;
   capped: TimedRow[] | null;
   seeds: number;
-  /** Whether it trained on MNIST; otherwise on generated digits. */
+  /** Whether the training data is MNIST. Otherwise digits are generated. */
   isMnist: boolean;
   trained: TrainedRow[];
 }
@@ -264,17 +289,19 @@ export function codecTables({ tabs, bytes, local, rate, capped, seeds, isMnist, 
 export function section(result: CodecsResult): string {
   return `## Codecs
 
-\`npm run -s bench -- codecs --data DIR --hosts SCRIPT\`. Times: in real tabs over WebRTC, every codec in turn in every round, the median of
-the rounds' ratios; an all-reduce ends when the last rank has its sum, which must be equal on all ranks. *error* is the sum's root mean
-square distance from that of fp32. Learning: ${result.tabs} ranks of 32, mlp with 256 hidden units, five epochs over ${result.isMnist ? "8000 of MNIST's test images, the other 2000 held out" : 'generated digits'},
-Adam (DiLoCo: AdamW, an exchange every 20 steps). It runs in Node on WebAssembly, all ranks in one process over memory links: the
-same code encodes, adds up and applies the same gradients, and bytes are counted as in tabs; its times are not meaningful.
+\`npm run -s bench -- codecs --data DIR --hosts SCRIPT\`. Times are measured in real tabs over WebRTC, with every codec in turn in
+every round. *Times as fast* is the median of the rounds' ratios. An all-reduce ends when the last rank has the sum, which must be equal on all ranks.
+*error* is the root mean square distance from the sum with fp32, relative to that sum. Training: ${result.tabs} ranks with batch 32, an mlp with 256 hidden units,
+five epochs over ${result.isMnist ? "8000 of MNIST's test images (the other 2000 are held out)" : 'generated digits'}, optimizer Adam (DiLoCo: AdamW, an exchange every 20 steps).
+It runs in Node on WebAssembly, with all ranks in one process over memory links. The same code as in tabs encodes, sums and applies the gradients, and
+the bytes are the same as in tabs. Step times are not comparable with tabs.
 
 ${codecTables(result)}
 
-The wire is the limit, not the CPU: encoding or decoding a value takes 2 to 5 ns of the 100 ns that its four bytes take at 40 MB/s. The scales of
-int8, 4 bytes for every 128 values, keep its factor below 4; per-frame work and the ring's latency reduce all factors. PowerSGD needs two
-all-reduces, one after the other, and its first two steps are plain; for small models its round trips cost more than its bytes save.
+The line limits the speed, not the CPU: encoding or decoding a value takes 2 to 5 ns, but its four bytes take 100 ns at 40 MB/s. The int8 codec
+sends a scale of 4 bytes for every 128 values, so its factor is below 4. The work for each frame and the ring's latency reduce the factors of all
+codecs. PowerSGD needs two all-reduces, one after the other, and its first two steps use fp32. For small models, its second round trip costs more time
+than its fewer bytes save.
 `;
 }
 
@@ -285,15 +312,15 @@ export function mean(values: readonly number[]): number {
 export const codecs = defineBenchmark({
   name: 'codecs',
   description:
-    'measure the speedup of encoded all-reduces, and the accuracy of models trained with them; fails below the targets',
+    'measure the speed-up of encoded all-reduces, and the accuracy of models trained with them; fails if a target is missed',
   options: [
     tabsOption(4),
     option('--bytes <n>', 'size of the tensor in bytes', wholeNumber(4), 4 * 2 ** 20),
-    option('--rounds <n>', 'all-reduces with each codec', wholeNumber(1), 5),
+    option('--rounds <n>', 'number of all-reduces with each codec', wholeNumber(1), 5),
     hostsOption(),
-    new Option('--rate <rate>', "cap of the hosts' lines").default('20mbit'),
-    option('--seeds <n>', 'training runs of each variant', wholeNumber(1), 3),
-    option('--epochs <n>', 'epochs of each training run', wholeNumber(1), 5),
+    new Option('--rate <rate>', "maximum rate of the hosts' lines").default('20mbit'),
+    option('--seeds <n>', 'number of training runs of each variant', wholeNumber(1), 3),
+    option('--epochs <n>', 'number of epochs of each training run', wholeNumber(1), 5),
     digitsOption(),
   ],
   run: benchCodecs,

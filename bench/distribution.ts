@@ -1,7 +1,7 @@
 /**
- * `bench distribution`: distributes a file of rank 0 to all tabs, alternating in the same tabs with
- * bare data channels that carry as many bytes: around the ring, as an all-reduce does, and along
- * the same path as the file.
+ * `bench distribution`: measures how long it takes to distribute a file of rank 0 to all tabs. In
+ * the same tabs, bare data channels send as many bytes in two ways: around the ring as in an
+ * all-reduce, and along the path of the file.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -24,7 +24,8 @@ export interface DistributionBenchOptions {
 const ROUNDS = 5;
 
 /**
- * @throws (rejects) PeergradError if a tab fails, or a rank ends with another file than rank 0's.
+ * @throws (rejects) PeergradError if a tab fails, or if a rank receives a file that differs from
+ * that of rank 0.
  */
 export async function benchDistribution({ tabs, bytes, json }: DistributionBenchOptions, io: Io): Promise<void> {
   const world = await World.open(tabs);
@@ -35,12 +36,12 @@ export async function benchDistribution({ tabs, bytes, json }: DistributionBench
     await world.close();
   }
   io.out(json === undefined ? tableOf([row]) : JSON.stringify(row));
-  if (row.wrong > 0) throw new PeergradError(`${row.wrong} files differed from rank 0's.`);
+  if (row.wrong > 0) throw new PeergradError(`${row.wrong} files that ranks received differ from the file of rank 0.`);
 }
 
 /**
- * Measures all kinds in each round, starting with another one each time, after a warm-up round:
- * browsers compile, and SCTP estimates the line's rate.
+ * Measures all three kinds in each round, each time in another order. In a warm-up round, browsers
+ * compile code, and SCTP estimates the line's rate.
  */
 async function measure(world: World, bytes: number, io: Io): Promise<DistributionRow> {
   const rounds = { ours: [], ring: [], chain: [] } as {
@@ -63,29 +64,33 @@ export interface DistributionRow {
   n: number;
   bytes: number;
   /**
-   * Milliseconds until all ranks had the file; until every rank had sent as many bytes around a
-   * bare ring; until bare channels had carried it to the last rank.
+   * Median milliseconds: until all ranks had the file (`medianMs`), until every rank had sent as
+   * many bytes around the bare ring (`ringMs`), and until bare channels had brought as many bytes
+   * to the last rank (`chainMs`).
    */
   medianMs: number;
   ringMs: number;
   chainMs: number;
-  /** ringMs / medianMs, chainMs / medianMs. */
+  /** `ratio` is ringMs / medianMs, and `chainRatio` is chainMs / medianMs. */
   ratio: number;
   chainRatio: number;
-  /** Bytes of the file per second, over each link. */
+  /** Megabytes of the file per second on each link. */
   MBps: number;
-  /** Bytes sent by all ranks, headers included, divided by the minimum: (n-1) times the file. */
+  /**
+   * Bytes that all ranks sent, headers included, divided by the minimum, which is n-1 times the
+   * file.
+   */
   sentOverTheory: number;
-  /** Ranks whose file differed from rank 0's, over all rounds. */
+  /** How often a rank's file differed from that of rank 0, in all rounds. */
   wrong: number;
 }
 
-/** Bytes of a tensor in whose all-reduce every rank sends `bytes`. */
+/** Returns the size in bytes of a tensor for which every rank sends `bytes` in an all-reduce. */
 export function ringTensor(n: number, bytes: number): number {
   return Math.round(bytes / theoryBytes(n, 1));
 }
 
-/** Results of the rounds, each by rank. */
+/** Results of each kind: one list per round, with an element for each rank. */
 export interface DistributionRounds {
   ours: readonly (readonly DistributionResult[])[];
   ring: readonly (readonly { ms: number[] }[])[];
@@ -114,7 +119,7 @@ export function rowOf(
   };
 }
 
-/** Time of the slowest rank. */
+/** Returns the time of the slowest rank in a round. */
 function last(round: readonly { ms: number }[]): number {
   return Math.max(...round.map(({ ms }) => ms));
 }
@@ -132,10 +137,11 @@ export function tableOf(rows: readonly DistributionRow[]): string {
 export function section(row: DistributionRow): string {
   return `## A file for all ranks
 
-\`npm run -s bench -- distribution\`: a file of rank 0 travels down the ring in slices, each checked and stored before it is forwarded, until all
-tabs of one browser have it; in turn with bare data channels on their pages. *Bare ring*: every rank sends as many bytes to its
-right neighbour, as in an all-reduce. *Bare chain*: the file's bytes on the file's way, unchecked, until the last rank has them.
-Medians of five rounds of the slowest rank; ratios are bare time over peergrad's.
+\`npm run -s bench -- distribution\`: a file of rank 0 is sent along the ring in slices until all tabs of one browser have it. Each rank checks and
+stores a slice before it forwards the slice. In turn with this, bare data channels on the tabs' pages are measured. *Bare ring*: every rank sends as
+many bytes as the file has to its right neighbour, as in an all-reduce. *Bare chain*: as many bytes as the file has are sent along the path of the
+file, without checks, until the last rank has them. Times are medians of five rounds, on the slowest rank. A ratio is the bare time divided by
+peergrad's.
 
 ${tableOf([row])}
 `;
@@ -143,7 +149,8 @@ ${tableOf([row])}
 
 export const distribution = defineBenchmark({
   name: 'distribution',
-  description: 'distribute a file of rank 0 from tab to tab, compared with bare data channels that carry as many bytes',
+  description:
+    'measure the distribution of a file from rank 0 to all tabs, compared with bare data channels that send as many bytes',
   options: [
     tabsOption(4),
     option('--bytes <n>', 'size of the file in bytes', wholeNumber(1, MAX_SHARED_BYTES), 20_000_000),

@@ -1,6 +1,6 @@
 /**
- * `bench lines`: an all-reduce over lines of a known rate, with a browser on each of several test
- * hosts (`world/hosts.ts`).
+ * `bench lines`: measures an all-reduce over lines of a known rate, with a browser on each of
+ * several test hosts (`world/hosts.ts`).
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -14,14 +14,15 @@ import { World } from './world/world.ts';
 export interface LinesBenchOptions {
   hosts: string;
   tabs: number;
-  /** Megabits per second. */
+  /** Rate of each line in megabits per second. */
   rate: number;
   bytes: number;
   json?: true;
 }
 
 /**
- * Rounds of both kinds, and the all-reduces before them in which SCTP estimates the line's rate.
+ * Number of measured rounds, and of all-reduces before them, in which SCTP estimates the line's
+ * rate.
  */
 const ROUNDS = 5;
 const WARM_UPS = 2;
@@ -56,13 +57,13 @@ export interface LinesResult {
   bytes: number;
   /** Rate of every host's line in megabits per second. */
   rateMbit: number;
-  /** Median of one all-reduce. */
+  /** Median milliseconds of one all-reduce. */
   medianMs: number;
-  /** Milliseconds of the line for a rank's bytes: 2(n-1)/n of the tensor. */
+  /** Milliseconds that the line needs for the bytes of a rank, which are 2(n-1)/n of the tensor. */
   lineMs: number;
   /** medianMs / lineMs. */
   ratio: number;
-  /** Median of the same bytes over bare channels. */
+  /** Median milliseconds in which bare channels send the same bytes. */
   rawMedianMs: number;
   bytesSentPerRank: number;
   wrong: number;
@@ -72,12 +73,12 @@ export function section(result: LinesResult): string {
   return `## An all-reduce over capped lines
 
 \`npm run -s bench -- lines\`: a browser on each of ${result.n} test hosts of one machine, whose lines are capped at ${result.rateMbit} Mbit/s by a token
-bucket. *Line alone* is 2(n-1)/n of the tensor's bytes at that rate, *bare* the same bytes over bare channels.
+bucket. *Line alone* is the time of 2(n-1)/n of the tensor's bytes at that rate. *Bare* is the time of the same bytes over bare channels. *ratio*
+is peergrad's time divided by *line alone*.
 
 ${tableOf(result)}
 
-Every packet of SCTP, 1191 bytes, has some 90 bytes of headers (SCTP, DTLS, UDP, IP, Ethernet), and acknowledgements travel on the lines
-too.
+Every SCTP packet of 1191 bytes has about 90 bytes of headers (SCTP, DTLS, UDP, IP, Ethernet). The lines also carry acknowledgements.
 `;
 }
 

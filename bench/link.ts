@@ -1,6 +1,6 @@
 /**
- * `bench link`: throughput of one link and round trip of a frame, on every level, measured
- * alternately.
+ * `bench link`: measures the throughput of a link and the round trip of a frame, for each kind of
+ * link in turn.
  */
 import type { Io } from '../launcher/io.ts';
 import { median } from '../src/util/statistics.ts';
@@ -14,7 +14,7 @@ export interface LinkBenchOptions {
 }
 
 const KINDS: readonly LinkKind[] = ['bareLink', 'pageLink', 'workerLink', 'portLink'];
-/** 16 MiB: more than a second on two cores. */
+/** 256 frames are 16 MiB, which take more than a second on two cores. */
 const ARGS = { frames: 256, pings: 100 };
 const ROUNDS = 9;
 
@@ -45,7 +45,7 @@ export type LinkTurns = Record<LinkKind, LinkFigures[]>;
 
 export interface LinkRow extends LinkFigures {
   kind: LinkKind;
-  /** Throughput divided by the bare channel's. */
+  /** Throughput divided by that of the bare channel. */
   ratio: number;
 }
 
@@ -56,11 +56,11 @@ export interface LinkResult {
 const NAMES: Record<LinkKind, string> = {
   bareLink: 'bare data channel, on the page',
   pageLink: 'simple-peer link, on the page',
-  workerLink: 'the same in the worker',
+  workerLink: 'simple-peer link, in the worker',
   portLink: 'message port, from worker to worker',
 };
 
-/** Medians of all rounds. */
+/** Returns the medians of all rounds. */
 export function summaryOf(turns: LinkTurns): LinkResult {
   const kinds = Object.keys(NAMES) as LinkKind[];
   const bare = median(turns.bareLink.map(({ MBps }) => MBps));
@@ -83,20 +83,20 @@ export function tableOf({ rows }: LinkResult): string {
 export function section(result: LinkResult): string {
   return `## One link
 
-\`npm run -s bench -- link\`: two tabs of one browser; 16 MiB in frames of 64 KiB one way, then frames of 32 bytes for the round trip, one
-after the other. Kinds of links in turn, nine times, medians. A simple-peer link carries frames on a second, negotiated data channel of simple-peer's
-connection; simple-peer's own channel carries nothing.
+\`npm run -s bench -- link\`: two tabs of one browser. One tab sends 16 MiB in frames of 64 KiB to the other. Then a frame of 32 bytes
+travels there and back 100 times. The kinds of links are measured in turn, nine times; figures are medians. A simple-peer link sends frames on a
+second, negotiated data channel of simple-peer's connection. simple-peer's own channel is not used.
 
 ${tableOf(result)}
 
-Here the cores' SCTP, DTLS and UDP work limits a link. The worker owns the data channel, so frames do not pass its page. A message port (tabs of one
-browser, \`--transport auto\`) is limited by the browser's copying between processes.
+On this machine, the cores' work for SCTP, DTLS and UDP limits data channels. If the worker owns the data channel, frames do not pass through its
+page. \`--transport auto\` links tabs of one browser by message ports. They are limited by the copies that the browser makes between processes.
 `;
 }
 
 export const link = defineBenchmark({
   name: 'link',
-  description: 'measure one link: a bare channel, a simple-peer link, the same in a worker, and a message port',
+  description: 'measure one link: a bare channel, a simple-peer link on the page and in a worker, and a message port',
   options: [],
   run: benchLink,
   section,

@@ -1,7 +1,7 @@
 /**
- * `bench optimizer`: the CPU work of a step besides the network. It runs in Node, which has a
- * browser's V8: all kinds alternate, compared with a copy of the same arrays, which is limited by
- * memory only.
+ * `bench optimizer`: measures the CPU work of a step other than communication. It runs in Node,
+ * which has the same V8 as a browser. Each kind of work is compared with a copy of the same arrays,
+ * which only memory limits. All are measured in turn.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -20,7 +20,9 @@ export interface OptimizerBenchOptions {
   json?: true;
 }
 
-/** Float32 arrays of the parameters' length that are read and written. */
+/**
+ * Number of arrays that each kind of work reads and writes. An array has one float32 per parameter.
+ */
 const TOUCHES: Record<OptimizerRow['work'], number> = {
   sgd: 3,
   momentum: 5,
@@ -30,9 +32,9 @@ const TOUCHES: Record<OptimizerRow['work'], number> = {
   average: 2,
   hash: 1,
 };
-/** Arrays that `copy` reads and writes. */
+/** Number of arrays that `copy` reads and writes. */
 const COPY_TOUCHES = 2;
-/** Measured rounds, and warm-up rounds in which V8 compiles. */
+/** Number of measured rounds, and of warm-up rounds, in which V8 compiles code. */
 const ROUNDS = 15;
 const WARM_UP_ROUNDS = 4;
 
@@ -54,7 +56,7 @@ function measure(parameters: number): OptimizerRow[] {
         return [name, () => optimizer.apply(params, gradient)] as const;
       }),
     ),
-    // Slightly more than 1, so that values keep their magnitude.
+    // The divisor is slightly more than 1, so that values keep their magnitude.
     average: () => divide(sums, 1.0000001),
     hash: () => void hashState([params]),
     copy: () => copied.set(params),
@@ -83,7 +85,7 @@ export interface OptimizerRow {
   ms: number;
   /** Nanoseconds per parameter. */
   ns: number;
-  /** Time divided by that of a copy of as many bytes as it reads and writes. */
+  /** Time of the work divided by the time to copy as many bytes as the work reads and writes. */
   ratio: number;
 }
 
@@ -104,31 +106,33 @@ export function optimizerTable({ rows }: OptimizerResult): string {
 export function section(result: OptimizerResult): string {
   return `## What a step does on the CPU
 
-\`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work in turn, 15 times, medians, compared with a copy of
-the same arrays. *Times a copy*: relative to copying as many bytes as the work reads and writes. \`average\` divides the summed gradient by
-the samples, each step; \`hash\` digests one array, every \`hashEvery\` steps.
+\`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work is measured in turn, 15 times. Times are medians. *Times a
+copy* is the time divided by the time to copy as many bytes as the work reads and writes. \`average\` divides the summed gradient by the number of
+samples, which happens in each step. \`hash\` computes the digest of one array, which happens every \`hashEvery\` steps.
 
 ${optimizerTable(result)}
 
-Division, square root and conversion between float32 and float64 are the limit, not memory. A WebAssembly kernel would have to give the same
-bits: with two float64 lanes, and blocks of the arrays copied in and out of its memory, one for Adam was 1.0 to 1.4 times as fast as this
-loop, which does not justify it. Four float32 lanes were 2 to 2.5 times as fast, but round after every operation, and the same arithmetic in
-JavaScript, without SIMD, takes 1.5 times as long as now.
+Division, square root and conversion between float32 and float64 limit the speed, not memory. A WebAssembly kernel would have to compute the same
+bits. Such a kernel for Adam, with two float64 lanes and copies of the arrays' blocks into and out of its memory, was 1.0 to 1.4 times as fast as this
+loop, which is too little gain. A kernel with four float32 lanes was 2 to 2.5 times as fast, but it rounds after every operation. Where there is no
+SIMD, JavaScript would have to round in the same way, which takes 1.5 times as long as now.
 `;
 }
 
 /**
- * Most parameters: Adam's state of as many takes 2 GB, and the benchmark's arrays as much again.
+ * Maximum number of parameters. Adam's state takes 2 GB then, and the arrays of the benchmark take
+ * as much again.
  */
 const MAX_PARAMETERS = 100_000_000;
 
 export const optimizer = defineBenchmark({
   name: 'optimizer',
-  description: "measure a step's work on the CPU: optimizers, average and state hash, compared with copying the bytes",
+  description:
+    'measure the CPU work of a step (optimizers, average and state hash), compared with copying as many bytes',
   options: [
     option(
       '--parameters <n,..>',
-      'sizes of the model',
+      'numbers of parameters to measure',
       listOf(wholeNumber(1, MAX_PARAMETERS)),
       [1_000_000, 10_000_000],
     ),

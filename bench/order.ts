@@ -1,7 +1,7 @@
 /**
- * `bench order`: the gain of a ring order that avoids a slow link. One run in real tabs, each on
- * its own host; traffic between two neighbours is slower than the rest, until ranks report it and
- * the room chooses another order.
+ * `bench order`: measures the gain of a ring order that avoids a slow link. One run trains in real
+ * tabs, each on its own host. The link between two ring neighbours is slower than all others, until
+ * a rank reports it and the room chooses another order.
  */
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
@@ -16,18 +16,27 @@ import { slowBetween, withHosts } from './world/hosts.ts';
 export interface OrderBenchOptions {
   /** Folder with MNIST's files. */
   data: string;
-  /** Command that creates hosts; see `world/hosts.ts`. */
+  /** Path of the tool that creates test hosts; see `world/hosts.ts`. */
   hosts: string;
   json?: true;
 }
 
-/** The smallest ring with another order; ranks 1 and 2 have the slow link. */
+/**
+ * Four ranks are the smallest ring that can have another order. The slow link is between ranks 1
+ * and 2.
+ */
 const TABS = 4;
 const PAIR = [1, 2] as const;
-/** Megabits per second: far below the throughput of a machine's tabs, and a fifth of that. */
+/**
+ * Megabits per second. `rest` is far below what tabs of one machine can send, and `between` is a
+ * fifth of `rest`.
+ */
 const RATE = { rest: 20, between: 4 };
 const PLAN = { job: 'mnist', model: 'mlp', batchSize: 32, epochs: 100, hashEvery: 5, maxSteps: 120 };
-/** Steps in the new order that suffice, and steps left out of each order: links start slowly. */
+/**
+ * Number of measured steps in the new order, and number of first steps of each order that are not
+ * measured, because links start slowly.
+ */
 const ENOUGH = 20;
 const WARM_UP = 2;
 
@@ -38,7 +47,9 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
     const [a, b] = PAIR;
     await limit(`${RATE.rest}mbit`);
     await slowBetween(a, b, { rest: `${RATE.rest}mbit`, between: `${RATE.between}mbit` });
-    io.err(`${TABS} tabs train; ${RATE.between} Mbit/s between ranks ${a} and ${b}, otherwise ${RATE.rest} ...`);
+    io.err(
+      `${TABS} tabs train with ${RATE.between} Mbit/s between ranks ${a} and ${b}, and ${RATE.rest} Mbit/s elsewhere ...`,
+    );
     const before: number[] = [];
     const after: number[] = [];
     let order: string[] | null = null;
@@ -49,7 +60,9 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
       return after.length >= WARM_UP + ENOUGH;
     });
     if (order === null)
-      throw new PeergradError('The order of the ring did not change: no rank reported the link as slow.');
+      throw new PeergradError(
+        'The order of the ring did not change, because no rank reported the slow link. Run the benchmark again.',
+      );
     const [beforeMs, afterMs] = [before, after].map((ms) => median(ms.slice(WARM_UP))) as [number, number];
     return { rate: RATE, order, steps: before.length, beforeMs, afterMs, ratio: beforeMs / afterMs };
   });
@@ -57,13 +70,16 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
 }
 
 export interface OrderResult {
-  /** Megabits per second: of all lines, and between the two. */
+  /** Megabits per second: of all lines (`rest`), and between the two neighbours (`between`). */
   rate: { rest: number; between: number };
-  /** Names, tab-0 to tab-3, in the new order. */
+  /** Names of the tabs (tab-0 to tab-3) in the new order. */
   order: string[];
-  /** Steps taken in the first order. */
+  /** Number of steps in the first order. */
   steps: number;
-  /** Median milliseconds of a step in the first order and in the new one. */
+  /**
+   * Median milliseconds of a step: in the first order (`beforeMs`), and in the new order
+   * (`afterMs`).
+   */
   beforeMs: number;
   afterMs: number;
   /** beforeMs / afterMs. */
@@ -85,17 +101,17 @@ export function section(result: OrderResult): string {
   const { rest, between } = result.rate;
   return [
     '## A ring with one slow link',
-    `Four tabs, each in a browser on a host of its own, on lines of ${rest} Mbit/s, train the mlp on MNIST; between tab-1 and tab-2 go ${between} ` +
-      'Mbit/s only. Every fifth step ranks exchange how long chunks take; a rank that finds its link slow twice reports it, and the room parts the ' +
-      'two. Medians of the steps in both orders of the same run. (`npm run -s bench -- order --data DIR --hosts SCRIPT`)',
+    `Four tabs train the mlp on MNIST. Each has a browser on its own host, with a line of ${rest} Mbit/s, but between tab-1 and tab-2 the rate is ${between} ` +
+      'Mbit/s. Every fifth step, ranks exchange how long chunks take. A rank whose link is slow twice reports the link, and the room then chooses an order in which these two are not ' +
+      'neighbours. Times are medians of the steps in each order, in the same run. (`npm run -s bench -- order --data DIR --hosts SCRIPT`)',
     orderTable(result),
-    'Limits: with PowerSGD ranks do not know how long chunks take, and a slow line of one rank is slow in every order.',
+    'Another order does not help if the line of one rank is slow to all ranks. With PowerSGD, ranks do not measure how long chunks take, so the order does not change.',
   ].join('\n\n');
 }
 
 export const order = defineBenchmark({
   name: 'order',
-  description: 'measure the gain of a ring order that avoids a slow link; needs root',
+  description: 'measure the gain of a ring order that avoids a slow link (needs root)',
   options: [mnistOption(), hostsOption().makeOptionMandatory()],
   run: benchOrder,
   section,

@@ -1,7 +1,7 @@
 /**
- * `bench scale`: the time of an all-reduce by world size. The cost model is fitted to rings of 2 to
- * 8 tabs and checked against sizes that it was not fitted to; with the fitted costs of a machine,
- * larger worlds on other networks are simulated.
+ * `bench scale`: measures and predicts the time of an all-reduce by world size. The cost model is
+ * fitted to rings of 2 to 8 tabs, and checked with tensor sizes that were left out of the fit. With
+ * the fitted costs, larger worlds on other networks are simulated.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
@@ -91,16 +91,18 @@ export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
 export interface ScaleResult {
   costs: Costs;
   samples: Sample[];
-  /** For each size except the smallest and the largest, from a fit of the others. */
+  /**
+   * Predictions for each size except the smallest and the largest, from a fit to the other sizes.
+   */
   predictions: Prediction[];
   worstError: number;
-  /** Fraction of predictions with an error of at most a fifth. */
+  /** Fraction of the predictions whose error is at most 20 %. */
   withinFifth: number;
   growth: GrowthRow[];
   crossovers: Crossover[];
 }
 
-/** World sizes in the table of times, for an all-reduce of 4 MB. */
+/** World sizes and tensor size in the table of times. */
 const SHOWN = [8, 16, 24, 64, 256, 1024];
 const SHOWN_BYTES = 4_000_000;
 
@@ -108,23 +110,23 @@ export function section(result: ScaleResult): string {
   const { costs, worstError: worst, withinFifth, predictions } = result;
   return [
     '## Growth',
-    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
-      'medians of all-reduces round rings of tabs on this machine. Each size but the smallest and the largest is predicted by a fit of all others. Larger worlds, on ' +
-      'other lines, are simulated event by event with the plans that ranks run (`src/simulation`), each rank on a machine ' +
-      'like this one: LAN 1 Gbit/s and 0.3 ms; campus Wi-Fi 75 Mbit/s for the 16 ranks of an access point together, and 5 ms; home ' +
-      'uplinks 15 Mbit/s up, 100 down, and 30 ms. (`npm run -s bench -- scale`)',
+    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors to ${result.samples.length} ` +
+      'medians of all-reduces around rings of tabs on this machine. Each size except the smallest and the largest is predicted by a fit to all other sizes. Larger worlds on ' +
+      'other networks are simulated event by event with the plans that ranks run (`src/simulation`). Each rank has its own machine ' +
+      'like this one. The networks are: a LAN with 1 Gbit/s and 0.3 ms; campus Wi-Fi with 75 Mbit/s, which the 16 ranks of an access point share, and 5 ms; home ' +
+      'uplinks with 15 Mbit/s up, 100 Mbit/s down, and 30 ms. (`npm run -s bench -- scale`)',
     table(
       ['constant', 'fitted'],
       [
         ['a hop of an empty frame', `${costs.hopMs.toFixed(2)} ms`],
-        ['a byte of a lone frame, beside the line', nanoseconds(costs.hopMsPerByte)],
-        ['shared cores, a frame', `${costs.sharedMsPerFrame.toFixed(2)} ms`],
-        ['shared cores, a byte', nanoseconds(costs.sharedMsPerByte)],
-        ['shared cores, a byte, for each tab', nanoseconds(costs.crowdMsPerByte)],
-        ['adding a byte', nanoseconds(costs.combineMsPerByte)],
+        ['each byte of a lone frame, in addition to the line', nanoseconds(costs.hopMsPerByte)],
+        ['on shared cores, each frame', `${costs.sharedMsPerFrame.toFixed(2)} ms`],
+        ['on shared cores, each byte', nanoseconds(costs.sharedMsPerByte)],
+        ['on shared cores, each byte, for each tab', nanoseconds(costs.crowdMsPerByte)],
+        ['addition of a byte to the sum', nanoseconds(costs.combineMsPerByte)],
       ],
     ),
-    `Predictions of sizes that were not fitted: ${percent(withinFifth)} are within 20 %, the worst is ${percent(worst)} off.`,
+    `Of the predictions, ${percent(withinFifth)} differ from the measured time by at most 20 %. The largest error is ${percent(worst)}.`,
     table(
       ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
       worldsOf(result).map((n) => {
@@ -137,7 +139,7 @@ export function section(result: ScaleResult): string {
         ];
       }),
     ),
-    'Measured times, with predicted ones in brackets.',
+    'The table has measured times, and predicted times in brackets.',
     ...NETWORKS.map((network) => {
       const rows = result.growth.filter(
         (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
@@ -149,15 +151,15 @@ export function section(result: ScaleResult): string {
       );
     }),
     table(
-      ['the ring is within a tenth of the fastest', 'gradient', 'up to', 'two-level is fastest from'],
+      ['ring at most 10 % slower than the fastest', 'gradient', 'up to', 'two-level is fastest from'],
       result.crossovers.map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
         ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
         twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
       ]),
     ),
-    'Limits: the constants are those of two cores that all tabs share. Connections are assumed to be open and at full speed: no slow ' +
-      'start, no loss, no reordered frames. The server allows 64 ranks a room (docs/LIMITS.md); its own limits are those of ' +
-      '`bench signaling`.',
+    'Limits: the constants are valid for two cores that all tabs share. In the simulation, connections are open and have their full speed: there is no slow ' +
+      'start, no loss, and no reordering of frames. The server allows 64 ranks per room (docs/LIMITS.md). `bench signaling` measures the limits of ' +
+      'the server.',
   ].join('\n\n');
 }
 
@@ -182,16 +184,16 @@ function worldsOf({ predictions }: ScaleResult): number[] {
   return [...new Set(predictions.map(({ n }) => n))];
 }
 
-/** Ranks of the largest world that is simulated in reasonable time. */
+/** Maximum world size that can be simulated in reasonable time. */
 const MAX_SIMULATED = 1024;
 
 export const scale = defineBenchmark({
   name: 'scale',
   description:
-    'measure how all-reduce time grows with the world: fit the cost model to tabs, and simulate larger worlds',
+    'measure how the time of an all-reduce grows with the world size: fit the cost model to tabs, and simulate larger worlds',
   options: [
-    option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED),
-    new Option('--picture <file>', 'PNG file to draw the result to'),
+    option('--ranks <n>', 'largest world size to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED),
+    new Option('--picture <file>', 'PNG file for a chart of the result'),
   ],
   run: benchScale,
   section,

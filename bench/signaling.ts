@@ -1,7 +1,7 @@
 /**
- * `bench signaling`: the server's memory per connection, the time to relay a signal while thousands
- * are connected, and many clients that join at once. Server and clients are separate processes that
- * share this machine's cores.
+ * `bench signaling`: measures the server's memory per connection, the time to relay a signal while
+ * thousands of clients are connected, and the time until many clients that join at once are
+ * admitted. Server and clients are separate processes that share this machine's cores.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -22,28 +22,31 @@ export interface SignalingBenchOptions {
 }
 
 /**
- * Bytes of a signal (an SDP offer for a data channel with some candidates), and the number of timed
- * signals: 20 exceed p99.
+ * Bytes of a signal, as many as an SDP offer for a data channel with some candidates, and the
+ * number of timed signals. 20 of 2000 signals are slower than p99.
  */
 const SIGNAL_BYTES = 2048;
 const SIGNALS = 2000;
-/** Clients that join simultaneously before the measurement. */
+/** Number of clients that join simultaneously before the measurement. */
 const ARRIVING = 100;
-/** Milliseconds for many clients to join: users wait that long without feedback. */
+/**
+ * Maximum milliseconds until many clients have joined. Users wait during this time and see no
+ * progress.
+ */
 const STORM_MS = 5_000;
-/** Open files of a process besides its clients' sockets. */
+/** Number of files that a process opens in addition to the sockets of clients. */
 const OTHER_FILES = 100;
 
 /**
- * @throws (rejects) PeergradError if clients were not admitted, or not in time, after the result is
- *   printed.
+ * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
+ * before.
  */
 export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
-  // All clients share this machine's address. No member is ready, so only the timed pair ever
-  // starts.
+  // All clients have this machine's address, so limits per address are disabled. Only the timed
+  // pair becomes ready, so no other room starts a run.
   const many = Number.MAX_SAFE_INTEGER;
   const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
   const order: ServerOptions = {
@@ -56,7 +59,8 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
   try {
     const { url, rooms } = await server.next<ServerReply>();
     const [pairs, idle, fresh] = [rooms.slice(0, 1), rooms.slice(1, 1 + idleRooms), rooms.slice(1 + idleRooms)];
-    // One-time allocations for the first members do not count for the cost of one more.
+    // The first members cause allocations that happen only once. They are not part of the memory
+    // per connection.
     await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     const before = await server.ask<ServerMemory>({});
     io.err(`${clients} clients join ${idleRooms} rooms ...`);
@@ -65,7 +69,7 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
     const after = await server.ask<ServerMemory>({});
     io.err('Two other clients exchange signals ...');
     const times = await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
-    io.err(`${storm} more join at once ...`);
+    io.err(`${storm} more clients join at once ...`);
     const stormed = await crowd.ask<ClientsIn>({ url, rooms: fresh, clients: storm, atOnce: storm });
     const result: SignalingResult = {
       clients: clients - gathered.failures,
@@ -75,20 +79,24 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
     };
     io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
     const failures = gathered.failures + stormed.failures;
-    if (failures > 0) throw new PeergradError(`${failures} clients were not admitted.`);
-    if (stormed.ms > STORM_MS) throw new PeergradError(`${storm} clients took more than ${STORM_MS / 1000} s to join.`);
+    if (failures > 0) throw new PeergradError(`The server did not admit ${failures} clients.`);
+    if (stormed.ms > STORM_MS)
+      throw new PeergradError(`The join of ${storm} clients took more than ${STORM_MS / 1000} s.`);
   } finally {
     await Promise.all([crowd.stop(), server.stop()]);
   }
 }
 
-/** Node raises its own limit as far as allowed. */
+/**
+ * Checks that this machine allows enough open files. Node itself raises its limit to the allowed
+ * maximum.
+ */
 function checkOpenFiles(sockets: number): void {
   const report = process.report.getReport() as { userLimits?: { open_files?: { hard: number | 'unlimited' } } };
   const most = report.userLimits?.open_files?.hard ?? 'unlimited';
   if (most === 'unlimited' || sockets + OTHER_FILES <= most) return;
   throw new UsageError(
-    `A process may open ${most} files on this machine, and ${sockets} clients need more: raise the limit (ulimit -Hn), or request fewer clients.`,
+    `On this machine a process may open only ${most} files, but ${sockets} clients need more. Raise the limit (ulimit -Hn), or pass smaller numbers with --clients and --storm.`,
   );
 }
 
@@ -97,12 +105,15 @@ function quantile(sorted: readonly number[], q: number): number {
 }
 
 export interface SignalingResult {
-  /** Clients connected during the measurement. */
+  /** Number of clients that are connected during the measurement. */
   clients: number;
   bytesPerConnection: number;
-  /** Milliseconds from one tab to another over the server. */
+  /** Milliseconds of a signal from one client to another through the server. */
   relayMs: { median: number; p99: number };
-  /** Clients that join at once, and milliseconds until the last is admitted. */
+  /**
+   * Number of clients that join at once, milliseconds until the last one is admitted, and clients
+   * that are not admitted.
+   */
   joinStorm: { clients: number; ms: number; failures: number };
 }
 
@@ -111,7 +122,7 @@ export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm
     ['signaling', 'value'],
     [
       ['clients connected', String(clients)],
-      ['bytes a connection', String(bytesPerConnection)],
+      ['bytes per connection', String(bytesPerConnection)],
       ['relay, median, ms', relayMs.median.toFixed(3)],
       ['relay, p99, ms', relayMs.p99.toFixed(3)],
       [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
@@ -123,26 +134,29 @@ export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm
 export function section(result: SignalingResult): string {
   return `## The signaling server
 
-\`npm run -s bench -- signaling\`: a process with the server, one with all clients, on the same cores. A signal is as large as an SDP
-offer with its candidates, 2 KiB. The server relays no training data.
+\`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has
+2 KiB, like an SDP offer with its candidates. The server relays no training data.
 
 ${signalingTable(result)}
 
-A process uses one core; several processes can share their rooms (docs/DEPLOY.md).
+A server process uses one core. Several server processes can share their rooms (docs/DEPLOY.md).
 `;
 }
 
-/** Clients from one address to one port: each needs its own port, and Linux has 28 000 of them. */
+/**
+ * Maximum number of clients. All connect from one address, so each needs its own port, and Linux
+ * has 28 000 ports for clients.
+ */
 const MAX_CLIENTS = 20_000;
 
 export const signaling = defineBenchmark({
   name: 'signaling',
   description:
-    "measure the signaling server's memory per connection, relay time, and many joins at once; fails if a client is not " +
+    "measure the signaling server's memory per connection, the relay time, and many joins at once; fails if a client is not " +
     'admitted, or if the joins take more than 5 s',
   options: [
-    option('--clients <n>', 'members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
-    option('--storm <n>', 'members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
+    option('--clients <n>', 'number of members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
+    option('--storm <n>', 'number of members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
   ],
   run: benchSignaling,
   section,

@@ -1,6 +1,6 @@
 /**
- * `bench step`: where the time of a step goes. One rank compared with a plain TensorFlow.js loop,
- * and several ranks, over capped lines if there are any, with buckets of several sizes.
+ * `bench step`: measures the parts of a step's time. Compares one rank with a plain TensorFlow.js
+ * loop, and several ranks with different bucket sizes, over capped lines if there are hosts.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
@@ -21,30 +21,32 @@ export interface StepBenchOptions {
   tabs: number;
   hosts?: string;
   /**
-   * Rate of the hosts' lines in megabits per second; by default communication takes as long as
-   * computation.
+   * Rate of the hosts' lines in megabits per second. By default, the rate is chosen so that
+   * communication takes as long as computation.
    */
   rate?: number;
   picture?: string;
   json?: true;
 }
 
-/** Batch of a rank: a step takes a second at most without a GPU. */
+/** Batch size of a rank. A step takes at most a second without a GPU. */
 const BATCHES: Record<StepModel, number> = { mlp: 32, cnn: 8, deep: 64 };
-/** Enough steps for medians, in a minute or two without a GPU. */
+/** Enough steps for medians. Without a GPU they take one or two minutes. */
 const ALONE = { turns: 5, steps: 4 };
 const TOGETHER = { turns: 3, steps: 2 };
-/** Steps that measure computation. */
+/** Steps on uncapped lines, to measure how long computation takes. */
 const UNCAPPED = { turns: 2, steps: 2 };
 /**
- * Overhead of a line per byte of frames: headers of SCTP, DTLS, UDP and IP on packets of 1191
- * bytes.
+ * Bytes on the line per byte of frames. Packets of 1191 bytes have headers of SCTP, DTLS, UDP and
+ * IP.
  */
 const PACKET_OVERHEAD = 1.08;
 const KIB = 1024;
-/** Larger than every model here. */
+/** A bucket size that is larger than every model here. */
 const WHOLE_BYTES = 1024 * KIB * KIB;
-/** A layer's weights have 256 KiB. */
+/**
+ * Bucket sizes to compare. The weights of a layer have 256 KiB. `null`: one bucket for everything.
+ */
 const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
 
 const DEFAULT_KIND = { firstBucketBytes: FIRST_BUCKET_BYTES, bucketCapBytes: BUCKET_CAP_BYTES };
@@ -68,7 +70,7 @@ async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }
     let adapter = '';
     const alone: Alone[] = [];
     for (const model of ['mlp', 'cnn'] as const) {
-      io.err(`${model}, a plain loop and a world of one ...`);
+      io.err(`${model}: a plain loop and a world of one ...`);
       const batch = BATCHES[model];
       const args = { ...ALONE, model, batch, kinds: ['plain', DEFAULT_KIND] satisfies StepKind[] };
       const [taken] = await world.run('takeSteps', args);
@@ -105,8 +107,8 @@ async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promi
 }
 
 /**
- * Caps lines at a rate; by default at the rate at which a step's gradient takes as long as its
- * computation.
+ * Limits the rate of the lines: to `rate`, or by default to the rate at which the gradient of a
+ * step takes as long as its computation.
  */
 async function capped(world: World, model: StepModel, { limit, rate }: Lines): Promise<Together['line']> {
   const [taken] = await world.run('takeSteps', { ...UNCAPPED, model, batch: BATCHES[model], kinds: [kindOf(null)] });
@@ -126,7 +128,7 @@ function curve(label: string, colour: string, values: number[]) {
   return { label, colour, width: 2.5, dash: [], values };
 }
 
-/** Chart of step time and its parts by bucket size. */
+/** Draws a chart of the step time and its parts by bucket size. */
 async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: string): Promise<void> {
   const title = `${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s` : 'uncapped'}`;
   const curves = [
@@ -154,23 +156,29 @@ export interface Alone {
   model: StepModel;
   parameters: number;
   batch: number;
-  /** Median milliseconds of a step: of a plain TensorFlow.js loop, and of one rank. */
+  /**
+   * Median milliseconds of a step: in a plain TensorFlow.js loop (`plainMs`), and on one rank
+   * (`ms`).
+   */
   plainMs: number;
   ms: StepTimes;
-  /** Time of one rank divided by that of the plain loop. */
+  /** Step time of one rank divided by that of the plain loop. */
   ratio: number;
 }
 
 export interface CapResult {
-  /** Capacity of a bucket in bytes; `null`: one bucket for everything. */
+  /** Maximum size of a bucket in bytes; `null`: one bucket for everything. */
   capBytes: number | null;
   bucketBytes: number[];
   ms: StepTimes;
-  /** Medians by bucket. */
+  /** Median times of each bucket. */
   buckets: BucketTimes[];
-  /** Communication that is not overlapped. */
+  /** Fraction of the communication that does not overlap with computation. */
   exposedShare: number;
-  /** Lower bound of the exposed time for the buckets' ready times: {@link leastExposed}. */
+  /**
+   * Lower bound of `exposedShare`, given the times at which buckets are ready; see {@link
+   * leastExposed}.
+   */
   leastShare: number;
 }
 
@@ -180,8 +188,8 @@ export interface Together {
   parameters: number;
   batch: number;
   /**
-   * Rate of the lines in megabits per second, and the milliseconds that they need for a step's
-   * bytes; `null` if they were not capped.
+   * Rate of the lines in megabits per second, and the milliseconds that a line needs for the bytes
+   * of a step; `null` if the lines are not capped.
    */
   line: { rateMbit: number; ms: number } | null;
   byCap: CapResult[];
@@ -194,8 +202,9 @@ export interface StepBenchResult {
 }
 
 /**
- * Fraction of communication that would stay exposed if a line carried the buckets without gaps,
- * each from its ready time on, and all in `lineMs`.
+ * Returns the fraction of communication that would be exposed on an ideal line. The line sends the
+ * buckets one after the other without gaps, each after its ready time, and needs `lineMs` for all
+ * of them.
  */
 export function leastExposed(readyMs: readonly number[], bytes: readonly number[], lineMs: number): number {
   const total = bytes.reduce((sum, own) => sum + own, 0);
@@ -209,8 +218,9 @@ export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: 
 }
 
 /**
- * @param caps bucket capacity by kind; the last one has everything in one bucket.
- * @param lineMs milliseconds that lines need for all bytes; `null`: as measured with one bucket.
+ * @param caps maximum bucket size of each kind. The last kind has everything in one bucket.
+ * @param lineMs milliseconds that a line needs for all bytes; `null`: use the time that was
+ * measured with one bucket.
  */
 export function resultsByCap(
   caps: readonly (number | null)[],
@@ -271,28 +281,29 @@ export function section(result: StepBenchResult): string {
   const whole = together.byCap.at(-1)!.ms;
   return `## What a step costs
 
-\`npm run -s bench -- step\`, on ${adapter}: in the worker of one tab, stretches of a plain TensorFlow.js loop (\`variableGrads\`,
-\`tf.train.adam\`, the loss read each step) take turns with stretches of \`DistributedDataParallel\` in a world of one, by the same
-model, batch and optimizer; medians. \`compute\` ends when the first bucket is read, \`readback\` when the last is.
+\`npm run -s bench -- step\`, on ${adapter}: the worker of one tab trains with a plain TensorFlow.js loop (\`variableGrads\`,
+\`tf.train.adam\`, the loss is read in each step) and with \`DistributedDataParallel\` in a world of one. Both have the same model, batch and optimizer,
+and are measured in turn, a few steps each. Times are medians. \`compute\` ends when the first bucket has been read from the GPU, \`readback\` ends when
+the last bucket has been read.
 
 ${aloneTable(result)}
 
-Adam runs on the CPU here, and as several shaders for every variable there.
+In \`DistributedDataParallel\`, Adam runs on the CPU. In the plain loop, it runs as several shaders for every variable.
 
-Then ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'}, an mlp of equal layers with ${parameters} parameters, ${batch} samples a
-rank, with buckets of several sizes in turn. \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` the
-part of it after the last bucket is read. \`least\` would be exposed if the line carried one bucket after the other without a gap,
-each from when it was read on: the rest is overhead.
+Then ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
+rank, and buckets of several sizes, which are measured in turn. \`communicate\` is the time from the start of the first all-reduce to the end of the
+last one. \`exposed\` is the part of it after the last bucket has been read. \`least\` is the percentage that would be exposed on an ideal line, which
+sends each bucket as soon as it has been read, without gaps. The rest of \`exposed\` is overhead.
 
 ${capsTable(result)}
 
-In one piece, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute${line ? `, and the line needs ${(line.ms / whole.compute).toFixed(2)} times as long` : ''}.
+With one bucket for everything, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute${line ? `. The line alone needs ${(line.ms / whole.compute).toFixed(2)} times as long as compute` : ''}.
 
 ![Step time over the size of buckets](buckets.png)
 
-Nothing can be sent before the forward pass is over and the first bucket's gradients are computed; if communication takes as long as
-computation, that share stays exposed, whatever the bucket size. Cores that compute and move packets compute more slowly beside communication,
-which counts as compute here.
+Nothing can be sent before the forward pass has ended and the gradients of the first bucket are computed. If communication takes as long as
+computation, that share is always exposed, with any bucket size. Here the same cores compute and send packets, so computation is slower during
+communication. This loss is part of \`compute\`.
 `;
 }
 
@@ -303,16 +314,16 @@ function nameOf(capBytes: number | null): string {
 export const step = defineBenchmark({
   name: 'step',
   description:
-    'measure where the time of a step goes: one rank beside plain TensorFlow.js, and several ranks by bucket size',
+    'measure the parts of the step time: one rank compared with plain TensorFlow.js, and several ranks with different bucket sizes',
   options: [
-    tabsOption(2, 'world size of the runs with several ranks'),
+    tabsOption(2, 'world size of the measurements with several ranks'),
     hostsOption(),
     option(
       '--rate <mbit>',
       "rate of the hosts' lines in Mbit/s (default: communication takes as long as computation)",
       wholeNumber(1, 1000),
     ),
-    new Option('--picture <file>', 'PNG file to draw step time by bucket size to'),
+    new Option('--picture <file>', 'PNG file for a chart of step time by bucket size'),
   ],
   run: benchStep,
   section,

@@ -1,4 +1,7 @@
-/** `bench strategies`: bytes that each strategy moves in real tabs, compared with theory. */
+/**
+ * `bench strategies`: measures the bytes that each strategy sends and receives in real tabs, and
+ * compares them with theory.
+ */
 import { InvalidArgumentError } from 'commander';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
@@ -16,15 +19,18 @@ export interface StrategiesOptions {
   json?: true;
 }
 
-/** Periods of a run: bytes are the same in each. */
+/** Steps between two exchanges of periodic strategies. A run has two such periods. */
 const SYNC_EVERY = 2;
 const STEPS = 2 * SYNC_EVERY;
-/** Samples per rank and step. They do not change the bytes, and cost time without a GPU. */
+/**
+ * Samples per rank and step. The number does not change the bytes, and a small one saves time
+ * without a GPU.
+ */
 const BATCH = 4;
 
 /**
- * @throws (rejects) PeergradError if ddp or parameter-server contradict theory, after the result is
- *   printed.
+ * @throws (rejects) PeergradError if the bytes of ddp or parameter-server differ from theory. The
+ * result is printed before.
  */
 export async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
   const rows: StrategyRow[] = [];
@@ -33,10 +39,11 @@ export async function benchStrategies({ tabs, strategies, json }: StrategiesOpti
   for (const n of tabs) {
     for (const strategy of strategies) {
       const isOneTab = strategy === 'data-parallel';
-      // With WebGPU in software, tabs are distributed over several browsers; replicas share one.
+      // With WebGPU in software, a browser supports few tabs, so tabs are distributed over several
+      // browsers. Replicas are always in one browser.
       const most = /swiftshader/i.test(adapter) ? TABS_PER_SOFTWARE_GPU : MAX_REPLICAS;
       if (isOneTab && n > most) {
-        const reason = `a tab on ${adapter || 'this GPU'} has at most ${most} replicas`;
+        const reason = `a tab on ${adapter || 'this GPU'} can have at most ${most} replicas`;
         skipped.push({ strategy, n, reason });
         io.err(`Skipping ${strategy} with ${n} ranks: ${reason}.`);
         continue;
@@ -51,35 +58,39 @@ export async function benchStrategies({ tabs, strategies, json }: StrategiesOpti
   const result = { strategies: rows, skipped, adapter };
   io.out(json === undefined ? strategiesTable(result) : JSON.stringify(result));
   const wrong = contradictions(rows);
-  if (wrong.length > 0) throw new PeergradError(`Bytes differ from theory by more than headers: ${wrong.join('; ')}.`);
+  if (wrong.length > 0)
+    throw new PeergradError(`Bytes differ from theory by more than the headers: ${wrong.join('; ')}.`);
 }
 
 /**
- * Strategies whose bytes all pass rank 0, which sends as much as it receives: both directions
- * count.
+ * Strategies with a server on rank 0, which sends and receives all bytes. For them, theory includes
+ * both directions.
  */
 const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);
 /** Strategies that exchange once per period instead of once per step. */
 const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);
-/** Strategies with deterministic bytes: measurement and theory may differ by {@link TOLERANCE}. */
+/**
+ * Strategies that send the same bytes in every run. Their bytes may differ from theory by at most
+ * {@link TOLERANCE}.
+ */
 const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
-/** Headers of frames take less. */
+/** Relative difference that is allowed for the headers of frames. */
 const TOLERANCE = 0.01;
 
 export interface StrategyRow {
   strategy: StrategyName;
   /** World size. */
   n: number;
-  /** Bytes of one exchange: the gradient or the parameters in fp32. */
+  /** Bytes of the gradient or of the parameters in fp32, which one exchange reduces. */
   K: number;
-  /** Steps between two exchanges; 1 for strategies that exchange in each step. */
+  /** Steps between two exchanges; 1 for strategies that exchange in every step. */
   syncEvery: number;
-  /** Bytes of the busiest rank, which sends and receives most. */
+  /** Bytes per step of the busiest rank, which sends and receives most. */
   sentPerStep: number;
   receivedPerStep: number;
   /**
-   * The bytes that `theory` predicts: for a server those sent and received, for others those sent
-   * (they receive as many).
+   * The measured bytes to compare with `theory`: sent and received bytes for strategies with a
+   * server, only sent bytes for others, whose ranks receive as many.
    */
   busiestBytesPerStep: number;
   theory: number;
@@ -89,15 +100,15 @@ export interface StrategyRow {
 }
 
 /**
- * Bytes per step of the busiest rank, for K bytes per exchange among n ranks, every `syncEvery`
- * steps.
+ * Returns the bytes per step of the busiest rank in theory, if n ranks exchange K bytes every
+ * `syncEvery` steps.
  */
 export function theoryOf(strategy: StrategyName, n: number, K: number, syncEvery: number): number {
   if (SERVERS.has(strategy)) return 2 * K * (n - 1);
   return (2 * K * (n - 1)) / (n * syncEvery);
 }
 
-/** @param period the job's `syncEvery`; the run's steps are a multiple of it */
+/** @param period `syncEvery` of the job. The number of steps is a multiple of it. */
 export function rowOf(result: RunResult, period: number): StrategyRow {
   const { strategy, worldSize: n, gradientBytes: K, steps, bytesSentPerRank, bytesReceivedPerRank, stepMs } = result;
   const syncEvery = PERIODIC.has(strategy) ? period : 1;
@@ -119,13 +130,13 @@ export function rowOf(result: RunResult, period: number): StrategyRow {
   };
 }
 
-/** Sentences about rows that contradict theory, of strategies with deterministic bytes. */
+/** Returns a text for each row whose bytes should be exact and differ from theory. */
 export function contradictions(rows: readonly StrategyRow[]): string[] {
   return rows
     .filter(({ strategy, ratio }) => EXACT.has(strategy) && !(Math.abs(ratio - 1) <= TOLERANCE))
     .map(
       ({ strategy, n, busiestBytesPerStep, theory }) =>
-        `${strategy} with ${n} ranks moved ${Math.round(busiestBytesPerStep)} bytes a step, not ${Math.round(theory)}`,
+        `${strategy} with ${n} ranks moved ${Math.round(busiestBytesPerStep)} bytes per step, but theory is ${Math.round(theory)}`,
     );
 }
 
@@ -146,15 +157,16 @@ export function strategiesTable({ strategies }: StrategiesResult): string {
 }
 
 export function section(result: StrategiesResult): string {
-  const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n}, as ${reason}`);
+  const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n} ranks, because ${reason}`);
   return `## What strategies send
 
-\`npm run -s bench -- strategies\`: a few steps of real tabs on ${result.adapter}, with each strategy. K is the bytes of the model, H the
-steps between two exchanges; *theory* is the busiest rank's traffic by docs/STRATEGIES.md, *ratio* the measured traffic over it.
+\`npm run -s bench -- strategies\`: real tabs on ${result.adapter} take a few steps with each strategy. *K* is the size of the model. *H* is the
+number of steps between two exchanges. *Theory* is the busiest rank's traffic according to docs/STRATEGIES.md. *Ratio* is the measured traffic divided
+by theory. For strategies with a server, traffic is sent and received bytes, for others only sent bytes.
 
 ${strategiesTable(result)}
 ${leftOut.length === 0 ? '' : `\nLeft out: ${leftOut.join('; ')}.\n`}
-Headers, and the loss and counts behind the gradient, exceed the theory.
+The measured bytes are slightly more than theory: they include headers, and the loss and sample counts, which are sent after the gradient.
 `;
 }
 
@@ -164,14 +176,14 @@ function kilobytes(bytes: number): string {
 
 function strategyName(text: string): StrategyName {
   const name = STRATEGY_NAMES.find((known) => known === text);
-  if (name === undefined) throw new InvalidArgumentError(`Allowed choices are ${STRATEGY_NAMES.join(', ')}.`);
+  if (name === undefined) throw new InvalidArgumentError(`Pass one of these strategies: ${STRATEGY_NAMES.join(', ')}.`);
   return name;
 }
 
 export const strategies = defineBenchmark({
   name: 'strategies',
   description:
-    "compare each strategy's bytes per step with theory; fails if ddp or parameter-server differ by 1 % or more",
+    "compare each strategy's bytes per step with theory; fails if those of ddp or parameter-server differ by more than 1 %",
   options: [
     worldSizesOption(),
     option('--strategies <name,..>', 'strategies to measure', listOf(strategyName), [...STRATEGY_NAMES]),

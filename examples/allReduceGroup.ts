@@ -1,7 +1,8 @@
-// Collective communication of PyTorch's "Writing Distributed Applications",
-// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#collective-communication: ones,
-// summed over a group of two. Look for: data 2 on ranks 0 and 1; with `--tabs 3`, rank 2 is not a
-// member and keeps its 1.
+// Collective communication, from PyTorch's "Writing Distributed Applications":
+// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#collective-communication
+// Every rank has a 1, and a group of two ranks sums them up.
+// Expected output: data 2 on ranks 0 and 1. With `--tabs 3`, rank 2 is not a member of the group,
+// and its data is still 1.
 import { ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 2;

@@ -1,16 +1,19 @@
-/** The list of examples. Each is loaded on demand, so that listing them costs nothing. */
+/**
+ * The list of examples. An example is loaded only when it runs, so that a list of their names needs
+ * no example's code.
+ */
 import type { ProcessGroup } from '../src/index.ts';
 
 /** Exports of an example's file. */
 export interface Example {
   /** Default number of tabs. */
   worldSize: number;
-  /** Runs on every rank; `print` shows a line of this rank. */
+  /** Runs on every rank. `print` prints a line of this rank. */
   main: (group: ProcessGroup, print: (line: string) => void) => Promise<void>;
 }
 
 export interface CatalogueEntry {
-  /** Also the name of its file, without `.ts`. */
+  /** Name of the example, and of its file without `.ts`. */
   name: string;
   about: string;
   load: () => Promise<Example>;
@@ -19,7 +22,7 @@ export interface CatalogueEntry {
 export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'sampler',
-    about: 'DistributedSampler deals 24 samples to two ranks, in batches of four',
+    about: 'DistributedSampler divides 24 samples between two ranks, in batches of four',
     load: () => import('./sampler.ts'),
   },
   {
@@ -29,12 +32,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'pointToPoint',
-    about: 'rank 0 sends to rank 1, blocking and non-blocking',
+    about: 'rank 0 sends a tensor to rank 1, blocking and non-blocking',
     load: () => import('./pointToPoint.ts'),
   },
   {
     name: 'allReduceGroup',
-    about: 'ones summed over a group of two ranks',
+    about: 'an all-reduce in a group of two ranks',
     load: () => import('./allReduceGroup.ts'),
   },
   {
@@ -44,12 +47,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'averagedMetric',
-    about: "every rank's accuracy averaged, over ranks and over samples",
+    about: 'the accuracy of all ranks as a mean over ranks and as a mean over samples',
     load: () => import('./averagedMetric.ts'),
   },
   {
     name: 'objects',
-    about: 'gather, broadcast and scatter of any plain data',
+    about: 'gather, broadcast and scatter any plain data',
     load: () => import('./objects.ts'),
   },
 ];

@@ -1,4 +1,4 @@
-/** Events of the examples' page for a launcher. */
+/** Events that the examples' page sends to a launcher. */
 export type ExampleEvent =
   /** This tab has opened a room for `worldSize` tabs. */
   | { type: 'room'; room: string; worldSize: number }

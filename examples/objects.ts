@@ -1,6 +1,7 @@
-// Object collectives with the lists of torch.distributed's own examples:
+// Object collectives, with the lists of torch.distributed's own examples:
 // https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object
-// Look for: any plain data can be sent, not only tensors; only rank 0 receives the gathered list.
+// Expected output: all ranks receive plain data, not only tensors. gatherObject returns the list
+// only on rank 0.
 import type { ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 3;

@@ -1,7 +1,7 @@
 /**
- * The examples' page. `#` lists them; `#sampler` opens a room for the example's world size
- * (`#sampler?tabs=3` for another) and runs it once all tabs are there; `#sampler?room=K7F3QX` joins
- * that room.
+ * The examples' page. The URL `#` shows a list. `#sampler` opens a room for the default world size
+ * of the example (`#sampler?tabs=3` for three tabs) and runs the example once all tabs have joined.
+ * `#sampler?room=K7F3QX` joins that room.
  */
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';
@@ -9,11 +9,11 @@ import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
 import type { ExampleEvent } from './events.ts';
 
 declare global {
-  /** Defined under a launcher. */
+  /** Sends an event to the launcher; undefined if no launcher opened the page. */
   var peergradToLauncher: ((event: ExampleEvent) => Promise<void>) | undefined;
 }
 
-/** Source text of the files. */
+/** Functions that load the source text of each example. */
 const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,catalogue,events}.ts'], {
   query: '?raw',
   import: 'default',
@@ -29,7 +29,7 @@ function show(id: string, text: string): void {
 }
 
 function report(event: ExampleEvent): void {
-  // A closing launcher receives nothing more.
+  // A launcher that is closing receives no more events, so errors are ignored.
   globalThis.peergradToLauncher?.(event).catch(() => {});
 }
 
@@ -48,7 +48,7 @@ function invite(name: string, room: string, worldSize: number): void {
   report({ type: 'room', room, worldSize });
   if (worldSize === 1) return;
   const others = worldSize === 2 ? 'another tab' : `${worldSize - 1} other tabs`;
-  show('status', `Waiting for ${others}: open this link there.`);
+  show('status', `Waiting for ${others}. Open this link in a new tab or on another machine.`);
   const address = new URL(`#${name}?room=${room}`, location.href).href;
   element('link').setAttribute('href', address);
   show('link', address);
@@ -84,7 +84,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
     await destroyProcessGroup(group);
   } catch (error) {
     const failure = error instanceof Error ? error : new Error(String(error));
-    // Otherwise the other ranks would wait for this one.
+    // Without this, the other ranks would wait for this rank.
     group?.abort(failure);
     element('status').hidden = true;
     element('link').hidden = true;
@@ -93,7 +93,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
   }
 }
 
-// A tab is in one room at most: another URL reloads the page.
+// A tab can be in only one room, so the page reloads for another URL.
 addEventListener('hashchange', () => location.reload());
 
 const [name, query] = location.hash.slice(1).split('?', 2);

@@ -1,7 +1,8 @@
-// Distributed training of PyTorch's "Writing Distributed Applications", DDP by hand, on digits
-// drawn in code:
+// Distributed training, from PyTorch's "Writing Distributed Applications", without DDP, on
+// generated digits:
 // https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#distributed-training
-// Look for: a loss that falls on every rank. The losses differ, because each rank has its own data.
+// Expected output: a loss that falls on every rank. The losses differ, because each rank has its
+// own data.
 import * as tf from '@tensorflow/tfjs';
 import { DistributedSampler, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
@@ -11,14 +12,17 @@ const SAMPLES = 2048;
 const PIXELS = 28 * 28;
 const EPOCHS = 3;
 
-/** The tutorial's DataPartitioner: this rank's part of the shuffled samples. */
+/** Returns this rank's part of the shuffled samples, like the tutorial's DataPartitioner. */
 function partitionDataset({ rank, worldSize: parts }: ProcessGroup): Uint32Array {
   const order = new DistributedSampler(SAMPLES, { numReplicas: 1, rank: 0, seed: SEED }).indices();
   const length = Math.floor(SAMPLES / parts);
   return order.subarray(rank * length, (rank + 1) * length);
 }
 
-/** Sequentially: all ranks must issue their collectives in the same order. */
+/**
+ * Averages gradients one after the other, because all ranks must call collectives in the same
+ * order.
+ */
 async function averageGradients(gradients: tf.NamedTensorMap, group: ProcessGroup) {
   const averaged: { name: string; tensor: tf.Tensor }[] = [];
   for (const [name, gradient] of Object.entries(gradients)) {

@@ -1,6 +1,7 @@
-// Point-to-point communication of PyTorch's "Writing Distributed Applications",
-// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#point-to-point-communication:
-// rank 0 adds 1 and sends to rank 1. Look for: data 1 on both, first blocking, then not.
+// Point-to-point communication, from PyTorch's "Writing Distributed Applications":
+// https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#point-to-point-communication
+// Rank 0 adds 1 to its tensor and sends it to rank 1, first blocking, then non-blocking.
+// Expected output: data 1 on both ranks, twice.
 import type { ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 2;
@@ -17,7 +18,7 @@ async function runBlocking(group: ProcessGroup, print: (line: string) => void): 
   print(`Rank ${group.rank} has data ${tensor[0]}`);
 }
 
-/** Non-blocking: the tensor belongs to the message until `work` is done. */
+/** Non-blocking: do not use the tensor until `work` is done. */
 async function runNonBlocking(group: ProcessGroup, print: (line: string) => void): Promise<void> {
   const tensor = new Float32Array(1);
   let work;

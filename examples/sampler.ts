@@ -1,7 +1,8 @@
 // DistributedSampler:
 // https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
-// Two ranks share the samples 0 .. 23 and read them in batches of four. Look for: no sample is read
-// by both, together they read all 24, and setEpoch deals them again.
+// Two ranks share the samples 0 .. 23 and read them in batches of four.
+// Expected output: no sample is read by both ranks, together they read all 24, and after setEpoch
+// each rank has other samples.
 import { DistributedSampler, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 2;

@@ -1,6 +1,8 @@
-// PyTorch's DDP tutorial, https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html: a
-// ToyModel (10-10-5) learns 20 random inputs a rank with DistributedDataParallel. Look for: a loss
-// that falls, and replicas that are equal although each rank created a random model.
+// PyTorch's DDP tutorial:
+// https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html
+// A ToyModel (10-10-5) learns 20 random inputs per rank with DistributedDataParallel.
+// Expected output: a loss that falls, and equal replicas, although each rank created a random
+// model.
 import * as tf from '@tensorflow/tfjs';
 import { createOptimizer, DistributedDataParallel, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
@@ -18,7 +20,7 @@ export async function main(group: ProcessGroup, print: (line: string) => void): 
   const ddp = await DistributedDataParallel.create(model, group);
   const optimizer = createOptimizer('sgd', { learningRate: 0.001 }, ddp.layout.size);
 
-  // Seeded by rank: different data on each.
+  // The seed depends on the rank, so each rank has different data.
   const inputs = tf.randomNormal([20, 10], 0, 1, 'float32', 2 * group.rank + 1);
   const labels = tf.randomNormal([20, 5], 0, 1, 'float32', 2 * group.rank + 2);
   const loss = (): tf.Scalar => tf.losses.meanSquaredError(labels, model.apply(inputs) as tf.Tensor).asScalar();

@@ -1,4 +1,7 @@
-/** Files, folders, headings, npm scripts and command-line options that the documents name exist. */
+/**
+ * Checks that files, folders, headings, npm scripts and command-line options exist if the documents
+ * name them.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -17,10 +20,10 @@ const PAGES = [
     .map((name) => `docs/${name.replaceAll(path.sep, '/')}`),
 ];
 
-/** Pages that name only the launcher's options; others also name those of benchmarks. */
+/** Pages that name only options of the launcher. Other pages also name options of benchmarks. */
 const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
 
-/** Files whose lines that start the launcher name only its options. */
+/** Deployment files. Their lines that start the launcher may name only options of the launcher. */
 const DEPLOYED = [
   'docs/SERVERS.md',
   'docs/DEPLOY.md',
@@ -32,7 +35,7 @@ const TOOLS = ['chaos', 'crash-recovery'];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
 
-/** The text without code, in which brackets are not links. */
+/** Returns the text without code, because brackets in code are not links. */
 const proseOf = (text: string): string => text.replaceAll(/^```[\s\S]*?^```/gm, '').replaceAll(/`[^`\n]*`/g, '');
 
 const LINK = /\]\(([^()\s]+)\)|\b(?:src|href)="([^"]+)"/g;
@@ -40,7 +43,7 @@ const LINK = /\]\(([^()\s]+)\)|\b(?:src|href)="([^"]+)"/g;
 const linksOf = (text: string): string[] =>
   Array.from(proseOf(text).matchAll(LINK), (match) => match[1] ?? match[2]!).filter((link) => !/^\w+:/.test(link));
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** Returns the anchors of a page's headings, as GitHub creates them. */
 const headingsOf = (text: string): string[] =>
   Array.from(text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ (.*)$/gm), ([, heading]) =>
     heading!
@@ -50,19 +53,21 @@ const headingsOf = (text: string): string[] =>
       .replaceAll(' ', '-'),
   );
 
-/** Options in code blocks and code spans. */
+/** Returns the command-line options in code blocks and code spans. */
 const optionsOf = (text: string): string[] =>
   Array.from(text.matchAll(/^```[\s\S]*?^```|`[^`\n]+`/gm), ([code]) =>
     Array.from(code.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
   ).flat();
 
-/** Options on lines that start the launcher or are the arguments of a container. */
+/**
+ * Returns the options on lines that start the launcher, and on lines with arguments of a container.
+ */
 const optionsOnOwnLines = (text: string): string[] =>
   Array.from(text.matchAll(/(?:peergrad (?:serve|run|join)\b|args: \[).*/g), ([line]) =>
     Array.from(line.split(/ [12]> /)[0]!.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
   ).flat();
 
-/** Files and folders of the source tree that code spans name. */
+/** Returns the files and folders of the source tree that code spans name. */
 const pathsOf = (text: string): string[] =>
   Array.from(text.matchAll(/`((?:src|signaling|launcher|tools|bench|deploy)\/[\w./-]*)`/g), ([, name]) => name!);
 
@@ -74,7 +79,7 @@ describe('links', () => {
     expect(headingsOf('# A rank, and `n`\n## On 2 GPUs')).toEqual(['a-rank-and-n', 'on-2-gpus']);
   });
 
-  test.each(PAGES)('of %s have targets', (page) => {
+  test.each(PAGES)('have existing targets in %s', (page) => {
     for (const link of linksOf(read(page))) {
       const [target, heading] = link.split('#', 2);
       const file = target === '' ? page : path.posix.join(path.posix.dirname(page), target!);
@@ -95,7 +100,7 @@ describe('paths', () => {
     expect(pathsOf('see `src/util` and `launcher/cli.ts`, not `srcs/x`')).toEqual(['src/util', 'launcher/cli.ts']);
   });
 
-  test.each(PAGES)('in %s exist', (page) => {
+  test.each(PAGES)('exist if %s names them', (page) => {
     const missing = pathsOf(read(page)).filter((name) => !existsSync(path.join(ROOT, name)));
     expect(missing).toEqual([]);
   });
@@ -150,12 +155,12 @@ describe('commands', () => {
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 
-  test('and their options are found', () => {
+  test('are found with their options', () => {
     expect([...known]).toEqual(expect.arrayContaining(['--relay-only', '--rdzv-id', '--name', '--minutes']));
     expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
   });
 
-  test.each(GUIDES)('in %s have the named options', (page) => {
+  test.each(GUIDES)('have all options that %s names', (page) => {
     for (const option of optionsOf(read(page))) expect([...known], `${page} names ${option}`).toContain(option);
   });
 
@@ -166,11 +171,11 @@ describe('commands', () => {
     }
   });
 
-  test.each(DEPLOYED)('that %s starts have the named options', (file) => {
+  test.each(DEPLOYED)('have all options that %s passes', (file) => {
     for (const option of optionsOnOwnLines(read(file))) expect([...known], `${file} names ${option}`).toContain(option);
   });
 
-  test.each(PAGES)('of npm in %s exist', (page) => {
+  test.each(PAGES)('exist as npm scripts if %s names them', (page) => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     for (const [, script] of read(page).matchAll(/npm run (?:-s )?([\w:-]+)/g)) {
       expect(Object.keys(scripts), `${page} runs ${script}`).toContain(script);
@@ -178,16 +183,16 @@ describe('commands', () => {
   });
 });
 
-/** All field names of a schema's objects. */
+/** Returns the field names of all objects in a schema. */
 function namesOf(schema: unknown): string[] {
   const { entries, item, wrapped } = schema as Record<'entries' | 'item' | 'wrapped', Record<string, unknown>>;
   const inner = [...(item ? [item] : []), ...(wrapped ? [wrapped] : []), ...Object.values(entries ?? {})];
   return [...Object.keys(entries ?? {}), ...inner.flatMap(namesOf)];
 }
 
-test('the facts in model files have the fields that export.md describes', () => {
+test('docs/export.md describes the fields of the facts in model files', () => {
   const described = read('docs/export.md');
-  // `untrained` only matters while ranks agree.
+  // `untrained` is only used while ranks compare their data, and is not stored in model files.
   const names = SampleFacts.options.flatMap(namesOf).filter((name) => name !== 'untrained');
   expect(names).toContain('moments');
   expect(names.filter((name) => !described.includes(`\`${name}\``))).toEqual([]);

@@ -1,5 +1,6 @@
 /**
- * The direction of imports (docs/ARCHITECTURE.md): a layer imports only the layers named for it.
+ * Checks the direction of imports (docs/ARCHITECTURE.md): a layer may import only the layers that
+ * are listed for it here.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -65,9 +66,10 @@ const ALLOWED: Record<string, string[]> = {
   ],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
   launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
-  // Examples are programs as users of the library write them.
+  // Examples import the library like programs of users.
   examples: ['src/index.ts'],
-  // Tools drive tabs like the launcher, and compare numbers of any layer with other programs.
+  // Tools control tabs like the launcher. They also compare results of any layer with those of
+  // other programs.
   tools: [
     'launcher',
     'signaling',
@@ -81,7 +83,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/spec',
     'src/util',
   ],
-  // The Node part drives tabs; code in tabs measures any layer.
+  // The part in Node controls tabs. The part in tabs measures any layer.
   bench: [
     'launcher',
     'signaling',
@@ -100,9 +102,10 @@ const ALLOWED: Record<string, string[]> = {
 };
 
 /**
- * Layers of which another layer may import only these files. The app draws ring plans, estimates
- * costs, starts the engine, lists checkpoints, plays the lesson alone, draws digits with their pen,
- * and shows the rates of a range test. The launcher knows the names and events of the examples.
+ * Pairs of layers: the first may import only these files of the second. The app uses ring plans,
+ * cost estimates, the engine's client, the list of checkpoints, the lesson for one tab, the pen of
+ * generated digits, and the rates of a range test. The launcher uses the names and events of the
+ * examples.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -124,12 +127,12 @@ const ONLY_FILES: Record<string, string[]> = {
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 
-/** Files that may import a package; all others must not. */
+/** Files that may import a package. All other files must not import it. */
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
     /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
-  // Clients of the benchmark are not tabs.
+  // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,
   'prom-client': /^signaling\/monitoring\/metrics\.ts$/,

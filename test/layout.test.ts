@@ -1,4 +1,4 @@
-/** The size of files and folders: CONTRIBUTING.md, "Layout". */
+/** Checks the size of files and folders (see "Layout" in CONTRIBUTING.md). */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -7,10 +7,16 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 const LINES = 400;
 const FILES = 20;
 
-/** Code a user runs or imports; tests and benchmarks are lists of cases. */
+/**
+ * Folders with code that users run or import. Tests and benchmarks are not checked, because they
+ * are lists of cases.
+ */
 const FOLDERS = ['src', 'signaling', 'launcher', 'tools'];
 
-/** Longer files. The header of each states the reason, with these words. */
+/**
+ * Files that may be longer. The header of each file must contain these words, which give the
+ * reason.
+ */
 const LONGER: Record<string, string> = {
   'src/parallel/ddp/distributedDataParallel.ts': 'One class is one subject: about half of the lines document its API.',
 };

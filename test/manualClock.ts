@@ -1,6 +1,6 @@
 import type { Clock } from '../src/util/clock.ts';
 
-/** A clock that a test advances. */
+/** A clock whose time only changes when a test advances it. */
 export class ManualClock implements Clock {
   #now = 0;
   readonly #timers = new Set<{ at: number; fn: () => void }>();
@@ -15,12 +15,12 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Milliseconds until the next timer; `null` without one. */
+  /** Milliseconds until the next timer fires; `null` if there is no timer. */
   get untilNext(): number | null {
     return this.#timers.size === 0 ? null : Math.min(...[...this.#timers].map(({ at }) => at)) - this.#now;
   }
 
-  /** Advances the time; timers fire in order. */
+  /** Advances the time by `ms`. Timers fire in the order of their times. */
   advance(ms: number): void {
     const until = this.#now + ms;
     for (;;) {

@@ -1,4 +1,7 @@
-/** What patterns can hold of the prose rules in CONTRIBUTING.md: plain English, subject first. */
+/**
+ * Checks those prose rules of CONTRIBUTING.md that regular expressions can check: plain English,
+ * and comments that begin with their subject.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -15,14 +18,14 @@ const files = ['src', 'signaling', 'launcher', 'tools', 'bench', 'examples', 'te
 interface CommentLine {
   line: string;
   number: number;
-  /** Its text is the first of the comment. */
+  /** Whether this line has the first text of the comment. */
   isFirst: boolean;
 }
 
 const MARK = /^\s*(\/\*\*?|\*|\/\/)(\s|$)/;
 const HAS_TEXT = /^\s*(\/\*\*?|\*|\/\/)\s+\S/;
 
-/** Lines that are part of a comment, with their numbers from 1. */
+/** Returns the lines that are part of a comment, with their numbers from 1. */
 const commentsOf = (text: string): CommentLine[] => {
   const lines = text.split('\n');
   const isComment = (i: number): boolean => i >= 0 && MARK.test(lines[i]!);

@@ -1,6 +1,6 @@
 /**
- * The library example of README.md runs as printed: two ranks in one Node process, linked in memory
- * instead of by a server. test/package runs the same lines in two tabs.
+ * Runs the library example of README.md unchanged: two ranks in one Node process with links in
+ * memory, without a server. test/package runs the same lines in two tabs.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -16,13 +16,17 @@ const RANKS = 2;
 
 const sourceOf = (file: string): string => JSON.stringify(pathToFileURL(path.join(ROOT, file)).href);
 
-/** The package's entry with already linked groups instead of a server. */
+/**
+ * Replaces the package: initProcessGroup returns a group that is already linked, without a server.
+ */
 const PEERGRAD = `
 export * from ${sourceOf('src/index.ts')};
 export const initProcessGroup = () => Promise.resolve(globalThis.groups.shift());
 `;
 
-/** Evaluates the example once per rank; standard output has the losses of all ranks. */
+/**
+ * A program that runs the example once per rank. Its standard output has the losses of all ranks.
+ */
 const MAIN = `
 import { runWorld } from ${sourceOf('src/testing/index.ts')};
 globalThis.location = { origin: 'http://localhost' };
@@ -58,7 +62,8 @@ test('the library example trains one model on two ranks', { timeout: 60_000 }, a
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', tsx, 'main.ts'], { cwd: folder });
   const losses = stdout.match(/^\d+\.\d+(e-\d+)?$/gm)!.map(Number);
   expect(losses).toHaveLength(STEPS * RANKS);
-  // A step's loss is the mean over the samples of all ranks, so every value is printed twice.
+  // The loss of a step is the mean over the samples of all ranks, so both ranks print the same
+  // values.
   expect(new Set(losses).size).toBe(STEPS);
   expect(losses.at(-1)).toBeLessThan(losses[0]! / 2);
 });

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
 
-// The same cases in every run, so that failures repeat. FAST_CHECK_SEED selects other cases.
+// fast-check generates the same cases in every run, so that failures can be repeated. Set
+// FAST_CHECK_SEED for other cases.
 fc.configureGlobal({ seed: Number(process.env['FAST_CHECK_SEED'] ?? 2026) });

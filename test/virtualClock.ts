@@ -1,11 +1,12 @@
 import { ManualClock } from './manualClock.ts';
 
-/** Timers later than this are deadlines, which only pass if nothing else can happen. */
+/** Timers with a longer delay are deadlines. They fire only if nothing else can happen. */
 const DEADLINE_MS = 1000;
 
 /**
- * A clock whose time passes only while nothing else happens: when all microtasks are done, the next
- * timer fires. Work takes no time, so measured times are exactly those of the timers.
+ * A clock whose time advances only when there is nothing else to do: when all microtasks are done,
+ * the next timer fires. Computation takes no time on this clock, so measured times depend only on
+ * timers.
  */
 export class VirtualClock extends ManualClock {
   #isRunning = true;

@@ -1,34 +1,34 @@
-/** Runs in a rank's worker: consecutive all-reduces, and the time of each. */
+/** Runs consecutive all-reduces in a rank's worker, and measures the time of each. */
 import type { WorkerRank } from '../world/rank.ts';
 
 interface AllReduceArgs {
   bytes: number;
-  /** Number of all-reduces, after a barrier. */
+  /** Number of all-reduces. A barrier comes first. */
   ops: number;
   /**
-   * Whether the sum replaces the tensor; otherwise each op sums a new copy, and its time includes
-   * the copy.
+   * Whether the sum replaces the tensor. Otherwise each all-reduce uses a new copy of the input,
+   * and its time includes the copying.
    */
   isInPlace: boolean;
 }
 
 interface AllReduceResult {
-  /** Milliseconds of each op, from the end of the one before. */
+  /** Milliseconds of each all-reduce, measured from the end of the previous all-reduce. */
   ms: number[];
   /** Number of wrong elements in the last result. */
   wrong: number;
-  /** Bytes of the frames sent in one op, headers included. */
+  /** Bytes that this rank sends in one all-reduce, headers included. */
   bytesSent: number;
 }
 
-/** Period of the values: a prime, so that no chunk or segment starts like another. */
+/** Period of the values. It is a prime, so that chunks and segments begin with different values. */
 const PERIOD = 17;
 
 export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Promise<AllReduceResult> {
   const { bytes, ops, isInPlace } = args;
   const { rank, worldSize } = group;
-  // Whole numbers have exact sums. In-place sums grow with each op by the world size, which is
-  // exact for powers of two.
+  // Sums of integers are exact. In-place sums grow by a factor of the world size with each
+  // all-reduce, which is exact for powers of two.
   const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT);
   for (let i = 0; i < input.length; i++) input[i] = (i % PERIOD) + rank;
   let output = input;

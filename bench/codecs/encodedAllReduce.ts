@@ -1,4 +1,4 @@
-/** Runs in a rank's worker: repeated all-reduces of one tensor with each codec in turn. */
+/** Runs repeated all-reduces of one tensor in a rank's worker, with each codec in turn. */
 import type { CodecName } from '../../src/collectives/codecs.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { createRng, mixSeed } from '../../src/util/rng.ts';
@@ -7,8 +7,8 @@ import type { WorkerRank } from '../world/rank.ts';
 interface EncodedArgs {
   bytes: number;
   /**
-   * Number of rounds. Each runs all codecs, so that other load affects all alike. The first round
-   * is not measured: links and compilers warm up.
+   * Number of measured rounds. Each round runs all codecs, so that other load affects them equally.
+   * A round before them is not measured, because links and compilers warm up.
    */
   rounds: number;
   codecs: readonly CodecName[];
@@ -16,13 +16,16 @@ interface EncodedArgs {
 
 export interface EncodedResult {
   codec: CodecName;
-  /** Milliseconds by round, after a barrier. */
+  /** Milliseconds of the all-reduce in each round, measured after a barrier. */
   ms: number[];
-  /** Bytes of one op, framing included. */
+  /** Bytes that this rank sends in one all-reduce, framing included. */
   bytesSent: number;
-  /** Digest of the last sum: the same on all ranks. */
+  /** Digest of the final sum, which must be equal on all ranks. */
   hash: string;
-  /** Relative root mean square distance of the last sum from that of fp32, the first codec. */
+  /**
+   * Error of the final sum: its root mean square distance from the sum with fp32, relative to that
+   * sum. fp32 is the first codec.
+   */
   error: number;
 }
 
@@ -46,7 +49,10 @@ export async function encodedAllReduce({ group }: WorkerRank, args: EncodedArgs)
   return results;
 }
 
-/** Many small values and few large ones, different on every rank. */
+/**
+ * Returns values like those of a gradient: many small ones and few large ones, different on every
+ * rank.
+ */
 function gradientLike(rank: number, length: number): Float32Array {
   const rng = createRng(mixSeed(rank, length));
   return Float32Array.from({ length }, () => (2 * rng.next() - 1) ** 3);

@@ -1,8 +1,8 @@
 /**
- * A training run of a benchmark in a separate process: all ranks in it, over memory links, on
- * TensorFlow.js's WebAssembly backend. The arithmetic equals that of tabs, including the encoding
- * of gradients, in a tenth of the time of tabs without a GPU. Each request arrives as a message and
- * is answered with its result.
+ * A separate process for training runs of a benchmark. All ranks run in this process over memory
+ * links, on TensorFlow.js's WebAssembly backend. It computes the same as tabs, including the
+ * encoding of gradients, in a tenth of the time of tabs without a GPU. It receives a message for
+ * each run, and answers with the result.
  */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
@@ -19,7 +19,7 @@ import { PeergradError } from '../../src/util/errors.ts';
 
 export interface TrialOrder {
   tabs: number;
-  /** Folder with MNIST's files; `null`: generated digits. */
+  /** Folder with MNIST's files; `null`: train on generated digits. */
   folder: string | null;
   /** Fields of the job, except its data. */
   fields: Readonly<Record<string, unknown>>;
@@ -29,7 +29,7 @@ export interface TrialResult {
   accuracy: number;
   loss: number;
   steps: number;
-  /** Bytes that the busiest rank sent for gradients. */
+  /** Bytes that the busiest rank sent for gradients in the whole run. */
   bytes: number;
   stepMs: number;
 }
@@ -41,8 +41,8 @@ await tf.setBackend('wasm');
 multiplyUntransposed();
 
 /**
- * Makes the backend transpose inputs before a transposed multiplication, as gradients need it: its
- * own implementation takes ten times as long.
+ * Replaces the backend's multiplication of transposed matrices, which gradients need: transposes
+ * the inputs first. The backend's own implementation takes ten times as long.
  */
 function multiplyUntransposed(): void {
   const multiply = tf.getKernel('BatchMatMul', 'wasm');
@@ -92,7 +92,8 @@ async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult>
     return result;
   });
   const { accuracy, loss, steps, bytesSentPerRank, stateHash, stepMs } = results[0]!;
-  if (new Set(stateHash).size > 1) throw new PeergradError(`Ranks ended in different states: ${stateHash.join(', ')}.`);
+  if (new Set(stateHash).size > 1)
+    throw new PeergradError(`Ranks ended in different states. Their hashes: ${stateHash.join(', ')}.`);
   return { accuracy: accuracy!, loss, steps, bytes: Math.max(...bytesSentPerRank), stepMs: stepMs.median };
 }
 

@@ -26,9 +26,9 @@ import { replaceSection, table } from '../report/table.ts';
 export interface AllOptions {
   /** Folder with MNIST's IDX files, for benchmarks that train on them. */
   data?: string;
-  /** Command that creates hosts on capped lines, as root. */
+  /** Path of the tool that creates hosts on capped lines; needs root. */
   hosts?: string;
-  /** Names of the benchmarks to run; sections of others stay as they are. */
+  /** Names of the benchmarks to run. The sections of other benchmarks are not changed. */
   only?: readonly string[];
 }
 
@@ -36,10 +36,11 @@ const BENCH = fileURLToPath(new URL('./bin.js', import.meta.url));
 export const DOC = path.resolve(import.meta.dirname, '../../docs/BENCHMARKS.md');
 
 /**
- * Runs each benchmark in its own process, so that a failure does not affect the others.
+ * Runs all benchmarks and writes the page. Each benchmark runs in its own process, so that a
+ * failure does not affect the other benchmarks.
  *
  * @throws (rejects) PeergradError with the names of failed benchmarks, after all results are
- *   written.
+ * written.
  */
 export async function benchAll(options: AllOptions, io: Io): Promise<void> {
   const failed: string[] = [];
@@ -51,22 +52,27 @@ export async function benchAll(options: AllOptions, io: Io): Promise<void> {
     const { code, result } = await run(part, io);
     taken.push({ name: part.name, ms: performance.now() - startedAt });
     if (result !== null) await put(part.name, part.section(result));
-    // A benchmark that fails its checks prints its result, too.
+    // A benchmark that fails its checks also prints its result.
     if (code !== 0) failed.push(part.name);
   }
-  // With `--only` other sections are from the machine that the page names.
+  // With `--only`, the other sections were measured on the machine that the page names, so it is
+  // not replaced.
   if (!options.only) {
     await put('machine', await machineTable());
     await put('durations', durationsTable(taken));
   }
-  if (failed.length > 0) throw new PeergradError(`Benchmarks failed: ${failed.join(', ')}. See their messages above.`);
+  if (failed.length > 0)
+    throw new PeergradError(`These benchmarks failed: ${failed.join(', ')}. See their messages above.`);
 }
 
 async function put(name: string, content: string): Promise<void> {
   await writeFile(DOC, replaceSection(await readFile(DOC, 'utf8'), name, `\n${content.trim()}\n`));
 }
 
-/** @returns the exit code, and the last printed line, parsed as JSON; `null` without output. */
+/**
+ * Runs a benchmark. Resolves with its exit code and its last printed line, parsed as JSON; `null`
+ * without output.
+ */
 async function run({ argv }: Part, io: Io): Promise<{ code: number | null; result: unknown }> {
   const child = spawn(process.execPath, [BENCH, ...argv, '--json'], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -83,16 +89,19 @@ async function run({ argv }: Part, io: Io): Promise<{ code: number | null; resul
   return { code, result: last === null ? null : JSON.parse(last) };
 }
 
-/** Requirements that only some machines meet; benchmarks that need a missing one are skipped. */
+/**
+ * Requirements that only some machines meet. If one is missing, the benchmarks that need it are
+ * skipped.
+ */
 interface Needs {
   /** Folder with MNIST's IDX files. */
   data?: string;
-  /** Command that creates hosts on capped lines, as root. */
+  /** Path of the tool that creates hosts on capped lines; needs root. */
   hosts?: string;
 }
 
 export interface Part {
-  /** Name of the command and of the markers in the document. */
+  /** Name of the command and of the markers in docs/BENCHMARKS.md. */
   name: string;
   argv: readonly string[];
   section: (result: unknown) => string;
@@ -141,13 +150,13 @@ function minutes(ms: number): string {
 
 const GIB = 2 ** 30;
 
-/** Table of machine, browser and WebGPU adapter. */
+/** Returns a table of the machine, the browser and the WebGPU adapter. */
 export async function machineTable(): Promise<string> {
   const cores = cpus();
   const browser = await launchBrowser();
   try {
     const page = await browser.newPage();
-    // Any URL with a secure context that needs no server.
+    // WebGPU needs a secure context. This URL has one and needs no server.
     await page.goto('chrome://version');
     const adapter = await page.evaluate(async () => {
       const info = (await navigator.gpu?.requestAdapter())?.info;

@@ -41,18 +41,18 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     const command = program.command(benchmark.name).description(benchmark.description);
     for (const option of benchmark.options) command.addOption(option);
     command
-      .option('--json', 'print the result as one JSON object, last on stdout')
+      .option('--json', 'print the result as one JSON object on the final line of stdout')
       .action((options: unknown) => benchmark.run(options, io));
   }
   program
     .command('all')
-    .description('run all benchmarks of docs/BENCHMARKS.md in less than half an hour, and write their results there')
+    .description('run all benchmarks in less than half an hour, and write their results to docs/BENCHMARKS.md')
     .addOption(digitsOption())
     .option(
       '--hosts <script>',
-      'command that creates hosts on capped lines, as root (default: skip benchmarks that need it)',
+      'path of the tool that creates hosts on capped lines, as root (default: skip benchmarks that need hosts)',
     )
-    .option('--only <name,..>', 'benchmarks to run; the rest of the page stays as it is', listOf(String))
+    .option('--only <name,..>', 'benchmarks to run; the results of other benchmarks stay on the page', listOf(String))
     .action((options: AllOptions) => benchAll(options, io));
   return runProgram(program, argv, io);
 }

@@ -1,14 +1,20 @@
-/** Defines a benchmark: its command, and its part of docs/BENCHMARKS.md. */
+/**
+ * A benchmark is a command and a section of docs/BENCHMARKS.md. This file defines both from one
+ * description.
+ */
 import type { Option } from 'commander';
 import type { Io } from '../../launcher/io.ts';
 
 export interface Benchmark {
   readonly name: string;
   readonly description: string;
-  /** Options besides `--json`. */
+  /** Options of the command, in addition to `--json`. */
   readonly options: readonly Option[];
   readonly run: (options: unknown, io: Io) => Promise<void>;
-  /** Part of docs/BENCHMARKS.md, from the object that `--json` prints; `null`: it has none. */
+  /**
+   * Returns the section of docs/BENCHMARKS.md for the object that `--json` prints; `null`: the
+   * benchmark has no section.
+   */
   readonly section: ((result: unknown) => string) | null;
 }
 
@@ -20,7 +26,10 @@ interface Definition<Options, Result> {
   section?: (result: Result) => string;
 }
 
-/** `Options` are the parsed `options`; `Result` is the object that `run` prints as JSON. */
+/**
+ * Defines a benchmark. `Options` is the type of the parsed `options`. `Result` is the type of the
+ * object that `run` prints as JSON.
+ */
 export function defineBenchmark<Options extends { json?: true }, Result = never>(
   definition: Definition<Options, Result>,
 ): Benchmark {

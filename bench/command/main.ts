@@ -1,4 +1,4 @@
-/** The benchmarks' process. */
+/** Starts the command line of the benchmarks in this process. */
 import { runProcess } from '../../launcher/process.ts';
 import { runBench } from './cli.ts';
 

@@ -1,9 +1,9 @@
-/** Options of benchmarks. */
+/** Command-line options that several benchmarks have. */
 import { Option } from 'commander';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 
-/** An option with a parsed value. */
+/** Creates an option whose value is parsed. */
 export function option<Value>(
   flags: string,
   description: string,
@@ -13,7 +13,7 @@ export function option<Value>(
   return new Option(flags, description).argParser(parse).default(byDefault);
 }
 
-/** Parses a comma-separated list. */
+/** Returns a parser of a comma-separated list. */
 export function listOf<Value>(parse: (text: string) => Value) {
   return (text: string): Value[] => text.split(',').map(parse);
 }
@@ -29,7 +29,7 @@ export function worldSizesOption(): Option {
 export function hostsOption(): Option {
   return new Option(
     '--hosts <script>',
-    'command that creates hosts on capped lines (see bench/world/hosts.ts); needs root',
+    'path of the tool that creates hosts on capped lines (see bench/world/hosts.ts); needs root',
   );
 }
 
@@ -37,7 +37,7 @@ export function mnistOption(): Option {
   return new Option('--data <folder>', "folder with MNIST's IDX files").makeOptionMandatory();
 }
 
-/** MNIST's files, or generated digits without them. */
+/** An option for a folder with MNIST's files. Without it, digits are generated. */
 export function digitsOption(): Option {
   return new Option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)");
 }

@@ -1,5 +1,5 @@
 /**
- * Runs on a rank's page: sends bytes of rank 0 along the ring to all others over bare channels,
+ * Runs on a rank's page: rank 0 sends bytes along the ring to all other ranks over bare channels,
  * without frames, digests and worker.
  */
 import { shareOf } from '../allreduce/bareRing.ts';
@@ -9,7 +9,7 @@ import type { PageRank } from '../world/rank.ts';
 export async function bareChain(page: PageRank, { bytes }: { bytes: number }): Promise<{ ms: number }> {
   const { rank, worldSize } = page;
   const [left, right] = await neighboursOf(page);
-  // All ranks start together.
+  // This exchange of single bytes makes all ranks start at the same time.
   await push(left, right, shareOf(worldSize, 1));
   const startedAt = performance.now();
   const isFirst = rank === 0;

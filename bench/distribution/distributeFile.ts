@@ -1,6 +1,6 @@
 /**
- * Runs in a rank's worker: distributes a file of rank 0 from rank to rank, as at the start of a
- * generation.
+ * Runs in a rank's worker: distributes a file of rank 0 from rank to rank, like the engine at the
+ * start of a generation.
  */
 import { SharedFiles } from '../../src/engine/files/sharedFiles.ts';
 import { distributeFiles } from '../../src/parallel/data/distributeFiles.ts';
@@ -13,11 +13,11 @@ export interface DistributionResult {
   ms: number;
   /** Hash of this rank's file. */
   hash: string;
-  /** Bytes of frames sent, headers included. */
+  /** Bytes of the frames that this rank sent, headers included. */
   bytesSent: number;
 }
 
-/** Period of the bytes: a prime, so that no two slices are equal. */
+/** Period of the bytes. It is a prime, so that no two slices are equal. */
 const PERIOD = 251;
 
 export async function distributeFile(
@@ -29,7 +29,7 @@ export async function distributeFile(
     const values = Uint8Array.from({ length: bytes }, (_, i) => i % PERIOD);
     shared = await SharedFiles.chosen([new File([values], 'file')], () => {});
   }
-  // As in the room's job.
+  // All ranks need the manifest. In a run it is part of the room's job.
   const manifest = await group.broadcastObject(shared?.manifest, 0);
   shared ??= SharedFiles.awaited(manifest);
   await group.barrier();

@@ -1,4 +1,4 @@
-/** Measures one link between ranks 0 and 1: throughput and round trip of a frame. */
+/** Measures the throughput of a link between ranks 0 and 1, and the round trip of a frame. */
 import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
@@ -6,19 +6,19 @@ import { deferred } from '../../src/util/deferred.ts';
 import { LINK_GENERATION } from '../world/links.ts';
 
 export interface LinkArgs {
-  /** Frames of 64 KiB that rank 0 sends. */
+  /** Number of 64 KiB frames that rank 0 sends. */
   frames: number;
-  /** Consecutive round trips of a frame without payload. */
+  /** Number of consecutive round trips of a frame without payload. */
   pings: number;
 }
 
-/** Results of rank 0; those of rank 1 are zeros. */
+/** Results of rank 0. On rank 1 they are zeros. */
 export interface LinkFigures {
   MBps: number;
   roundTripMs: number;
 }
 
-/** A link or a bare channel. `send` resolves when more may be sent. */
+/** A link or a bare channel. `send` resolves when the next frame may be sent. */
 export interface Sender {
   send(frame: ArrayBuffer): Promise<void>;
   onframe: Link['onframe'];
@@ -47,7 +47,7 @@ async function lead(link: Sender, frames: number, pings: number): Promise<LinkFi
   return { MBps, roundTripMs: median(times) };
 }
 
-/** Answers the last 64 KiB frame and every ping. */
+/** Runs on rank 1: sends an answer to the last 64 KiB frame and to every ping. */
 async function follow(link: Sender, frames: number, pings: number): Promise<LinkFigures> {
   const done = deferred();
   let received = 0;

@@ -1,12 +1,13 @@
 /**
- * Links of ranks 0 and 1 on the page, without the worker: a bare channel and a simple-peer link.
+ * Measures links between ranks 0 and 1 on the page, without the worker: a bare channel and a
+ * simple-peer link.
  */
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from '../world/bareChannels.ts';
 import type { PageRank } from '../world/rank.ts';
 import { measureLink, type LinkArgs, type LinkFigures, type Sender } from './measureLink.ts';
 
-/** The high-water mark of the bare ring. */
+/** Send buffer size in bytes at which `send` waits. The bare ring has the same limit. */
 const HIGH_BYTES = 1024 * 1024;
 
 export async function bareLink(page: PageRank, args: LinkArgs): Promise<LinkFigures> {
@@ -17,7 +18,7 @@ export async function pageLink(page: PageRank, args: LinkArgs): Promise<LinkFigu
   return measureLink(await page.linkTo(1 - page.rank), page.rank, args);
 }
 
-/** A sender with backpressure only. */
+/** Returns a sender over a bare channel that adds only backpressure. */
 function senderOver(bare: BareChannel): Sender {
   const { channel } = bare;
   return {

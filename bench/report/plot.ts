@@ -9,11 +9,14 @@ export interface Panel {
   x: string;
   y: string;
   isLogarithmic?: true;
-  /** Labels below the values, if they do not belong to steps. */
+  /** Labels of the positions on the x axis, if these are not steps. */
   names?: readonly string[];
-  /** Positions of the values on a logarithmic axis; default: steps 1, 2, ... */
+  /** Positions of the values on a logarithmic x axis. Default: steps 1, 2, ... */
   xs?: readonly number[];
-  /** One value per step, from step 1 on, with equal lengths. The first curve is drawn first. */
+  /**
+   * The curves in the order in which they are drawn. Each has one value per step from step 1 on,
+   * and all have the same length.
+   */
   curves: readonly {
     label: string;
     colour: string;
@@ -28,7 +31,7 @@ const PANEL = { width: 640, height: 460 };
 const SCALE = 2;
 const FONT = '14px sans-serif';
 
-/** Draws the panels side by side on white into a PNG. */
+/** Draws the panels side by side on a white background into a PNG file. */
 export async function drawPanels(panels: readonly Panel[], file: string): Promise<void> {
   const [script, style] = await Promise.all([readUplot('uPlot.iife.min.js'), readUplot('uPlot.min.css')]);
   const browser = await launchBrowser();
@@ -37,7 +40,8 @@ export async function drawPanels(panels: readonly Panel[], file: string): Promis
     const page = await browser.newPage({ viewport, deviceScaleFactor: SCALE });
     await page.setContent(`<style>${style} ${PAGE_STYLE}</style><div id="panels"></div>`);
     await page.addScriptTag({ content: script });
-    // As text: a function would bring the transpiler's helpers into the page.
+    // A string and not a function: the transpiler would add helpers to a function, which the page
+    // does not have.
     await page.evaluate(`(${DRAW})(${JSON.stringify({ panels, size: PANEL, font: FONT })})`);
     await page.locator('#panels').screenshot({ path: file });
   } finally {
@@ -59,7 +63,7 @@ const PAGE_STYLE = `
   .u-legend .u-marker { width: 22px; height: 4px; border-radius: 2px; }
 `;
 
-/** Runs in the page. */
+/** A function as source text. It runs in the page. */
 const DRAW = `({ panels, size, font }) => {
   for (const { title, x, y, isLogarithmic, names, xs, curves } of panels) {
     const box = document.createElement('div');

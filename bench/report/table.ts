@@ -1,6 +1,9 @@
 /** Tables for terminals and Markdown. */
 
-/** Formats a table: the first column is aligned left, the others, which contain numbers, right. */
+/**
+ * Formats a table. The first column is aligned to the left. The other columns have numbers and are
+ * aligned to the right.
+ */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, column) => Math.max(3, ...[head, ...rows].map((row) => row[column]!.length)));
   const line = (row: readonly string[]): string => {
@@ -21,6 +24,6 @@ export function replaceSection(text: string, name: string, content: string): str
   const start = text.indexOf(open);
   const end = text.indexOf(close, start);
   if (start < 0 || end < 0)
-    throw new Error(`The markers of the table are missing: put ${open} and ${close} around it.`);
+    throw new Error(`The markers of a section are missing: put ${open} and ${close} around the section.`);
   return `${text.slice(0, start + open.length)}\n${content}\n${text.slice(end)}`;
 }

@@ -1,11 +1,17 @@
-/** Runs in a rank's worker: milliseconds per byte to add a received chunk to the own one. */
+/**
+ * Runs in a rank's worker: measures the milliseconds per byte that a rank needs to add a received
+ * chunk to its own.
+ */
 import { dtypeOf } from '../../src/collectives/dtypes.ts';
 import { reducerFor } from '../../src/collectives/reduce.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { median } from '../../src/util/statistics.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
-/** Elements of a frame, and frames per measurement: the browser's clock has steps of 0.1 ms. */
+/**
+ * Number of elements in a frame, and of frames in a measurement. One frame is too fast to measure,
+ * because the browser's clock has steps of 0.1 ms.
+ */
 const ELEMENTS = 16_000;
 const FRAMES = 200;
 const REPEATS = 9;

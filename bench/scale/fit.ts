@@ -1,6 +1,6 @@
 /**
- * Fits the cost model's constants to measured all-reduces, and measures how well it predicts
- * others.
+ * Fits the constants of the cost model to measured all-reduces, and checks how well the model
+ * predicts other all-reduces.
  */
 import { allReduceRounds, estimate, type Costs } from '../../src/collectives/plans/costModel.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
@@ -21,7 +21,7 @@ export interface Prediction extends Sample {
 const FITTED = ['hopMs', 'hopMsPerByte', 'sharedMsPerFrame', 'sharedMsPerByte', 'crowdMsPerByte'] as const;
 type Fitted = Record<(typeof FITTED)[number], number>;
 
-/** Start of the search: one hop, and 10 MB/s for all tabs together. */
+/** Start values of the fit: 1 ms per hop, and 10 MB/s for all tabs together. */
 const GUESS: Fitted = {
   hopMs: 1,
   hopMsPerByte: 1e-4,
@@ -29,19 +29,24 @@ const GUESS: Fitted = {
   sharedMsPerByte: 1e-4,
   crowdMsPerByte: 1e-6,
 };
-/** The model is linear within each of its cases, so the fit converges after a few iterations. */
+/**
+ * Number of iterations. The model is linear within each of its cases, so the fit converges after a
+ * few.
+ */
 const ROUNDS = 20;
 
-/** The model's prediction for the ring. */
+/** Returns the milliseconds that the model predicts for a ring all-reduce. */
 export function predict(n: number, bytes: number, costs: Costs): number {
   return estimate(allReduceRounds(Algorithm.RING, n, bytes), n, costs);
 }
 
 /**
- * Fits by least squares of relative errors, with no constant below 0. The model has two cases for a
- * round, and the constants determine which apply, so the fit is repeated until they are stable.
+ * Fits the constants by least squares of relative errors. No constant is negative. The model has
+ * two cases for a round, and the constants determine which case applies, so the fit is repeated
+ * until the constants are stable.
  *
- * @param combineMsPerByte measured separately: too small to be visible in these times.
+ * @param combineMsPerByte cost of adding a byte. It is measured separately, because it is too small
+ * to be fitted.
  */
 export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): Costs {
   let best: Costs = { ...GUESS, msPerByte: 0, combineMsPerByte };
@@ -56,8 +61,8 @@ export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): 
 }
 
 /**
- * Samples of each size except the smallest and the largest, predicted by a fit of all other sizes:
- * nothing is extrapolated.
+ * Predicts the samples of each size from a fit to all other sizes. The smallest and the largest
+ * size are not predicted, because that would be extrapolation.
  */
 export function crossValidate(samples: readonly Sample[], combineMsPerByte: number): Prediction[] {
   const sizes = samples.map(({ bytes }) => bytes);
@@ -78,7 +83,7 @@ export function crossValidate(samples: readonly Sample[], combineMsPerByte: numb
     });
 }
 
-/** The largest absolute error. */
+/** Returns the largest absolute error. */
 export function worstError(predictions: readonly Prediction[]): number {
   return Math.max(...predictions.map(({ error }) => Math.abs(error)));
 }
@@ -88,8 +93,9 @@ function squares(samples: readonly Sample[], costs: Costs): number {
 }
 
 /**
- * Coefficients of the constants, relative to a sample's time; the last element is the remainder, 1
- * without combining.
+ * Returns a row of the linear system: how the predicted time depends on each constant, relative to
+ * the measured time. The last element is the part that the constants must explain, which is 1 if
+ * combining costs nothing.
  */
 function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
   const at = predict(n, bytes, costs);
@@ -102,9 +108,10 @@ function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
 }
 
 /**
- * Non-negative least squares, by trying which unknowns are 0: for so few that is fast and exact.
+ * Solves non-negative least squares: tries every set of unknowns that may be 0. This is exact, and
+ * fast for so few unknowns.
  *
- * @param rows coefficients, and the value that they should give.
+ * @param rows equations: the coefficients of the unknowns, and then the value on the right side.
  */
 function nonNegative(rows: readonly number[][]): number[] {
   const unknowns = rows[0]!.length - 1;
@@ -123,10 +130,13 @@ function nonNegative(rows: readonly number[][]): number[] {
   return best.solution;
 }
 
-/** Gauss-Jordan elimination; `null` if there is no unique solution. */
+/**
+ * Solves the normal equations by Gauss-Jordan elimination. Returns `null` if there is no unique
+ * solution.
+ */
 function normalEquations(rows: readonly number[][], columns: readonly number[]): number[] | null {
   const last = rows[0]!.length - 1;
-  // Scaled: a byte costs a millionth of a hop.
+  // Columns are scaled, because a byte costs about a millionth of a hop.
   const scales = columns.map((column) => Math.hypot(...rows.map((row) => row[column]!)) || 1);
   const matrix = columns.map((a, i) =>
     [...columns, last].map((b, j) =>

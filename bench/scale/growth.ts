@@ -24,37 +24,46 @@ export type AlgorithmName = keyof typeof ALGORITHMS;
 export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
 export type NetworkName = (typeof NETWORKS)[number];
 
-/** Bytes: twice the mlp's gradient, a small CNN's, and that of ten million parameters. */
+/**
+ * Bytes of the simulated gradients: twice that of the mlp, that of a small CNN, and that of ten
+ * million parameters.
+ */
 const GRADIENTS = [400_000, 4_000_000, 40_000_000];
-/** World sizes: powers of two, and others. */
+/** World sizes: powers of two, and other numbers. */
 export const WORLDS = [2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024];
 
 export interface GrowthRow {
   network: NetworkName;
   bytes: number;
   n: number;
-  /** Milliseconds; `null` if it was not simulated. */
+  /** Milliseconds by algorithm; `null` if the algorithm was not simulated. */
   ms: Record<AlgorithmName, number | null>;
 }
 
-/** Bytes per millisecond of a line, and its latency in milliseconds. */
+/** Rate of a line in bytes per millisecond, and its latency in milliseconds. */
 const LAN = { rate: 125_000, latencyMs: 0.3 };
-/** Total rate of an access point, and the number of its clients. */
+/**
+ * Total rate of an access point in bytes per millisecond, its latency, and the number of its
+ * clients.
+ */
 const WIFI = { rate: 75_000 / 8, latencyMs: 5, perPoint: 16 };
 const HOME = { up: 15_000 / 8, down: 100_000 / 8, latencyMs: 30 };
 const FLOAT_BYTES = 4;
-/** The largest worlds use one gradient only: a ring of 1024 ranks moves two million chunks. */
+/**
+ * Worlds above this size are simulated with only one gradient, because a ring of 1024 ranks sends
+ * two million chunks.
+ */
 const LARGE_WORLD = 256;
 const LARGE_WORLD_BYTES = [4_000_000];
 /**
- * Doubling moves the whole tensor log2(n) times: with more bytes than this it is far slower, and
- * takes minutes to simulate.
+ * Maximum bytes for which recursive doubling is simulated. It sends the whole tensor log2(n) times,
+ * so for larger tensors it is far slower than the others, and its simulation takes minutes.
  */
 const MOST_DOUBLED = 4_000_000;
 
 /**
- * A network of machines like the one to which `costs` were fitted, with one tab each: if the line
- * is faster than that machine, the machine is the limit.
+ * Returns a network of machines with one tab each. Every machine is like the one to which `costs`
+ * were fitted, and limits the rate if its line is faster.
  */
 function networkOf(name: NetworkName, n: number, costs: Costs): Network {
   const own = { ...costs, crowdMsPerByte: 0 };
@@ -73,8 +82,10 @@ function networkOf(name: NetworkName, n: number, costs: Costs): Network {
 }
 
 /**
- * @param worlds world sizes.
- * @param log logs progress.
+ * Simulates all-reduces by every algorithm on every network.
+ *
+ * @param worlds world sizes to simulate.
+ * @param log receives a line of progress for each world size.
  */
 export function simulateGrowth(costs: Costs, worlds: readonly number[], log: (line: string) => void): GrowthRow[] {
   const rows: GrowthRow[] = [];
@@ -96,7 +107,7 @@ export function simulateGrowth(costs: Costs, worlds: readonly number[], log: (li
   return rows;
 }
 
-/** The fastest algorithm, and the ring's time divided by its time. */
+/** Returns the fastest algorithm, its time, and the time of the ring divided by that time. */
 export function fastestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: number; ringRatio: number } {
   const [best] = (Object.entries(ms) as [AlgorithmName, number | null][])
     .filter((entry): entry is [AlgorithmName, number] => entry[1] !== null)
@@ -107,13 +118,13 @@ export function fastestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: nu
 export interface Crossover {
   network: NetworkName;
   bytes: number;
-  /** Largest world in which the ring is within a tenth of the fastest. */
+  /** Largest world size in which the ring is at most 10 % slower than the fastest algorithm. */
   ringPaysTo: number;
-  /** Smallest world in which the two-level algorithm is the fastest; `null`: never. */
+  /** Smallest world size in which the two-level algorithm is the fastest; `null`: never. */
   twoLevelFrom: number | null;
 }
 
-/** A ring needs no further links: smaller gains are not worth them. */
+/** Other algorithms need more links than a ring, which are not worth a gain below 10 %. */
 const WORTH = 1.1;
 
 export function crossovers(rows: readonly GrowthRow[]): Crossover[] {

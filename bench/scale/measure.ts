@@ -1,4 +1,4 @@
-/** Measures all-reduces around rings of tabs on this machine, with many sizes. */
+/** Measures all-reduces of many sizes around rings of tabs on this machine. */
 import { median } from '../../src/util/statistics.ts';
 import { World } from '../world/world.ts';
 import type { Sample } from './fit.ts';
@@ -8,12 +8,15 @@ interface Measured {
   combineMsPerByte: number;
 }
 
-/** Milliseconds for each size and world, in rounds, so that other load affects all sizes alike. */
+/**
+ * Time budget in milliseconds for each size and world. It is divided into rounds over all sizes, so
+ * that other load affects them equally.
+ */
 const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
-/** @param log logs progress. */
+/** @param log receives lines of progress. */
 export async function measure(
   worlds: readonly number[],
   sizes: readonly number[],
@@ -27,7 +30,10 @@ export async function measure(
     try {
       combines.push(...(await world.run('combine', null)));
       const times = new Map(sizes.map((bytes): [number, number[]] => [bytes, []]));
-      /** The first op of a run waits for the slowest rank to start. */
+      /**
+       * The first all-reduce of a run also waits for the slowest rank to start, so it is not
+       * measured.
+       */
       const run = async (bytes: number, ops: number): Promise<number[]> => {
         const [first] = await world.run('allReduce', { bytes, ops: ops + 1, isInPlace: true });
         return first!.ms.slice(1);

@@ -1,6 +1,6 @@
 /**
- * Child processes of the benchmark: they run TypeScript with an exposed garbage collector and
- * answer one request at a time.
+ * A child process of a benchmark. It runs TypeScript, can start a garbage collection, and answers
+ * one request at a time.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,12 +23,15 @@ export class Child {
     this.#process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
     this.#gone = once(this.#process, 'exit').then(([code, signal]) => {
       const how = signal === null ? `exit code ${String(code)}` : String(signal);
-      throw new PeergradError(`The process ${module} ended (${how}): ${this.stderr.slice(-2000)}`);
+      throw new PeergradError(`The process ${module} has ended (${how}). Its output: ${this.stderr.slice(-2000)}`);
     });
     this.#gone.catch(() => {});
   }
 
-  /** The next message of the process. @throws (rejects) PeergradError if it exits instead. */
+  /**
+   * Resolves with the next message of the process. @throws (rejects) PeergradError if it exits
+   * instead.
+   */
   async next<Answer>(): Promise<Answer> {
     const [answer] = (await Promise.race([once(this.#process, 'message'), this.#gone])) as [Answer];
     return answer;
@@ -40,7 +43,7 @@ export class Child {
     return answer;
   }
 
-  /** Kills the process, like a crash. */
+  /** Kills the process, as if it crashed. */
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.#gone.catch(() => {});

@@ -1,7 +1,7 @@
 /**
- * Thousands of members in one process: opens WebSockets, joins rooms, sends heartbeats at the
- * server's interval, and reads all messages. Each message to this process opens more clients, and
- * is answered when they are admitted.
+ * A process with thousands of clients of the signaling server. Each client opens a WebSocket, joins
+ * a room, sends heartbeats at the server's interval, and reads all messages. A message to this
+ * process opens more clients. It is answered when the server has admitted them.
  */
 import { WebSocket } from 'ws';
 import { type ClientMessage, PROTOCOL_VERSION, SIGNALING_PATH } from '../../src/protocol/control.ts';
@@ -9,21 +9,24 @@ import { DEFAULT_LIMITS } from '../../signaling/index.ts';
 
 export interface ClientsOrder {
   url: string;
-  /** Rooms, which receive clients in turn. */
+  /** Codes of the rooms. Clients join them in turn. */
   rooms: readonly string[];
   clients: number;
-  /** Clients that join simultaneously; the others wait. */
+  /** Maximum number of clients that join simultaneously. Further clients wait. */
   atOnce: number;
 }
 
 export interface ClientsIn {
   /** Milliseconds from the first attempt until the last client was admitted. */
   ms: number;
-  /** Clients that were not admitted. */
+  /** Number of clients that were not admitted. */
   failures: number;
 }
 
-/** Parts of the heartbeat period: clients do not send all at once. */
+/**
+ * Number of parts into which the heartbeat period is divided. Each part of the clients sends
+ * heartbeats at another time.
+ */
 const PARTS = 50;
 
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' } satisfies ClientMessage);
@@ -36,7 +39,7 @@ setInterval(() => {
   }
 }, DEFAULT_LIMITS.heartbeatMs / PARTS);
 
-/** Whether the room admitted it. */
+/** Joins a room with a new client. Resolves with whether the server admitted the client. */
 function enter(url: string, room: string, name: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = new WebSocket(url, { perMessageDeflate: false });

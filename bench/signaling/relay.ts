@@ -1,4 +1,4 @@
-/** Measures the time of a signal from one member of a running room to another. */
+/** Measures how long a signal takes from one member of a running room to another. */
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
@@ -11,7 +11,7 @@ import { deferred } from '../../src/util/deferred.ts';
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
-/** One member's WebSocket. */
+/** The WebSocket of a member. */
 class Member {
   readonly #socket: WebSocket;
   #awaited: { type: string; resolve: (message: ServerMessage) => void; reject: (error: Error) => void } | null = null;
@@ -23,7 +23,7 @@ class Member {
       if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
     });
     socket.on('close', (code, reason) => {
-      this.#awaited?.reject(new Error(`The server closed a connection: ${code} (${reason.toString()}).`));
+      this.#awaited?.reject(new Error(`The server closed a connection with code ${code} (${reason.toString()}).`));
     });
   }
 
@@ -40,7 +40,7 @@ class Member {
     this.#socket.send(JSON.stringify(message));
   }
 
-  /** The next message of a type that arrives after the call. */
+  /** Resolves with the next message of `type` that arrives after the call. */
   async next<Type extends ServerMessage['type']>(type: Type): Promise<Of<Type>> {
     const { promise, resolve, reject } = deferred<ServerMessage>();
     this.#awaited = { type, resolve, reject };
@@ -54,8 +54,8 @@ class Member {
 }
 
 /**
- * Sorted milliseconds from `send` to the other member's message handler, for `signals` consecutive
- * signals.
+ * Sends `signals` signals, one after the other, and measures the time from `send` to the other
+ * member's message handler. Resolves with the milliseconds of all signals, sorted.
  */
 export async function relayTimes(url: string, room: string, signals: number, bytes: number): Promise<number[]> {
   const pair = [await Member.connect(url), await Member.connect(url)] as const;

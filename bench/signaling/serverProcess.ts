@@ -1,7 +1,7 @@
 /**
- * A signaling server in a separate process, so that its memory and CPU time can be measured. The
- * first argument is a {@link ServerOptions} as JSON. The process sends its URL, and answers each
- * message with its memory after a garbage collection.
+ * Runs a signaling server in a separate process, so that its memory can be measured. The first
+ * argument is a {@link ServerOptions} as JSON. The process first sends its URL. It answers each
+ * message with its memory usage after a garbage collection.
  */
 import type { Nodes } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -13,14 +13,14 @@ export interface ServerReply {
 }
 
 export interface ServerMemory {
-  /** Resident set and used heap in bytes. */
+  /** Resident set size, and used heap in bytes. */
   rss: number;
   heapUsed: number;
 }
 
-/** Options of the process. */
+/** Options of the server process. */
 export interface ServerOptions extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
-  /** Rooms to open, and the number of members at which each starts. */
+  /** Number of rooms to open, and the number of members with which each room starts its run. */
   rooms: number;
   startAt: number | null;
   nodes?: Nodes | null;

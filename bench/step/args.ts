@@ -2,33 +2,39 @@
 
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 
-/** See models.ts. */
+/** Names of the models; models.ts defines them. */
 export const STEP_MODELS = ['mlp', 'cnn', 'deep'] as const;
 export type StepModel = (typeof STEP_MODELS)[number];
 
-/** A plain TensorFlow.js loop, or DistributedDataParallel with buckets of this many bytes. */
+/** A plain TensorFlow.js loop, or DistributedDataParallel with these bucket sizes. */
 export type StepKind = 'plain' | { firstBucketBytes: number; bucketCapBytes: number };
 
 export interface StepArgs {
   model: StepModel;
   batch: number;
-  /** Kinds, which alternate; each has its own model. */
+  /** Kinds of loops, which are measured in turn. Each has its own model. */
   kinds: readonly StepKind[];
-  /** Turns of each kind, and measured steps of a turn; warm-up steps come before them. */
+  /**
+   * Number of turns of each kind, and of measured steps in a turn. Warm-up steps come before the
+   * first turn.
+   */
   turns: number;
   steps: number;
 }
 
-/** When a bucket was read, and when its sum arrived, in milliseconds since its step began. */
+/**
+ * Times of a bucket in milliseconds since the step began: when its gradients had been read
+ * (`readyMs`), and when its sum had arrived (`doneMs`).
+ */
 export interface BucketTimes {
   readyMs: number;
   doneMs: number;
 }
 
 export interface TakenStep {
-  /** For a plain loop all except `total` are 0. */
+  /** Parts of the step time. For a plain loop, all parts except `total` are 0. */
   ms: StepTimes;
-  /** In their order; empty with one rank. */
+  /** Buckets in the order of their all-reduces; empty with one rank. */
   buckets: BucketTimes[];
 }
 

@@ -1,4 +1,4 @@
-/** Models of `bench step`. */
+/** The models of `bench step`. */
 import * as tf from '@tensorflow/tfjs';
 import { buildModel } from '../../src/jobs/index.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -15,11 +15,15 @@ interface BenchModel {
 const INPUT_SHAPE = [28, 28, 1] as const;
 export const CLASSES = 10;
 /**
- * Units of `deep`, whose layers are equal, including the input, a USPS digit; 2 MB of parameters.
+ * The model `deep` has equal layers, all with as many inputs as units. Its input has the shape of a
+ * USPS digit. Its parameters have 2 MB.
  */
 const DEEP = { inputShape: [16, 16, 1], layers: 8, units: 256 } as const;
 
-/** `mlp` and `cnn` are those of a training run; `deep` is large enough for several buckets. */
+/**
+ * Creates a model. `mlp` and `cnn` are the models of training runs. `deep` is large enough for
+ * several buckets.
+ */
 export function benchModel(name: StepModel): BenchModel {
   if (name !== 'deep') {
     const data = { inputShape: INPUT_SHAPE, classes: CLASSES };

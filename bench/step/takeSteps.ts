@@ -1,6 +1,6 @@
 /**
- * Runs in a rank's worker: steps of a model with a plain TensorFlow.js loop and with
- * DistributedDataParallel, alternating.
+ * Runs in a rank's worker: trains a model with a plain TensorFlow.js loop and with
+ * DistributedDataParallel in turn, and measures the steps.
  */
 import * as tf from '@tensorflow/tfjs';
 import { openDevice, type OpenedDevice } from '../../src/engine/device/device.ts';
@@ -18,12 +18,12 @@ import { benchModel, CLASSES } from './models.ts';
 const LEARNING_RATE = 0.001;
 
 interface Loop {
-  /** Trains on a batch of a step that began at `startedAt`. */
+  /** Takes one training step, which began at `startedAt`. */
   step(startedAt: number, loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<TakenStep>;
   bucketBytes(): number[];
 }
 
-/** A worker computes on one device for all its runs. */
+/** The device of this worker, which all runs use. */
 let opened: Promise<OpenedDevice> | undefined;
 
 export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<StepResult> {
@@ -42,12 +42,12 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   for (const kind of kinds)
     loops.push(kind === 'plain' ? plainLoop(model, batch) : await ddpLoop(model, batch, group, kind));
   const taken: TakenStep[][] = kinds.map(() => []);
-  // Kernels are compiled in the first turn.
+  // Turn -1 is a warm-up: kernels are compiled.
   for (let turn = -1; turn < turns; turn++) {
     for (const [i, loop] of loops.entries()) {
       for (let step = 0; step < (turn < 0 ? WARM_UP_STEPS : steps); step++) {
         const startedAt = performance.now();
-        // As in a run, each batch comes from the CPU.
+        // Each batch is created from arrays on the CPU, as in a training run.
         const inputs = tf.tensor(pixels, [batch, ...inputShape]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
@@ -66,12 +66,14 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   };
 }
 
-/** Shaders are compiled in the first step, and buckets have their order from the second on. */
+/**
+ * Shaders are compiled in the first step. From the second step on, buckets have their final order.
+ */
 const WARM_UP_STEPS = 2;
 
 /**
- * The loop of TensorFlow.js's guide, which reads the loss of each step, as a page that shows it
- * does.
+ * Returns a training loop like that of TensorFlow.js's guide. It reads the loss in each step, like
+ * a page that shows the loss.
  */
 function plainLoop(name: StepModel, batch: number): Loop {
   const { variables, logits } = benchModel(name);

@@ -1,15 +1,15 @@
-/** One training run of a benchmark. */
+/** Runs one training run of a benchmark in tabs. */
 import type { Io } from '../../launcher/io.ts';
 import type { JobOptions } from '../../launcher/options/jobOptions.ts';
 import { train } from '../../launcher/commands/run.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 
-/** Seconds for one run: ten times the longest one on two cores without a GPU. */
+/** Timeout of a run in seconds: ten times as long as the longest run on two cores without a GPU. */
 const TIMEOUT_S = 30 * 60;
 
 /**
- * Trains in `tabs` headless tabs and ignores environment variables with ranks. @throws (rejects) as
- * `train`.
+ * Trains in `tabs` headless tabs. Environment variables such as RANK are ignored. @throws (rejects)
+ * the errors of `train`.
  */
 export function trainInTabs(tabs: number, job: JobOptions, io: Io): Promise<RunResult> {
   return train({ ...job, tabs, backend: 'webgpu', gpu: 'auto', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});

@@ -1,4 +1,4 @@
-/** Trains in real tabs, each in a browser on its own test host. */
+/** Trains in real tabs. Each tab has its own browser on its own test host. */
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
@@ -16,15 +16,15 @@ interface TrainOnHostsOptions {
   data: string;
   /** Fields of the job, except its data. */
   fields: Record<string, unknown>;
-  /** Whether ranks may come and go, so that their order may change. */
+  /** Whether the run is elastic, so that the order of ranks may change. */
   isElastic: boolean;
 }
 
 /**
- * Trains in one tab per host; tab i is rank i at first.
+ * Trains in one tab per host. At first, tab i is rank i.
  *
- * @param onevent receives the events of tab `i`; the run ends when it returns true, or after the
- *   last step.
+ * @param onevent receives each event and the index of its tab. The run ends when `onevent` returns
+ * true, or after the final step.
  * @throws (rejects) PeergradError if a tab fails.
  */
 export async function trainOnHosts(

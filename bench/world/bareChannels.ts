@@ -1,8 +1,8 @@
-/** Data channels without simple-peer and frames: the reference for links. */
+/** Data channels without simple-peer and frames. Benchmarks compare links with them. */
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import type { PageSignal } from './signals.ts';
 
-/** A data channel that queues messages until there is a handler. */
+/** A data channel that queues received messages until it has a handler. */
 export class BareChannel {
   readonly channel: RTCDataChannel;
   readonly #arrived: ArrayBuffer[] = [];
@@ -38,7 +38,10 @@ export class BareChannels {
     this.#sendSignal = sendSignal;
   }
 
-  /** The channel to `peer`, opened once; the lower rank offers. */
+  /**
+   * Resolves with the channel to `peer`, which is opened at the first call. The lower rank sends
+   * the offer.
+   */
   async to(peer: number): Promise<BareChannel> {
     const isNew = !this.#peers.has(peer);
     const { connection, opened } = this.#peerOf(peer);
@@ -46,7 +49,7 @@ export class BareChannels {
     return opened.promise;
   }
 
-  /** Handles a signal of `peer`; signals of one peer arrive in order. */
+  /** Handles a signal of `peer`. Signals of one peer must arrive in order. */
   async receiveSignal(peer: number, signal: PageSignal): Promise<void> {
     const { connection } = this.#peerOf(peer);
     if ('candidate' in signal) return connection.addIceCandidate(signal.candidate);

@@ -1,4 +1,6 @@
-/** All experiments by name. */
+/**
+ * All experiments by name. An experiment is a function that a benchmark runs on all ranks at once.
+ */
 import { allReduce } from '../allreduce/allReduce.ts';
 import { bareRing } from '../allreduce/bareRing.ts';
 import { bareLink, pageLink } from '../link/onPages.ts';
@@ -9,10 +11,10 @@ import { bareChain } from '../distribution/bareChain.ts';
 import { distributeFile } from '../distribution/distributeFile.ts';
 import { takeSteps } from '../step/takeSteps.ts';
 
-/** Experiments in a rank's worker, over links and collectives. */
+/** Experiments that run in a rank's worker, with links and collectives. */
 export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine, distributeFile };
 
-/** Experiments on a rank's page, over bare channels. */
+/** Experiments that run on a rank's page, with bare channels or links of the page. */
 export const ON_PAGES = { bareRing, bareChain, bareLink, pageLink };
 
 type Experiments = typeof IN_WORKERS & typeof ON_PAGES;

@@ -1,6 +1,6 @@
 /**
- * Test hosts on this machine, connected by a switch, with capped uplinks: created by the tool
- * `hosts`, which needs root.
+ * Test hosts: virtual hosts on this machine that are connected by a switch and whose uplinks have a
+ * limited rate. The tool `hosts` creates them and needs root.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -9,25 +9,30 @@ import { promisify } from 'node:util';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import type { Hosts } from './world.ts';
 
-/** Address of this machine for the hosts. */
+/** Address of this machine in the network of the hosts. */
 const ADDRESS = '10.77.0.254';
 
-/** A removed host leaves its end of a cable for a moment, under a name that a new one needs. */
+/**
+ * Number of attempts to create hosts. After a host is removed, its network device remains for a
+ * moment, and a new host needs the name of this device.
+ */
 const TRIES = 10;
 const AGAIN_MS = 500;
 /**
- * Waits for a host's self-assigned address until it is known to be unique: a browser drops running
- * loads then.
+ * Command that prints the link-local address of a host once it is known to be unique. A browser
+ * aborts page loads at that moment, so it must start later.
  */
 const SETTLED = ['ip', '-6', 'address', 'show', 'dev', 'e0', 'scope', 'link', '-tentative'];
 
 const run = promisify(execFile);
 
 /**
- * Sets another rate for the traffic between two hosts, counted from 0, in both directions: at this
- * machine's ends of their cables, which `hosts` names thv1, thv2, ...
+ * Sets another rate for the traffic between the hosts `a` and `b` (counted from 0), in both
+ * directions. The rate is set on this machine's network devices of these hosts, which `hosts` names
+ * thv1, thv2, ...
  *
- * @param rates as in tc (`4mbit`).
+ * @param rates between the two hosts, and for the rest of their traffic, in the notation of tc
+ * (`4mbit`).
  * @throws (rejects) PeergradError if tc fails.
  */
 export async function slowBetween(a: number, b: number, rates: { rest: string; between: string }): Promise<void> {
@@ -70,19 +75,19 @@ export async function slowBetween(a: number, b: number, rates: { rest: string; b
   }
 }
 
-/** As `hosts` creates its own. */
+/** Parameters of a token bucket; `hosts` uses the same for its own. */
 const BUCKET = ['burst', '64kb', 'latency', '200ms'];
-/** Traffic classes, whose token buckets cap the rate. */
+/** Rate of the traffic classes. It is no limit, because the token buckets limit the rate. */
 const UNCAPPED = '1gbit';
 
 /**
  * Runs `main` with `count` hosts, and removes them afterwards.
  *
  * @param tool path of `hosts`.
- * @param main `limit` caps all lines at a rate, as in tc (`8mbit`): best after pages have loaded
- *   over them.
- * @throws (rejects) UsageError if there is no such tool or permission, PeergradError if it fails;
- *   errors of `main`.
+ * @param main runs with the hosts. Its `limit` sets the maximum rate of all lines, in the notation
+ * of tc (`8mbit`). Call `limit` after pages have loaded, which is faster on uncapped lines.
+ * @throws (rejects) UsageError if the tool does not exist or this process is not root,
+ * PeergradError if the tool fails, and the errors of `main`.
  */
 export async function withHosts<T>(
   { tool, count }: { tool: string; count: number },

@@ -1,4 +1,7 @@
-/** Links between the ranks of a benchmark, as in the engine but without the signaling server. */
+/**
+ * Links between the ranks of a benchmark, like those of the engine, but without the signaling
+ * server.
+ */
 import { GenerationLinks } from '../../src/engine/membership/generationLinks.ts';
 import { LinkPool } from '../../src/engine/membership/linkPool.ts';
 import type { PeerConnector, TabConnector } from '../../src/engine/membership/linkAttempt.ts';
@@ -7,15 +10,19 @@ import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import type { RankSetup } from './rank.ts';
 
-/** There is one world, and it does not change. */
+/** Generation of the process group. There is only one, because the world does not change. */
 const GENERATION = 1;
-/** Generation of frames that a benchmark sends outside of the process group: a later one. */
+/**
+ * Generation of frames that a benchmark sends outside of the process group. It is later than that
+ * of the group, so that frames are not confused.
+ */
 export const LINK_GENERATION = 2;
 
 export interface RankLinks {
   readonly links: GenerationLinks;
   /**
-   * A link over the connection to a rank, besides the process group's link; always the same one.
+   * Returns a second link over the connection to a rank, in addition to the process group's link.
+   * Each call returns the same link.
    */
   readonly spareLinkTo: (peer: number) => Link;
   /** Handles a signal of another rank. */
@@ -29,7 +36,7 @@ export function linksOfRank(
   connectTab: TabConnector,
   sendSignal: (to: number, attempt: number, signal: LinkSignal) => void,
 ): RankLinks {
-  // Ordered like ranks, since the lower id initiates.
+  // The ids have the order of ranks, because the member with the lower id starts a connection.
   const members = Array.from({ length: worldSize }, (_, i) => `rank-${String(i).padStart(3, '0')}`);
   const pool = new LinkPool(() => {});
   const spares = new Map<number, Link>();

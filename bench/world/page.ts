@@ -1,6 +1,6 @@
 /**
- * A rank's page: owns the connections, like the engine's page, and runs the experiments without a
- * worker.
+ * The page of a rank. It owns the connections, like the engine's page, and runs the experiments
+ * that need no worker.
  */
 import { PeerHost } from '../../src/engine/membership/peerRelay.ts';
 import { askForPort } from '../../src/transport/broker.ts';
@@ -12,19 +12,19 @@ import { ON_PAGES } from './experiments.ts';
 import type { Experiment, FromRank, PageRank, RankSetup, ToRank } from './rank.ts';
 import type { TabSignal } from './signals.ts';
 
-/** Functions for the process that opened the tab. */
+/** Functions that the process that opened the tab can call. */
 interface RankPage {
-  /** Resolves when the rank is linked to its neighbours. */
+  /** Starts the rank. Resolves when it is linked to its neighbours. */
   start(setup: RankSetup): Promise<void>;
   receiveSignal(from: number, signal: TabSignal): Promise<void>;
-  /** One at a time. */
+  /** Runs an experiment. Only one may run at a time. */
   run(name: string, args: unknown): Promise<unknown>;
 }
 
 declare global {
   interface Window {
     rankPage: RankPage;
-    /** Defined by bench/world/world.ts, as in every page under a launcher. */
+    /** bench/world/world.ts defines this function, as the launcher does in its pages. */
     peergradToLauncher: (message: { to: number; signal: TabSignal }) => Promise<void>;
   }
 }
@@ -38,7 +38,7 @@ const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
 let setup: RankSetup;
 let channels: BareChannels;
 let links: PageLinks;
-/** The pending request to the worker. */
+/** The current request to the worker. */
 let asked: Deferred<unknown> = deferred<unknown>();
 
 worker.addEventListener('error', ({ message }) => asked.reject(new Error(`The worker failed: ${message}`)));

@@ -1,4 +1,4 @@
-/** simple-peer links on the page: the reference for those in the worker. */
+/** simple-peer links on the page. `bench link` compares them with links in the worker. */
 import type { Link } from '../../src/transport/link.ts';
 import { connectPeer, type PeerAttempt } from '../../src/transport/peerLink.ts';
 import type { PageLinkSignal } from './signals.ts';
@@ -13,7 +13,10 @@ export class PageLinks {
     this.#sendSignal = sendSignal;
   }
 
-  /** The link to `peer`, opened once; the lower rank offers. */
+  /**
+   * Resolves with the link to `peer`, which is opened at the first call. The lower rank sends the
+   * offer.
+   */
   to(peer: number): Promise<Link> {
     return this.#attemptTo(peer).link;
   }

@@ -1,38 +1,40 @@
 /**
- * Runs on a rank's page: moves bytes from the left neighbour to the right one over bare channels,
- * without frames and worker.
+ * Runs on a rank's page: receives bytes from the left neighbour and sends bytes to the right
+ * neighbour over bare channels, without frames and worker.
  */
 import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';
 
-/** The bytes that a rank sends, receives and forwards. */
+/** Numbers of bytes that a rank sends, receives and forwards. */
 export interface Share {
-  /** Own bytes to send to the right. */
+  /** Bytes of its own that the rank sends to its right neighbour. */
   own: number;
-  /** Bytes to receive from the left. */
+  /** Bytes that the rank receives from its left neighbour. */
   expected: number;
-  /** Received bytes to forward on arrival. */
+  /** How many of the received bytes the rank forwards on arrival. */
   passedOn: number;
 }
 
-/** The size of a frame. */
+/** Size of a message: as large as a frame. */
 const MESSAGE_BYTES = 64 * 1024;
 /**
- * Bytes in a channel's buffer at which messages wait, and at which they continue: the best values
- * between 256 KiB and 8 MiB.
+ * Bytes in a channel's send buffer above which messages wait, and below which sending continues.
+ * These values were the best between 0 and 8 MiB.
  */
 const HIGH_BYTES = 1024 * 1024;
 const LOW_BYTES = 0;
 
-/** The channels to both ring neighbours. */
+/** Resolves with the channels to both ring neighbours. */
 export async function neighboursOf(page: PageRank): Promise<[BareChannel, BareChannel]> {
   const { rank, worldSize } = page;
   return Promise.all([page.channelTo(leftOf(rank, worldSize)), page.channelTo(rightOf(rank, worldSize))]);
 }
 
-/** Resolves when all bytes are received and forwarded. */
+/**
+ * Sends, receives and forwards the bytes of a share. Resolves when all are received and forwarded.
+ */
 export function push(left: BareChannel, { channel }: BareChannel, { own, expected, passedOn }: Share): Promise<void> {
   const done = deferred();
   const bytes = new Uint8Array(own);
@@ -48,7 +50,7 @@ export function push(left: BareChannel, { channel }: BareChannel, { own, expecte
   channel.onbufferedamountlow = flush;
   for (let at = 0; at < own; at += MESSAGE_BYTES) waiting.push(bytes.subarray(at, at + MESSAGE_BYTES));
   flush();
-  // Later messages belong to the next push.
+  // A rank that expects nothing must not handle messages, because they belong to the next push.
   if (expected === 0) return done.promise;
   left.onmessage = (message) => {
     received += message.byteLength;

@@ -1,4 +1,4 @@
-/** Interfaces of experiments, and messages between page and worker of a benchmark's tab. */
+/** Types of experiments, and of messages between the page and the worker of a benchmark's tab. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { TransportName } from '../../src/spec/job.ts';
@@ -6,49 +6,52 @@ import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { WorkerSignal } from './signals.ts';
 
-/** A rank in its worker: over real links, as in a training run. */
+/** What an experiment in a rank's worker can use. The links are real, as in a training run. */
 export interface WorkerRank {
   readonly rank: number;
   readonly worldSize: number;
   readonly group: ProcessGroup;
   /**
-   * A link over the connection to a neighbour, besides the group's; its frames have
-   * LINK_GENERATION.
+   * Returns a second link over the connection to a neighbour, in addition to the group's link. Its
+   * frames must have LINK_GENERATION.
    */
   readonly spareLinkTo: (peer: number) => Link;
 }
 
-/** A rank on its page. */
+/** What an experiment on a rank's page can use. */
 export interface PageRank {
   readonly rank: number;
   readonly worldSize: number;
   /**
-   * The bare data channel to another rank: opened when both have requested it, then always the
-   * same.
+   * Resolves with the bare data channel to another rank. It is opened when both ranks have called
+   * this function, and later calls return the same channel.
    */
   channelTo(peer: number): Promise<BareChannel>;
-  /** A simple-peer link on the page to another rank: opened like the channel. */
+  /** Resolves with a simple-peer link to another rank. It is opened like the channel. */
   linkTo(peer: number): Promise<Link>;
 }
 
-/** Runs on all ranks at once. Arguments and results cross processes: plain data. */
+/**
+ * A function that runs on all ranks at once. Its arguments and results must be plain data, because
+ * they are sent between processes.
+ */
 export type Experiment<Rank, Args = never, Result = unknown> = (rank: Rank, args: Args) => Promise<Result>;
 
 export interface RankSetup {
   rank: number;
   worldSize: number;
-  /** `auto` is for tabs of one browser. */
+  /** `auto` links tabs of one browser by message ports. */
   transport: TransportName;
 }
 
-/** Page to worker. */
+/** Messages from the page to the worker. */
 export type ToRank =
   | ({ type: 'start' } & RankSetup)
   | { type: 'signal'; from: number; signal: WorkerSignal }
   | { type: 'run'; name: string; args: unknown }
   | { type: 'relay'; reply: RelayReply };
 
-/** Worker to page. */
+/** Messages from the worker to the page. */
 export type FromRank =
   | { type: 'started' }
   | { type: 'signal'; to: number; signal: WorkerSignal }

@@ -2,8 +2,8 @@
 import type { LinkSignal, PeerSignal } from '../../src/protocol/control.ts';
 
 /**
- * A signal between two ranks' tabs, through the process that opened them: of the engine's link
- * attempt, or of one for the page alone.
+ * A signal between the tabs of two ranks, sent through the process that opened the tabs. It belongs
+ * to a link of the engine, or to a connection that only the page uses.
  */
 export type TabSignal =
   | { for: 'worker'; attempt: number; signal: LinkSignal }

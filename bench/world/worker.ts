@@ -1,4 +1,4 @@
-/** A rank's worker: links, mesh and process group, as in a training run. */
+/** The worker of a rank. It has links, a mesh and a process group, as in a training run. */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createRelayedConnector } from '../../src/engine/membership/peerRelay.ts';
 import { connectTab } from '../../src/transport/tabLink.ts';

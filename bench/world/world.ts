@@ -1,7 +1,7 @@
 /**
- * Ranks in real tabs without the app and the signaling server: each tab has connections on its page
- * and a process group in its worker, as in a training run. Experiments run on all ranks at once;
- * `experiments.ts` lists them.
+ * Opens ranks in real tabs, without the app and the signaling server. Each tab has connections on
+ * its page and a process group in its worker, as in a training run. Experiments run on all ranks at
+ * once; `experiments.ts` lists them.
  */
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
@@ -17,23 +17,23 @@ type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];
 
 interface WorldOptions {
-  /** Default: all tabs are in one browser. */
+  /** Hosts for the tabs. By default, all tabs are in one browser. */
   hosts?: Hosts | null;
   /** Default: `webrtc`. */
   transport?: TransportName;
 }
 
-/** Separate hosts, one per tab. */
+/** Test hosts, one for each tab. */
 export interface Hosts {
-  /** Executables that start a browser on each host; as many as tabs. */
+  /** Executables that start a browser on a host, one for each tab. */
   executables: readonly string[];
-  /** Address of this machine for the hosts. */
+  /** Address of this machine in the network of the hosts. */
   address: string;
 }
 
 /**
- * Milliseconds for a page to load: the first one compiles its modules and bundles packages, on
- * shared cores.
+ * Timeout of a page load in milliseconds. During the first load, modules are compiled and packages
+ * are bundled on the same cores.
  */
 const LOAD_MS = 120_000;
 
@@ -50,10 +50,10 @@ export class World {
   }
 
   /**
-   * Opens a world of `tabs` ranks, linked to their neighbours: in one browser, or each in its own
-   * browser on `hosts`.
+   * Opens a world of `tabs` ranks and links them to their neighbours. All are in one browser, or
+   * each is in its own browser on `hosts`.
    *
-   * @throws (rejects) PeergradError if a browser or a page fails; none is left running then.
+   * @throws (rejects) PeergradError if a browser or a page fails. All browsers are closed then.
    */
   static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
@@ -62,8 +62,8 @@ export class World {
       configFile: path.join(ROOT, 'vite.config.ts'),
       logLevel: 'error',
       server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
-      // Listed from the start: a package found later would be bundled, and all pages reloaded,
-      // while they run.
+      // All entries are listed here, because Vite would otherwise find a package later, bundle it,
+      // and reload all pages while they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
     const world = new World(server);
@@ -84,7 +84,7 @@ export class World {
   }
 
   /**
-   * Runs an experiment on all ranks at once; resolves with their results by rank.
+   * Runs an experiment on all ranks at once. Resolves with the results in the order of ranks.
    *
    * @throws (rejects) PeergradError of the first rank that fails.
    */
@@ -95,7 +95,7 @@ export class World {
   async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
     const onevent = (page: Page, message: unknown): void => {
       const { to, signal } = message as { to: number; signal: TabSignal };
-      // A closed tab needs no signals.
+      // Errors are ignored, because a closed tab needs no signals.
       void this.#call(to, `rankPage.receiveSignal(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(
         () => {},
       );
@@ -137,7 +137,10 @@ export class World {
   }
 }
 
-/** WebGPU needs a secure context, which http from another machine is not. */
+/**
+ * Creates a certificate. WebGPU needs a secure context, and a page over plain http from another
+ * machine has none.
+ */
 async function tlsOf(): Promise<{ key: string; cert: string }> {
   const { key, cert } = await selfSignedCertificate();
   return { key, cert };

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce.ts';
 import { summaryOf } from '../../bench/link.ts';
 
-test('a row has the median over ranks, the bytes of the busiest rank, and all wrong elements', () => {
+test('a row has the median time over all ranks, the bytes of the busiest rank, and the number of wrong elements on all ranks', () => {
   const ours = [
     { ms: [10, 12], wrong: 1, bytesSent: 1500 },
     { ms: [8, 20], wrong: 2, bytesSent: 1532 },
@@ -10,7 +10,8 @@ test('a row has the median over ranks, the bytes of the busiest rank, and all wr
   ];
   const row = rowOf({ n: 4, bytes: 1000, isInPlace: true }, ours, [{ ms: [9, 9, 30] }]);
   expect(row).toMatchObject({ medianMs: 10, rawMedianMs: 9, ratio: 0.9, wrong: 3, bytesSentPerRank: 1532 });
-  // nccl-tests: algorithm bandwidth is bytes over time, bus bandwidth that times 2(n-1)/n.
+  // As in nccl-tests, algorithm bandwidth is bytes divided by time, and bus bandwidth is algorithm
+  // bandwidth times 2(n-1)/n.
   expect(row.algorithmMBps).toBeCloseTo(0.1);
   expect(row.busMBps).toBeCloseTo(0.15);
 });
@@ -20,16 +21,17 @@ test('each rank must send 2(n-1)/n of the tensor', () => {
   expect(theoryBytes(4, 1000)).toBe(1500);
 });
 
-test('a schedule fits its budget, with at least three rounds of one op', () => {
+test('a schedule fits its time budget, but has at least three rounds of one all-reduce', () => {
   expect(scheduleOf(5_000, 1)).toEqual({ ops: 1, rounds: 3 });
   const { ops, rounds } = scheduleOf(800, 30_000);
   expect(ops * rounds * 800).toBeLessThanOrEqual(30_000);
   expect(rounds).toBeGreaterThan(5);
-  // In place, sums grow eightfold with each op: float32 ends at 2^128.
+  // With 8 ranks, in-place sums grow by a factor of 8 with each all-reduce. The largest float32 is
+  // below 2^128.
   expect(8 ** scheduleOf(1, 1e9).ops * 1000).toBeLessThan(2 ** 127);
 });
 
-test('links are compared with the bare channel', () => {
+test('the throughput of links is compared with the bare channel', () => {
   const { rows } = summaryOf({
     bareLink: [{ MBps: 10, roundTripMs: 1 }],
     pageLink: [9, 8, 30].map((MBps) => ({ MBps, roundTripMs: 2 })),

@@ -15,18 +15,18 @@ const runOf = (codec: string, reachedMs: number | null): CodecRun => ({
   choice: null,
 });
 
-test('chooses a rate at which a rank’s bytes take four times its own work', () => {
-  // 2 (n-1)/n of 800 kB, in 4 x 300 ms: 1000 bytes a millisecond.
+test('rateFor returns the rate at which sending a rank’s bytes takes four times as long as its own work', () => {
+  // 2(n-1)/n of 800 kB are 1.2 MB. In 4 x 300 ms, that is 1000 bytes per millisecond.
   expect(rateFor(800_000, 4, 300)).toBe(8000);
 });
 
-test('the speed-up covers all rounds, and is null if a run did not reach the goal', () => {
+test('the speed-up is computed over all rounds, and is null if a run did not reach the goal', () => {
   const fp32 = [runOf('fp32', 30_000), runOf('fp32', 34_000)];
   expect(speedUpOf({ fp32, auto: [runOf('auto', 10_000), runOf('auto', 6000)] })).toBe(4);
   expect(speedUpOf({ fp32, auto: [runOf('auto', 10_000), runOf('auto', null)] })).toBeNull();
 });
 
-test('the sections of docs/BENCHMARKS.md contain the results', () => {
+test('the sections for docs/BENCHMARKS.md contain the results', () => {
   const [fp32, auto] = [[runOf('fp32', 30_000)], [runOf('auto', null)]];
   const text = section({ tabs: 4, ownMs: 300, rateKbit: 8000, fp32, auto, speedUp: null });
   expect(text).toContain('8000 kbit/s');

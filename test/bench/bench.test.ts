@@ -43,11 +43,11 @@ describe('theory', () => {
     ['data-parallel', 6000],
     ['local-sgd', 300],
     ['diloco', 300],
-  ] as const)('%s: %d bytes a step for 4 ranks that exchange 1000 bytes every 5 steps', (strategy, bytes) => {
+  ] as const)('%s: theory is %d bytes per step for 4 ranks that exchange 1000 bytes', (strategy, bytes) => {
     expect(theoryOf(strategy, 4, K, strategy === 'local-sgd' || strategy === 'diloco' ? 5 : 1)).toBe(bytes);
   });
 
-  test("compares a server's bytes in both directions, and the bytes that the busiest rank of a ring sends", () => {
+  test("rowOf compares the bytes of a server in both directions, but only the sent bytes of a ring's busiest rank", () => {
     const server = rowOf(result('parameter-server', [10_000, 10_000], [10_000, 10_000]), 5);
     expect(server).toMatchObject({ n: 2, K, syncEvery: 1, busiestBytesPerStep: 2000, theory: 2000, ratio: 1 });
     const ring = rowOf(result('ddp', [9_900, 10_500], [10_000, 10_000]), 5);
@@ -56,16 +56,16 @@ describe('theory', () => {
     expect(local).toMatchObject({ syncEvery: 5, busiestBytesPerStep: 200, theory: 200, ratio: 1, stepMs: 8 });
   });
 
-  test('reports only ddp and parameter-server with a difference above 1 %', () => {
+  test('contradictions reports only ddp and parameter-server, if they differ from theory by more than 1 %', () => {
     const row = rowOf(result('ddp', [10_000, 10_000], [10_000, 10_000]), 1);
     const rows = STRATEGY_NAMES.flatMap((strategy) =>
       [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),
     );
     expect(contradictions(rows)).toEqual([
-      'ddp with 2 ranks moved 989 bytes a step, not 1000',
-      'ddp with 2 ranks moved 1011 bytes a step, not 1000',
-      'parameter-server with 2 ranks moved 989 bytes a step, not 1000',
-      'parameter-server with 2 ranks moved 1011 bytes a step, not 1000',
+      'ddp with 2 ranks moved 989 bytes per step, but theory is 1000',
+      'ddp with 2 ranks moved 1011 bytes per step, but theory is 1000',
+      'parameter-server with 2 ranks moved 989 bytes per step, but theory is 1000',
+      'parameter-server with 2 ranks moved 1011 bytes per step, but theory is 1000',
     ]);
     expect(contradictions([{ ...row, ratio: Number.NaN }])).toHaveLength(1);
   });
@@ -79,13 +79,13 @@ describe('curves', () => {
     expect(largestDifference([Number.NaN], [1])).toBeNaN();
   });
 
-  test('movingAverage is the mean of the last steps', () => {
+  test('movingAverage is the mean of the most recent steps', () => {
     expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
   });
 });
 
 describe('tables', () => {
-  test('formats Markdown with numbers aligned right', () => {
+  test('formats a Markdown table with numbers aligned to the right', () => {
     expect(
       table(
         ['strategy', 'n'],
@@ -124,14 +124,15 @@ test.each([
   expect(err.join('\n')).toMatch(sentence);
 });
 
-test('the page has markers for every part that `all` measures, in its order', async () => {
+test('docs/BENCHMARKS.md has markers for every part that `all` measures, in the same order', async () => {
   const page = await readFile(DOC, 'utf8');
   const names = ['machine', ...partsOf({ data: '/data', hosts: '/hosts' }).map(({ name }) => name), 'durations'];
   for (const name of names) expect(replaceSection(page, name, 'new')).toContain(`<!-- ${name} -->\nnew\n`);
   expect([...page.matchAll(/^<!-- (\w+) -->$/gm)].map(([, name]) => name)).toEqual(names);
 });
 
-// A command reports its first unknown option.
+// The part runs with an unknown option at the end. Commands report the first unknown option, so all
+// others are known.
 test.each(partsOf({ data: '/data', hosts: '/hosts' }))('$name accepts every option that `all` passes', async (part) => {
   const err: string[] = [];
   const io = {

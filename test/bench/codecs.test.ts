@@ -1,4 +1,4 @@
-/** The pure part of `bench codecs`: rows of the table, and missed targets. */
+/** The part of `bench codecs` that runs no training: rows of the table, and missed targets. */
 import { expect, test } from 'vitest';
 import { codecTables, section } from '../../bench/codecs.ts';
 import type { TrialResult } from '../../bench/codecs/trial.ts';
@@ -6,14 +6,14 @@ import { rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 
 const trial = (accuracy: number, bytes: number): TrialResult => ({ accuracy, loss: 1, steps: 10, bytes, stepMs: 5 });
 
-/** Results that just reach every target. */
+/** Results that just meet every target. */
 const good = VARIANTS.map(({ points, fewer }, i) => {
   const accuracy = points === null ? 0.95 : 0.95 - points / 100 + 1e-6;
   const bytes = (i === 0 ? 1000 : 999) / fewer;
   return [trial(accuracy - 0.01, bytes), trial(accuracy + 0.01, bytes)];
 });
 
-test('rows are means over the seeds, compared with fp32', () => {
+test('a row has means over the seeds, and compares them with fp32', () => {
   const rows = rowsOf(good);
   expect(rows.map(({ name }) => name)).toEqual(VARIANTS.map(({ name }) => name));
   const int8 = rows[2]!;
@@ -24,14 +24,14 @@ test('rows are means over the seeds, compared with fp32', () => {
   expect(shortfalls(rows)).toEqual([]);
 });
 
-test('reports a codec that is less accurate or sends more, with both figures', () => {
+test('a codec that is less accurate or sends more than allowed is reported with both figures', () => {
   const trials = good.map((own) => [...own]);
   trials[1] = [trial(0.94, 500)];
   trials[4] = [trial(0.95, 100), trial(NaN, 100)];
   const sentences = shortfalls(rowsOf(trials));
-  expect(sentences[0]).toBe('fp16 is 1.00 points less accurate than fp32, which is more than 0.3');
+  expect(sentences[0]).toBe('fp16 is 1.00 points less accurate than fp32, but at most 0.3 are allowed');
   expect(sentences.filter((one) => one.startsWith('PowerSGD'))).toHaveLength(2);
-  expect(sentences).toContain('PowerSGD sends 10.0 times fewer bytes, not 30');
+  expect(sentences).toContain('PowerSGD sends 10.0 times fewer bytes than fp32, but 30 times fewer are required');
 });
 
 test('the section contains all tables', () => {

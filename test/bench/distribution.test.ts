@@ -6,7 +6,7 @@ import { theoryBytes } from '../../bench/allreduce.ts';
 const ours = (ms: number[], hashes = ms.map(() => 'a')) =>
   ms.map((one, rank) => ({ ms: one, hash: hashes[rank]!, bytesSent: rank < 2 ? 1010 : 0 }));
 
-test("a row has the slowest rank's time of each round, and the number of wrong files", () => {
+test('a row uses the time of the slowest rank in each round, and has the number of wrong files', () => {
   const row = rowOf(
     { n: 3, bytes: 1000 },
     {
@@ -21,6 +21,6 @@ test("a row has the slowest rank's time of each round, and the number of wrong f
   expect(section(row)).toContain('| 1000 ');
 });
 
-test('in the bare ring every rank sends as many bytes as the file has', () => {
+test('in the bare ring, every rank sends as many bytes as the file has', () => {
   for (const n of [2, 4, 8]) expect(theoryBytes(n, ringTensor(n, 20_000_000))).toBeCloseTo(20_000_000, -2);
 });

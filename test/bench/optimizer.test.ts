@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { runBench } from '../../bench/command/cli.ts';
 import type { OptimizerResult } from '../../bench/optimizer.ts';
 
-test('times every optimizer, the average and the hash for every size', async () => {
+test('the benchmark measures every optimizer, the average and the hash for every size', async () => {
   const lines: string[] = [];
   const io = {
     out: (line: string) => void lines.push(line),

@@ -25,7 +25,7 @@ describe('the fit', () => {
     }
   });
 
-  test('finds no negative constants, and uses relative errors', () => {
+  test('finds no negative constants, and minimizes relative errors', () => {
     const noisy = SAMPLES.map((sample, i) => ({ ...sample, ms: sample.ms * (i % 2 === 0 ? 1.1 : 0.9) }));
     const fitted = fitCosts(noisy, COSTS.combineMsPerByte);
     expect(Math.min(...Object.values(fitted))).toBeGreaterThanOrEqual(0);
@@ -34,7 +34,7 @@ describe('the fit', () => {
     }
   });
 
-  test('predicts a size from the others', () => {
+  test('predicts the times of a size from those of other sizes', () => {
     expect(worstError(crossValidate(SAMPLES, COSTS.combineMsPerByte))).toBeLessThan(1e-6);
     const odd = SAMPLES.map((sample) => (sample.bytes === 65_536 ? { ...sample, ms: 2 * sample.ms } : sample));
     for (const { bytes, error } of crossValidate(odd, COSTS.combineMsPerByte)) {
@@ -43,7 +43,7 @@ describe('the fit', () => {
   });
 });
 
-test('simulates growth on every network, and reports where the ring becomes slower', () => {
+test('growth is simulated on every network, and the section reports from where on the ring is slower', () => {
   const growth = simulateGrowth(COSTS, [4, 24], () => {});
   expect(growth).toHaveLength(2 * 3 * 3);
   const row = growth.find(({ network, n, bytes }) => network === 'LAN' && n === 24 && bytes === 400_000)!;

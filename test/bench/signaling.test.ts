@@ -1,4 +1,7 @@
-/** The benchmark of the signaling server, with few clients: it runs and reports its results. */
+/**
+ * Runs the benchmark of the signaling server with few clients, and checks that it reports its
+ * results.
+ */
 import { expect, test } from 'vitest';
 import { runBench } from '../../bench/command/cli.ts';
 
@@ -9,7 +12,7 @@ async function bench(line: string): Promise<{ code: number; out: string[]; err: 
   return { code: await runBench(line.split(' '), io), out, err: err.join('\n') };
 }
 
-test('connects clients, relays signals, and admits many clients at once', async () => {
+test('the benchmark connects clients, relays signals, and lets many clients join at once', async () => {
   const { code, out, err } = await bench('signaling --clients 70 --storm 65 --json');
   expect(code, err).toBe(0);
   const result = JSON.parse(out.at(-1)!) as Record<string, unknown>;

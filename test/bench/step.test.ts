@@ -20,7 +20,7 @@ const TAKEN = {
   ],
 };
 
-test('reports medians of own and plain steps, and the exposed share of communication', () => {
+test('the section reports the median step times of peergrad and of a plain loop, and the exposed share of communication', () => {
   expect(aloneOf('mlp', 32, TAKEN)).toMatchObject({ plainMs: 20, ratio: 1.1, parameters: 1000, ms: { compute: 11 } });
   const byCap = resultsByCap([1024, null], TAKEN, 8.024);
   expect(byCap).toMatchObject([
@@ -41,10 +41,10 @@ test('reports medians of own and plain steps, and the exposed share of communica
   expect(text).toContain('| whole      |       1 |');
 });
 
-test('on a busy line the bytes not sent when the last bucket is ready are exposed', () => {
+test('on a line that is always busy, the bytes that are not sent when the last bucket is ready are exposed', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 12)).toBe(6 / 12);
 });
 
-test('on a fast line only the last bucket is exposed, and waiting counts as communication', () => {
+test('on a fast line, only the last bucket is exposed, and waits between buckets are part of communication', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 4)).toBe(1 / 7);
 });

@@ -1,4 +1,7 @@
-/** All-reduce, and cases for every reduction: values, dtypes, ops, algorithms, bits. */
+/**
+ * Cases of all-reduce and of all reductions: their values, dtypes, ops and algorithms, and equal
+ * bits on all ranks.
+ */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -21,8 +24,8 @@ import { filled, range, sumOfRanks } from './values.ts';
 /** World sizes of gloo's halving-doubling tests. */
 export const GLOO_WORLDS = [...range(1, 9), 13, 16, 24, 32];
 /**
- * Bytes for which worlds of more than 8 use recursive doubling, halving-doubling, and (up to 24
- * ranks) the ring.
+ * Sizes in bytes. Worlds of more than 8 ranks use recursive doubling for the first,
+ * halving-doubling for the second, and (up to 24 ranks) the ring for the third.
  */
 const BYTES_OF_ALGORITHMS = [40, 45_000, 280_000];
 
@@ -33,7 +36,10 @@ async function sumsRanks(group: ProcessGroup, n: number, counts: readonly number
   }
 }
 
-/** Reduces one dtype with one op by all three reductions, to several roots. */
+/**
+ * Reduces tensors of one dtype with one op by allReduce, by reduce to two roots, and by
+ * reduceScatter.
+ */
 async function reducesEverywhere(
   group: ProcessGroup,
   dtype: DtypeSample,
@@ -46,7 +52,7 @@ async function reducesEverywhere(
   const options = { ...dtype.options, op, ...(op === ReduceOp.PREMUL_SUM && { factor: factorOf(rank) }) };
   const expected = expectedOf(dtype, op, n, count);
   expectEqual(await group.allReduce(input(), options), expected, `allReduce ${where}`);
-  // The root only rotates trees and chains, so one in the middle is enough.
+  // Another root only rotates a tree or a chain, so one root in the middle is enough.
   for (const [dst, algorithm] of [[n >> 1], [n - 1, 'direct']] as const) {
     const reduced = await group.reduce(input(), dst, { ...options, ...(algorithm && { algorithm }) });
     if (rank === dst) expectEqual(reduced, expected, `reduce to ${dst} ${algorithm ?? ''} ${where}`);
@@ -60,7 +66,7 @@ async function reducesEverywhere(
 const or = (values: readonly number[]): number => values.reduce((a, b) => a | b, 0);
 const xor = (values: readonly number[]): number => values.reduce((a, b) => a ^ b, 0);
 
-/** c10d's simple_reduce_tests: one value per rank, the result, and the dtype. */
+/** Cases of c10d's simple_reduce_tests: `mine` is this rank's value, `all` is the result. */
 function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: DtypeSample; mine: number; all: number }[] {
   const int32 = DTYPES.find(({ name }) => name === 'int32')!;
   const factorial = range(1, n).reduce((a, b) => a * b, 1);
@@ -70,9 +76,9 @@ function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: Dtype
     { op: ReduceOp.MIN, dtype: FLOAT32, mine: rank + 1, all: 1 },
     { op: ReduceOp.MAX, dtype: FLOAT32, mine: rank + 1, all: n },
     { op: ReduceOp.AVG, dtype: FLOAT32, mine: rank + 1, all: (n + 1) / 2 },
-    // Another bit in every round, so that the result changes.
+    // Each case sets another bit on all ranks, so that results differ.
     ...range(4).map((i) => ({ op: ReduceOp.BAND, dtype: int32, mine: rank | (1 << i), all: 1 << i })),
-    // Every rank combines several values first, as a larger world would.
+    // Every rank combines `i` values first, so that the result is that of a larger world.
     ...range(1, 4).flatMap((i) => {
       const own = range(i).map((j) => rank * i + j);
       return [
@@ -83,19 +89,25 @@ function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: Dtype
   ];
 }
 
-/** torch's distributed_test: the value of one special rank, that of the others, and the result. */
+/**
+ * Cases of torch's distributed_test: one rank has the value `master`, the other ranks have the
+ * value `worker`.
+ */
 const MASTER_AND_WORKERS = [
   { op: ReduceOp.SUM, master: 2, worker: 10, expected: (n: number) => 2 + 10 * (n - 1) },
-  // Exact in float32 up to 10^10, which is 2^10 times a number of 24 bits.
+  // Results up to 2 * 10^10 are exact in float32.
   { op: ReduceOp.PRODUCT, master: 2, worker: 10, expected: (n: number) => 2 * 10 ** (n - 1) },
   { op: ReduceOp.MIN, master: 1010, worker: 1, expected: () => 1 },
   { op: ReduceOp.MAX, master: -1, worker: 10, expected: () => 10 },
 ];
 
-/** Values with special rules; `undefined` stands for an ordinary value. */
+/**
+ * Values that floating-point arithmetic handles in a special way. `undefined` is replaced by an
+ * ordinary value.
+ */
 const ODD_VALUES = [NaN, Infinity, -Infinity, -0, 0, undefined, 1e-45, 3.4e38];
 
-/** Integers -100 .. 100, the same for the same seed and rank. */
+/** Returns random integers from -100 to 100, which depend only on `seed` and `rank`. */
 function integersOf(seed: number, rank: number, count: number): number[] {
   const rng = createRng(seed * 1000 + rank);
   return range(count).map(() => rng.below(201) - 100);
@@ -104,14 +116,14 @@ function integersOf(seed: number, rank: number, count: number): number[] {
 export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   {
     number: 1,
-    title: 'allReduce sums the ranks',
+    title: 'allReduce returns the sum over all ranks',
     worlds: range(1, 15),
     inTabs: true,
     run: (group, n) => sumsRanks(group, n, [0, 4, 100, 1000, 10_000]),
   },
   {
     number: 2,
-    title: 'allReduce puts every element in its place, in segments of 128 bytes',
+    title: 'allReduce in segments of 128 bytes puts every element in its place',
     inTabs: true,
     worlds: [1, 2, 4, 7],
     options: { segmentElements: 32 },
@@ -132,9 +144,9 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 3,
-    title: 'allReduce sums the ranks by log-step algorithms',
+    title: 'allReduce returns the sum over all ranks by log-step algorithms',
     worlds: GLOO_WORLDS,
-    // The last two are for halving-doubling and the ring in worlds of more than 8.
+    // Worlds of more than 8 ranks use halving-doubling and the ring for the last two counts.
     run: (group, n) => sumsRanks(group, n, [0, 1, 64, 1000, ...(n > 8 ? [11_250, 70_000] : [])]),
   },
   {
@@ -163,7 +175,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 7,
-    title: 'allReduce of a count that is not divisible by the ranks',
+    title: 'allReduce of a count that is not divisible by the world size',
     worlds: [3],
     inTabs: true,
     run: async (group, n) => {
@@ -198,16 +210,17 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 9,
-    title: 'allReduce of constants as int8, also of zeros',
+    title: 'allReduce of constants with codec int8, also of zeros',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
       for (const [a, b, tolerance] of [
-        // A 127th of these and of their sum is a scale without rounding.
+        // The scale of a block is its largest value divided by 127: here an integer, so nothing is
+        // rounded.
         [127, 254, 0],
         [0, 0, 0],
-        // A block's scale is a 127th of its largest value, rounded up to 17 bits. That error occurs
-        // twice: when values are sent and when the sum is.
+        // Here the scale is rounded up to 17 bits. This error occurs twice: when the values are
+        // sent, and when the sum is sent.
         [42, 43, 2 ** -15],
       ] as const) {
         const result = await group.allReduce(filled(1024, group.rank === 0 ? a : b), { codec: 'int8' });
@@ -236,7 +249,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 11,
-    title: 'two allReduces at once, with different buckets and with the same',
+    title: 'two allReduces at once, with different buckets and with the same bucket',
     inTabs: true,
     worlds: [2],
     run: async (group) => {
@@ -251,7 +264,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 13,
-    title: 'simple reductions by allReduce, reduce and reduceScatter',
+    title: 'allReduce, reduce and reduceScatter compute simple reductions',
     worlds: range(1, 9),
     inTabs: true,
     run: async (group, n) => {
@@ -270,13 +283,13 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 17,
-    title: 'one rank in turn has another value than all others',
+    title: 'each rank in turn has another value than all other ranks',
     worlds: range(2, 8),
     inTabs: true,
     run: async (group, n) => {
       for (const { op, master, worker, expected } of MASTER_AND_WORKERS) {
         for (let src = 0; src < n; src++) {
-          // The size identifies the turn.
+          // Each turn has another count, so that turns cannot be confused.
           const count = src + 1;
           const mine = () => filled(count, group.rank === src ? master : worker);
           const result = filled(count, expected(n));
@@ -312,16 +325,16 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 22,
-    title: 'many allReduces in flight are polled and correct',
+    title: 'many allReduces in flight can be polled, and their results are correct',
     worlds: [2, 3, 4, 8],
     inTabs: true,
     run: async (group, n) => {
-      // More than the limit in flight: the last ones wait on this rank.
+      // These are more operations than may be in flight, so the last ones wait on this rank.
       const works = range(200).map((i) => group.allReduce(filled((i * 977) % 800, i + group.rank)));
       expectEqual(
         works.some((work) => !work.isCompleted()),
         true,
-        'some are not done yet',
+        'some operations are not done yet',
       );
       for (const [i, work] of works.entries()) {
         expectEqual(await work, filled((i * 977) % 800, n * i + sumOfRanks(n)), `handle ${i}`);
@@ -331,7 +344,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 101,
-    title: 'every op of every dtype by every reduction and algorithm',
+    title: 'every op, on every dtype, by every reduction and algorithm',
     worlds: [1, 2, 3, 5, 9, 17],
     inTabs: true,
     run: async (group, n) => {
@@ -339,7 +352,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
         for (const op of opsOf(dtype)) {
           for (const count of n > 5 ? [n - 1] : [0, 1, n + 1, 301]) await reducesEverywhere(group, dtype, op, count);
         }
-        // Halving-doubling, which small tensors do not use.
+        // This size uses halving-doubling, which small tensors do not use.
         const large = Math.floor(BYTES_OF_ALGORITHMS[1]! / dtype.bytes);
         if (n > 8) await reducesEverywhere(group, dtype, opsOf(dtype).at(-1)!, large);
       }
@@ -347,7 +360,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 102,
-    title: 'every rank ends with the same bits, for any values',
+    title: 'every rank ends with the same bits, whatever the values are',
     inTabs: true,
     worlds: [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32],
     run: async (group, n) => {
@@ -360,7 +373,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
           for (const input of bytes === small ? [random, odd] : [random]) {
             const result = await group.allReduce(input.slice(), { op });
             const bits = new Uint32Array(result.buffer);
-            // NaNs count as equal, because the platform chooses their bits.
+            // All NaNs are compared as equal, because the platform chooses their bits.
             result.forEach((value, i) => Number.isNaN(value) && (bits[i] = 0x7fc00000));
             const first = await group.broadcast(bits.slice(), 0);
             expectEqual(
@@ -395,7 +408,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 104,
-    title: 'MIN and MAX propagate NaN, and order -0 below 0',
+    title: 'MIN and MAX propagate NaN, and treat -0 as less than 0',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

@@ -1,4 +1,4 @@
-/** Several tensors at once. */
+/** Cases of coalesced collectives, which handle several tensors in one call. */
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import type { ConformanceCase } from './case.ts';
 import { DTYPES } from './dtypes.ts';
@@ -10,7 +10,7 @@ const factorial = (k: number): number => range(1, k).reduce((a, b) => a * b, 1);
 export const COALESCED_CASES: readonly ConformanceCase[] = [
   {
     number: 14,
-    title: 'allReduceCoalesced: simple reductions of two tensors',
+    title: 'allReduceCoalesced computes simple reductions of two tensors',
     worlds: range(1, 8),
     inTabs: true,
     run: async (group, n) => {
@@ -29,14 +29,14 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 46,
-    title: 'broadcastCoalesced of tensors of many dtypes',
+    title: 'broadcastCoalesced handles tensors of many dtypes',
     worlds: [2, 3, 4],
     inTabs: true,
-    // torch's case has a buffer of 256 bytes.
+    // The case in torch has a buffer of 256 bytes.
     options: { segmentElements: 64 },
     run: async (group, n) => {
       const chunks = range(5).map((chunk) => range(12).map((i) => chunk * 12 + i));
-      // Six dtypes, mixed; int64 and float64 among them.
+      // Six dtypes, including int64 and float64.
       const dtypes = DTYPES.filter(({ name }) => name !== 'float16').slice(0, 6);
       const values = () => chunks.flatMap((chunk) => dtypes.map((dtype) => dtype.of(chunk)));
       for (let root = 0; root < n; root++) {
@@ -77,7 +77,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 121,
-    title: 'coalesced collectives can be in flight with others',
+    title: 'coalesced and other collectives can be in flight at once',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {

@@ -1,7 +1,7 @@
 /**
- * The conformance cases over memory links, on a sample of their world sizes: `npm run -s
- * conformance` runs all of them. Cases for tabs run once more on links that delay frames, where
- * ranks meet in other orders.
+ * Runs the conformance cases over memory links, with some of their world sizes; `npm run -s
+ * conformance` runs all sizes. Cases that also run in tabs run once more on links that delay
+ * frames, where frames arrive in other orders.
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -19,8 +19,8 @@ import { TAB_CASES } from './tabs.ts';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 /**
- * Small worlds, and the smallest world with other algorithms. A case without any of these runs its
- * smallest world.
+ * Selects world sizes up to 4, and 9, the smallest world with other algorithms. The smallest world
+ * of a case is always selected.
  */
 const isSampled = ({ worlds }: GroupCase, n: number): boolean => n <= 4 || n === 9 || n === Math.min(...worlds);
 
@@ -31,12 +31,13 @@ describe('conformance case', () => {
   });
 });
 
-describe('on links that delay frames, case', () => {
-  // Cases for real links: the other cases do not depend on links, or take too long.
+describe('conformance case over links that delay frames', () => {
+  // Only cases that also run in tabs: the other cases do not depend on links, or take too long.
   const cases = CASES.filter((entry): entry is GroupCase => 'worlds' in entry && entry.inTabs === true);
   test.each(cases)('$number: $title', async (entry) => {
     const createPair = delayedLinks(createRng(entry.number));
-    // The smallest world in which not all ranks are neighbours, or the next smaller one.
+    // Four ranks, the smallest world in which not all ranks are neighbours, or the largest smaller
+    // world of the case.
     const largest = Math.max(...entry.worlds.filter((n) => n <= 4));
     expect(await runCase(entry, { accepts: (n) => n === largest, createPair })).toEqual([]);
   });
@@ -68,7 +69,7 @@ describe('the command', () => {
   });
 });
 
-test('docs/CONFORMANCE.md lists every number once: cases that run, and cases that do not apply', async () => {
+test('docs/CONFORMANCE.md lists the number of every case once, also of cases that do not apply', async () => {
   const text = await readFile(path.resolve(ROOT, 'docs/CONFORMANCE.md'), 'utf8');
   const listed = [...text.matchAll(/^\| ([\d, ]+) \|/gm)].flatMap(([, cell]) => cell!.split(', ').map(Number));
   const run = new Set([...CASES, ...TAB_CASES].map(({ number }) => number));

@@ -1,4 +1,4 @@
-/** DistributedDataParallel: cases of PyTorch's tests and semantics. */
+/** Cases of DistributedDataParallel: PyTorch's tests and documented behaviour. */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
@@ -17,7 +17,7 @@ import { filled, range, sumOfRanks } from './values.ts';
 
 const zeros = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf.variable(tf.zeros(shape)));
 
-/** All weights and buffers of a model, flat. */
+/** Returns all weights and buffers of a model as one array. */
 async function weightsOf(model: tf.LayersModel): Promise<Float32Array> {
   const values = await Promise.all(model.getWeights().map((weight) => weight.data<'float32'>()));
   const all = new Float32Array(values.reduce((sum, { length }) => sum + length, 0));
@@ -29,25 +29,29 @@ async function weightsOf(model: tf.LayersModel): Promise<Float32Array> {
   return all;
 }
 
-/** A model for join, and its inputs. */
+/** A model for the cases of join, its inputs, and the numbers of iterations to try. */
 interface Setting {
   readonly title: string;
   readonly model: (seed: number) => tf.LayersModel;
-  /** Loss of a sample. */
+  /** Shape of a sample. */
   readonly shape: readonly number[];
   readonly options?: DistributedDataParallelOptions;
   readonly hook?: () => CommHook;
-  /** Every `every`-th iteration is reduced; gradients of the others are kept (noSync). */
+  /**
+   * Gradients are reduced in every `every`-th iteration, and accumulated in the other iterations
+   * (noSync).
+   */
   readonly every?: number;
   /**
-   * Number of ranks that end early, their iterations, and the additional iterations of the others.
+   * The next three fields are values to try: the number of ranks that end early, their iterations,
+   * and the additional iterations of the other ranks.
    */
   readonly earlies: readonly number[];
   readonly baselines: readonly number[];
   readonly extras: readonly number[];
 }
 
-/** Two outputs of one body; a loss uses one of them. */
+/** A model with two outputs, of which a loss uses only one. */
 function twoHeads(seed: number): tf.LayersModel {
   const input = tf.input({ shape: [3] });
   const dense = (unit: number) =>
@@ -57,7 +61,7 @@ function twoHeads(seed: number): tf.LayersModel {
   return tf.model({ inputs: input, outputs: heads });
 }
 
-/** Kernels of 1 MiB each, each of which fills a bucket. */
+/** A model with kernels of 1 MiB, each of which fills a bucket. */
 function convolutional(seed: number): tf.LayersModel {
   const layer = (k: number) => ({
     filters: 512,
@@ -87,7 +91,7 @@ const linear =
       ],
     });
 
-/** The whole grid of torch's tests, and one of its combinations for slow models. */
+/** GRID has all combinations of torch's tests. LARGE has one combination, for slow models. */
 const GRID = { earlies: [1, 2], baselines: [0, 5], extras: [2, 3, 10] };
 const LARGE = { earlies: [2], baselines: [0], extras: [2] };
 const SMALL_BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 64 };
@@ -109,8 +113,8 @@ const SETTINGS: readonly Setting[] = [
 ];
 
 /**
- * Trains `iterations` on this rank inside join; returns the model at the end of the loop, and after
- * join.
+ * Trains for `iterations` steps on this rank inside join. Returns the weights at the end of the
+ * loop and the weights after join.
  */
 async function trainInJoin(
   group: ProcessGroup,
@@ -127,7 +131,7 @@ async function trainInJoin(
   let error: unknown = null;
   const width = shape.reduce((a, b) => a * b);
   const pass = () => {
-    // Every other iteration uses only the second output of the model.
+    // Even iterations use only the model's first output, odd iterations only the second.
     const loss = (outputs: tf.Tensor | tf.Tensor[]): tf.Scalar =>
       meanSquare(Array.isArray(outputs) ? outputs[done % 2]! : outputs);
     const inputs = samplesOf(group.rank, done, 2, width).reshape([2, ...shape]);
@@ -156,7 +160,8 @@ async function trainInJoin(
 }
 
 /**
- * Iterations of three ranks; `early` of them end before the others, the second one slightly later.
+ * Returns the number of iterations of three ranks, of which `early` (1 or 2) end before the others.
+ * If 2 end early, rank 1 has more iterations than rank 0.
  */
 function iterationsOf(early: number, baseline: number, extra: number): number[] {
   return [baseline, early === 2 ? baseline + Math.floor(extra / 2) : baseline + extra, baseline + extra];
@@ -170,7 +175,8 @@ async function joins(group: ProcessGroup, setting: Setting): Promise<void> {
         const where = `iterations ${iterations.join(', ')}`;
         const { done, inLoop, after, error } = await trainInJoin(group, iterations[group.rank]!, setting);
         expectEqual([error, done], [null, iterations[group.rank]], `${where}: error, and iterations done`);
-        // All ranks receive the model of the highest rank that ended last.
+        // All ranks receive the model of the rank with the most iterations, or of the highest such
+        // rank.
         const last = iterations.lastIndexOf(Math.max(...iterations));
         const authoritative = group.rank === last ? inLoop : new Float32Array(after.length);
         expectEqual(after, await group.broadcast(authoritative, last), `${where}: model after join`);
@@ -180,7 +186,8 @@ async function joins(group: ProcessGroup, setting: Setting): Promise<void> {
 }
 
 /**
- * Rank 0 has 3 iterations, the others 5, each with a gradient of 50. Returns this rank's averages.
+ * Trains inside join with a gradient of 50 in each iteration: 3 iterations on rank 0, and 5 on each
+ * other rank. Returns the averaged gradients that this rank sees.
  */
 async function averagesInJoin(group: ProcessGroup, joinOptions: JoinOptions, hook: CommHook | null): Promise<number[]> {
   const [weight] = line(1);
@@ -196,19 +203,22 @@ async function averagesInJoin(group: ProcessGroup, joinOptions: JoinOptions, hoo
   return seen;
 }
 
-/** Gradients by parameter, of variables with one element each. */
+/** Returns the gradients in the order of parameters, which have one element each. */
 function gradientsOf({ layout, gradient }: DistributedDataParallel): number[] {
   return layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ offset }) => gradient[offset]!);
 }
 
-/** A model that ends with `layer`. */
+/** Creates a model whose final layer is `layer`. */
 function ending(layer: tf.layers.Layer): tf.LayersModel {
   return tf.sequential({
     layers: [tf.layers.dense({ units: 3, inputShape: [3], kernelInitializer: 'identity' }), layer],
   });
 }
 
-/** Normalized outputs have the same sum and sum of squares for any inputs. */
+/**
+ * A loss for normalized outputs. Their sum and their sum of squares are constant, so those would
+ * have no gradient.
+ */
 const sumOfCubes = (outputs: tf.Tensor): tf.Scalar => outputs.mul(outputs).mul(outputs).sum<tf.Scalar>();
 
 export const DDP_CASES: readonly ConformanceCase[] = [
@@ -230,14 +240,14 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 40,
-    title: 'a static graph that changes, models that differ: an error on every rank',
+    title: 'a static graph that changes, and models that differ, are errors on every rank',
     worlds: [2, 3, 4],
     inTabs: true,
     needsWorld: true,
     run: async (world, n) => {
       for (const odd of range(n)) {
         const isOdd = world.rank === odd;
-        // Each of these ends its group.
+        // Each trial makes its group fail, so it has its own group.
         const trials: [what: string, message: string, run: (group: ProcessGroup) => Promise<unknown>][] = [
           [
             'the graph',
@@ -270,7 +280,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 42,
-    title: 'join divides by the initial or the effective world size',
+    title: 'join divides gradients by the initial or by the effective world size',
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -296,12 +306,12 @@ export const DDP_CASES: readonly ConformanceCase[] = [
     worlds: [3],
     run: (group) => joins(group, setting),
   })),
-  // The whole grid for the models with one combination above. Each part ends before the runner's
-  // deadline.
+  // All combinations for the slow models. They are split into parts that each end before the
+  // runner's deadline.
   ...SETTINGS.filter(({ extras }) => extras === LARGE.extras).flatMap((setting) =>
     GRID.earlies.flatMap((early) =>
       GRID.baselines.map((baseline): ConformanceCase => {
-        const title = `join with ${setting.title}, ${early} early, from ${baseline} iterations on`;
+        const title = `join with ${setting.title}, ${early} ranks end early, after ${baseline} iterations or more`;
         const part = { ...setting, ...GRID, earlies: [early], baselines: [baseline] };
         return { number: 43, title, worlds: [3], isLong: true, run: (group) => joins(group, part) };
       }),
@@ -309,7 +319,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   ),
   {
     number: 43,
-    title: 'join of more ranks, some of them without inputs',
+    title: 'join of 2, 4 and 5 ranks, some of them without inputs',
     worlds: [2, 4, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -350,7 +360,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 45,
-    title: 'PeriodicModelAverager averages once a period, after the warm-up',
+    title: 'PeriodicModelAverager averages once per period after the warm-up',
     worlds: [1, 2, 3, 4, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -372,7 +382,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 50,
-    title: 'DDP weights gradients by samples: 8 and 18 of 26',
+    title: 'DDP weights gradients by the number of samples: 8 and 18 of 26',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
@@ -385,7 +395,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 180,
-    title: 'DDP broadcasts the parameters and buffers of rank 0, and keeps them equal',
+    title: 'DDP broadcasts the parameters and buffers of rank 0, and they stay equal on all ranks',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group) => {
@@ -405,7 +415,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 181,
-    title: 'parameters that only some ranks or no ranks use',
+    title: 'DDP handles parameters that only some ranks or no ranks use',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -415,7 +425,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
         findUnusedParameters: true,
       });
       const [everywhere, here] = variables as [tf.Variable, tf.Variable, tf.Variable];
-      // The second is used on rank 0 alone.
+      // Only rank 0 uses the second parameter.
       const loss = (): tf.Scalar =>
         everywhere
           .mul(6)
@@ -426,7 +436,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
       expectEqual(gradientsOf(ddp).slice(0, 2), [6, 6 / n], 'average of used parameters');
       ddp.step(optimizer);
       const [a, b, c] = await Promise.all(variables.map(async (variable) => (await variable.data())[0]!));
-      expectThat(a !== 1 && b !== 2, `a step changes what any rank uses: ${a}, ${b}`);
+      expectThat(a !== 1 && b !== 2, `a step must change each parameter that any rank uses: ${a}, ${b}`);
       expectEqual(c, 3, 'a parameter that no rank uses');
     },
   },
@@ -452,7 +462,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 183,
-    title: 'a comm hook owns the averaging, and is registered once',
+    title: 'a comm hook replaces the averaging, and can be registered only once',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -474,11 +484,11 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 184,
-    title: 'SyncBatchNormalization uses the statistics of all ranks’ samples, also without own samples',
+    title: 'SyncBatchNormalization uses statistics of all ranks’ samples, also on a rank without samples',
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
-      // The last rank has no samples.
+      // The rank with the highest number has no samples.
       const counts = range(n).map((rank) => (rank === n - 1 ? 0 : 2 + rank));
       const inputs = counts.map((count, rank) => samplesOf(rank, 7, count).mul(3).add(rank));
       const distributed = ending(new SyncBatchNormalization());
@@ -490,10 +500,10 @@ export const DDP_CASES: readonly ConformanceCase[] = [
       const alone = tf.tidy(() =>
         sumOfCubes(reference.apply(tf.concat(inputs), { training: true }) as tf.Tensor).div(total),
       );
-      expectClose([value], await alone.data(), 1e-4, 'loss, as of one rank with all samples');
-      // Includes moving averages.
+      expectClose([value], await alone.data(), 1e-4, 'loss, compared with one rank that has all samples');
+      // The weights include the moving averages.
       const [mine, theirs] = await Promise.all([weightsOf(distributed), weightsOf(reference)]);
-      expectClose(mine, theirs, 1e-4, 'weights and averages, as of one rank with all samples');
+      expectClose(mine, theirs, 1e-4, 'weights and averages, compared with one rank that has all samples');
     },
   },
 ];

@@ -1,6 +1,6 @@
 /**
- * Memory links that delay every frame by a random time, so ranks meet in orders that plain memory
- * links never cause. A link keeps the order of its frames.
+ * Memory links that delay every frame by a random time. Frames of different links arrive in orders
+ * that plain memory links never cause. Each link keeps the order of its own frames.
  */
 import { BaseLink } from '../../src/transport/baseLink.ts';
 import type { LinkDescription } from '../../src/transport/link.ts';
@@ -8,7 +8,7 @@ import type { Rng } from '../../src/util/rng.ts';
 
 /** Longest delay of a slow frame, in turns of the event loop. */
 const MAX_TURNS = 12;
-/** One of this many frames is slow. */
+/** One in this many frames is slow on average. */
 const SLOW_EVERY = 4;
 
 class DelayedLink extends BaseLink {
@@ -49,7 +49,7 @@ class DelayedLink extends BaseLink {
   }
 }
 
-/** Creates connected pairs. */
+/** Returns a function that creates pairs of connected links. */
 export function delayedLinks(rng: Rng): () => [DelayedLink, DelayedLink] {
   return () => {
     const a = new DelayedLink(rng);

@@ -1,6 +1,6 @@
 /**
- * Every dtype that collectives accept, and the expected results of reductions, computed
- * independently of the collectives.
+ * Every dtype that collectives accept, and the expected results of reductions. They are computed
+ * without the code of the collectives.
  */
 import { copyInto, emptyLike, view, type TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -8,13 +8,13 @@ import { fromHalf, toHalf } from '../../src/util/float16.ts';
 
 export interface DtypeSample {
   readonly name: string;
-  /** 0 for floating dtypes. */
+  /** Width of an integer in bits; 0 for floating-point dtypes. */
   readonly bits: number;
   readonly isSigned: boolean;
   readonly bytes: number;
-  /** A tensor of these values. */
+  /** Creates a tensor with these values. */
   readonly of: (values: ArrayLike<number | bigint>) => TypedArray;
-  /** Options that collectives need for it. */
+  /** Options that collectives need for this dtype. */
   readonly options: { dtype?: 'float16' };
 }
 
@@ -60,7 +60,10 @@ export const DTYPES: readonly DtypeSample[] = [
   integer(64, false, (values) => BigUint64Array.from(bigints(values))),
 ];
 
-/** `count` elements that repeat `values`, which is faster than as many separate values. */
+/**
+ * Returns a tensor of `count` elements that repeats `values`. This is faster than creating each
+ * element.
+ */
 export function repeated(dtype: DtypeSample, values: ArrayLike<number>, count: number): TypedArray {
   const once = dtype.of(values);
   const tensor = emptyLike(once, count);
@@ -69,12 +72,12 @@ export function repeated(dtype: DtypeSample, values: ArrayLike<number>, count: n
   return tensor;
 }
 
-/** The values of a tensor. */
+/** Returns the values of a tensor; float16 bits are decoded. */
 export function valuesOf({ name }: DtypeSample, tensor: TypedArray): (number | bigint)[] {
   return Array.from<number | bigint>(name === 'float16' ? fromHalf(tensor as Uint16Array) : tensor);
 }
 
-/** Ops that a dtype supports, by name. */
+/** Returns the ops that a dtype supports, with their names. */
 export function opsOf({ bits }: DtypeSample): [name: string, op: ReduceOp][] {
   const common: (keyof typeof ReduceOp)[] = ['SUM', 'PRODUCT', 'MIN', 'MAX'];
   const names = [...common, ...(bits > 0 ? (['BAND', 'BOR', 'BXOR'] as const) : (['AVG', 'PREMUL_SUM'] as const))];
@@ -82,8 +85,8 @@ export function opsOf({ bits }: DtypeSample): [name: string, op: ReduceOp][] {
 }
 
 /**
- * An input of `rank` whose reductions are exact in every dtype with up to 32 ranks, and that
- * differs by place and rank.
+ * Returns an input of `rank`. Its reductions are exact in every dtype for up to 32 ranks, and its
+ * elements differ by position and rank.
  */
 export function inputOf(op: ReduceOp, rank: number, n: number, count: number): number[] {
   if (op === ReduceOp.PRODUCT) {
@@ -92,18 +95,18 @@ export function inputOf(op: ReduceOp, rank: number, n: number, count: number): n
   return Array.from({ length: count }, (_, i) => (rank * 5 + i) % 4);
 }
 
-/** `rank`'s factor with PREMUL_SUM. */
+/** Returns the factor of `rank` for PREMUL_SUM. */
 export function factorOf(rank: number): number {
   return rank + 1;
 }
 
 /**
- * The last expected result: all ranks of a world in one process need the same one, one after the
- * other.
+ * Cache of the latest expected result, because all ranks of a world in one process need the same
+ * result.
  */
 let lastExpected: { key: string; values: TypedArray } | null = null;
 
-/** The expected result on each rank. */
+/** Returns the result that every rank must have. */
 export function expectedOf(dtype: DtypeSample, op: ReduceOp, n: number, count: number): TypedArray {
   const key = [dtype.name, op, n, count].join();
   if (lastExpected?.key !== key) lastExpected = { key, values: computeExpected(dtype, op, n, count) };
@@ -121,7 +124,7 @@ function computeExpected(dtype: DtypeSample, op: ReduceOp, n: number, count: num
   );
 }
 
-/** Results of ops that do not add. */
+/** Functions of the ops that do not add. */
 const COMBINERS: Partial<Record<ReduceOp, (a: number, b: number) => number>> = {
   [ReduceOp.PRODUCT]: (a, b) => a * b,
   [ReduceOp.MIN]: (a, b) => (a < b ? a : b),
@@ -131,7 +134,7 @@ const COMBINERS: Partial<Record<ReduceOp, (a: number, b: number) => number>> = {
   [ReduceOp.BXOR]: (a, b) => a ^ b,
 };
 
-/** Wraps an integer to the width of a dtype. */
+/** Returns an integer that wraps around at the width of a dtype. */
 export function wrap({ bits, isSigned }: DtypeSample, value: bigint): bigint {
   return isSigned ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value);
 }

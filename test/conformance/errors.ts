@@ -1,4 +1,4 @@
-/** Invalid calls, and ranks whose calls differ. */
+/** Cases of invalid calls, and of calls that differ between ranks. */
 import type { ReduceOptions } from '../../src/collectives/options.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -7,7 +7,7 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
 import { one, range } from './values.ts';
 
-/** An invalid call, and a part of its error. */
+/** An invalid call, and a part of its error message. */
 type WrongCall = readonly [name: string, call: (group: ProcessGroup) => unknown, message: string];
 
 function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
@@ -42,8 +42,16 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
   ]);
   const other = (rank + 1) % n;
   const notAlone: WrongCall[] = [
-    ['scatter with parts from no source', (group) => group.scatter(one(0), other, parts), 'Only rank'],
-    ['scatterObjects with values from no source', (group) => group.scatterObjects(range(n), other), 'Only rank'],
+    [
+      'scatter with parts on a rank that is not the source',
+      (group) => group.scatter(one(0), other, parts),
+      'Only rank',
+    ],
+    [
+      'scatterObjects with values on a rank that is not the source',
+      (group) => group.scatterObjects(range(n), other),
+      'Only rank',
+    ],
     ['reduceScatter into uneven parts', (group) => group.reduceScatter(new Float32Array(n + 1)), 'equal parts'],
     ['allToAll of uneven parts', (group) => group.allToAll(new Float32Array(n + 1)), 'equal parts'],
   ];
@@ -73,7 +81,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
     ['broadcastCoalesced of nothing', (group) => group.broadcastCoalesced([], 0), 'non-empty list of tensors'],
     ['allGatherCoalesced of nothing', (group) => group.allGatherCoalesced([]), 'non-empty list of tensors'],
     ['allGatherCoalesced of two dtypes', (group) => group.allGatherCoalesced(mixed), 'of one dtype'],
-    // The valid tensors before must not be sent.
+    // In the next calls, a valid tensor comes before the invalid one and must not be sent.
     [
       'allReduceCoalesced with 16-bit words',
       (group) => group.allReduceCoalesced([one(1), new Uint16Array(1)]),
@@ -128,7 +136,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
   return calls;
 }
 
-/** Expects an error that is thrown at once, or rejected at once if the call is asynchronous. */
+/** Expects that a call throws a UsageError, or returns a promise that rejects with a UsageError. */
 async function expectUsageError(name: string, call: () => unknown, message: string): Promise<void> {
   let result: unknown;
   try {
@@ -147,7 +155,9 @@ async function expectUsageError(name: string, call: () => unknown, message: stri
   await expectRejection(Promise.resolve(result), UsageError, message, name);
 }
 
-/** A call, and a variant that one rank calls. */
+/**
+ * A call on all ranks. One rank, for which `isOdd` is true, calls a variant, which `what` names.
+ */
 type Variant = readonly [what: string, call: (group: ProcessGroup, isOdd: boolean) => PromiseLike<unknown>];
 
 const tensorOf = (count: number, isInt: boolean): Float32Array | Int32Array =>
@@ -158,7 +168,7 @@ function scatterFrom(group: ProcessGroup, src: number, count: number, isInt = fa
   return group.scatter(tensorOf(count, isInt) as Float32Array, src, group.rank === src ? parts : null);
 }
 
-/** 1, 2, .. n, or the reverse with the same sum. */
+/** Returns the sizes 1, 2, .. n, or the same sizes in reverse order, so that the sum is equal. */
 function sizesOf(n: number, isOdd: boolean): number[] {
   return isOdd ? range(1, n).reverse() : range(1, n);
 }
@@ -168,7 +178,10 @@ function unevenPart(group: ProcessGroup, isOdd: boolean): { tensor: Float32Array
   return { tensor: new Float32Array(sizes[group.rank]!), sizes };
 }
 
-/** Splits with two elements per part, or one more for the first and one less for the last rank. */
+/**
+ * Returns splits of two elements per part. If `isOdd`, the part for the first rank has one element
+ * more, and the part for the last rank one less.
+ */
 function splitsOf({ rank, worldSize: n }: ProcessGroup, isOdd: boolean) {
   const inputSplits = range(n).map((to) => 2 + (isOdd ? Number(to === 0) - Number(to === n - 1) : 0));
   return { inputSplits, outputSplits: range(n).map((from) => (from === rank ? inputSplits[rank]! : 2)) };
@@ -287,7 +300,7 @@ const VARIANTS: Record<string, readonly Variant[]> = {
         Promise.all([...(isOdd ? [] : [group.allReduce(one(1))]), group.allReduce(one(1)), group.barrier()]),
     ],
     [
-      'another list of tensors',
+      'a different list of tensors',
       (group, isOdd) => group.allReduceCoalesced([one(1), isOdd ? Int32Array.of(1) : Float64Array.of(1)]),
     ],
   ],
@@ -298,19 +311,22 @@ const VARIANTS: Record<string, readonly Variant[]> = {
   ],
 };
 
-/** Long enough for any case on a busy machine, and short if one hangs. */
+/**
+ * Timeout of a group: long enough for any case on a busy machine, and short enough if a case hangs.
+ */
 const HANG_MS = 5000;
 
 export const ERROR_CASES: readonly ConformanceCase[] = [
   {
     number: 18,
-    title: 'an invalid call is an error at once',
+    title: 'an invalid call fails at once',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
       for (const [name, call, message] of wrongCalls(group)) await expectUsageError(name, () => call(group), message);
       expectEqual(await group.allReduce(one(1)), one(n), 'the group is usable');
-      // Only on one rank, which must stay in step with the others.
+      // Now only one rank makes invalid calls. Its later calls must still match those of the other
+      // ranks.
       if (group.rank === 0) {
         for (const [name, call, message] of wrongCalls(group)) await expectUsageError(name, () => call(group), message);
       }
@@ -320,7 +336,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   ...Object.entries(VARIANTS).map(([collective, variants]): ConformanceCase => ({
     number: 20,
-    title: `ranks that differ: ${collective}`,
+    title: `calls of ${collective} that differ between ranks fail`,
     worlds: [2, 3, 4, 5],
     inTabs: true,
     needsWorld: true,
@@ -340,7 +356,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   })),
   {
     number: 20,
-    title: 'every rank differs from every other',
+    title: 'calls that differ on every rank fail',
     worlds: [2, 3, 4, 5],
     inTabs: true,
     needsWorld: true,
@@ -361,7 +377,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 20,
-    title: 'ranks that differ in larger worlds, which also use other algorithms',
+    title: 'calls that differ between ranks fail in larger worlds with other algorithms',
     worlds: [9, 16, 17],
     needsWorld: true,
     run: async (world, n) => {
@@ -391,7 +407,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 160,
-    title: 'after a failure every call is rejected at once with its error',
+    title: 'after a failure, every call is rejected at once with the error of that failure',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -415,7 +431,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 161,
-    title: 'abort ends ops and messages in flight on every rank',
+    title: 'abort ends operations and messages in flight on every rank',
     worlds: [2, 3, 4, 5, 7],
     inTabs: true,
     run: async (group, n) => {

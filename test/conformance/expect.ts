@@ -1,6 +1,6 @@
 /**
- * Assertions that work in a tab and in Node. Their messages contain the place, the expected and the
- * actual value.
+ * Assertions that work in a tab and in Node. Their messages contain the place (`where`), the
+ * expected value and the actual value.
  */
 import { messageOf } from '../../src/util/errors.ts';
 
@@ -8,7 +8,7 @@ export class ConformanceError extends Error {
   override readonly name = 'ConformanceError';
 }
 
-/** Most values of an array, and most characters of any value, that a message shows. */
+/** Maximum number of values of an array in a message, and of characters of a value. */
 const MAX_SHOWN = 12;
 const MAX_SHOWN_CHARACTERS = 300;
 
@@ -16,13 +16,16 @@ export function expectThat(condition: boolean, message: string): asserts conditi
   if (!condition) throw new ConformanceError(message);
 }
 
-/** Deep equality; -0 equals 0, and NaN itself. */
+/** Checks deep equality. -0 is equal to 0, and NaN is equal to NaN. */
 export function expectEqual(got: unknown, expected: unknown, where: string): void {
   const difference = differenceOf(got, expected, '');
   if (difference !== null) throw new ConformanceError(`${where}: ${difference}`);
 }
 
-/** Every number within `tolerance` of the expected one, relative to that where it is above 1. */
+/**
+ * Checks that every number differs from the expected number by at most `tolerance`. For expected
+ * numbers above 1, the tolerance is relative.
+ */
 export function expectClose(
   got: ArrayLike<number>,
   expected: ArrayLike<number>,
@@ -38,7 +41,10 @@ export function expectClose(
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** The error of a promise that must fail. */
+/**
+ * Checks that a promise rejects with an error of class `kind` and with `message`. Returns the
+ * error.
+ */
 export async function expectRejection(
   promise: PromiseLike<unknown>,
   kind: ErrorClass,
@@ -53,7 +59,7 @@ export async function expectRejection(
   throw new ConformanceError(`${where}: expected ${kind.name}, but it succeeded`);
 }
 
-/** The error of a call that must throw. */
+/** Checks that a call throws an error of class `kind` with `message`. Returns the error. */
 export function expectThrow(call: () => unknown, kind: ErrorClass, message: RegExp | string, where: string): Error {
   try {
     call();
@@ -75,7 +81,10 @@ function isArray(value: unknown): value is ArrayLike<unknown> {
   return Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
 }
 
-/** Whether two typed arrays are equal byte by byte: a fast path for most comparisons. */
+/**
+ * Returns whether two typed arrays are equal byte by byte. This is a fast path for most
+ * comparisons.
+ */
 function haveSameBytes(a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean {
   if (!ArrayBuffer.isView(a) || !ArrayBuffer.isView(b)) return false;
   const mine = new Uint8Array(a.buffer, a.byteOffset, a.byteLength);
@@ -84,10 +93,10 @@ function haveSameBytes(a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean {
   return true;
 }
 
-/** How two values differ, `null` where they do not. */
+/** Returns how two values differ; `null` if they are equal. */
 function differenceOf(got: unknown, expected: unknown, path: string): string | null {
   if (got === expected || (Number.isNaN(got) && Number.isNaN(expected))) return null;
-  // Most values are equal: only of those that are not, a sentence is made.
+  // The text is only made if values differ, because most values are equal.
   const plain = (): string => {
     const at = path === '' ? '' : ` at ${path.slice(1)}`;
     return `expected ${show(expected)}${at}, got ${show(got)}`;

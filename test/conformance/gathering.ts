@@ -1,4 +1,7 @@
-/** Collectives that move parts: broadcast, gather, scatter, allGather, reduceScatter, allToAll. */
+/**
+ * Cases of collectives that move parts of tensors: broadcast, gather, scatter, allGather,
+ * reduceScatter, allToAll.
+ */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { GLOO_WORLDS } from './allReduce.ts';
@@ -8,21 +11,21 @@ import { expectEqual, expectThat } from './expect.ts';
 import { empty, floats, range, sum } from './values.ts';
 
 const NEW_WORLDS = [1, 2, 3, 4, 7];
-/** Beyond 8 ranks another algorithm is used, which does not depend on the count. */
+/** Worlds of more than 8 ranks use other algorithms, so fewer counts are enough there. */
 const countsOf = (n: number): number[] => (n > 8 ? [0, 1, 100] : [0, 1, 10, 100, 1000, 10_000]);
 
-/** Sizes of parts that differ, with empty ones. */
+/** Returns sizes of parts that differ. Some parts are empty. */
 function unevenSizes(n: number): number[] {
   return range(n).map((rank) => (rank * rank) % 5);
 }
 
-/** The elements of part `rank`. */
+/** Returns the elements of part `rank`. */
 function partOf(whole: Float32Array, sizes: readonly number[], rank: number): Float32Array {
   const start = sum(sizes.slice(0, rank));
   return whole.slice(start, start + sizes[rank]!);
 }
 
-/** Bytes that this rank sends for `op`. */
+/** Runs `op` and returns the bytes that this rank sent for it. */
 async function sentBy(group: ProcessGroup, op: () => PromiseLike<unknown>): Promise<number> {
   await group.barrier();
   const before = group.bytesSent;
@@ -54,7 +57,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 23,
-    title: 'reduceScatter with full parts until no elements are left',
+    title: 'reduceScatter where the first ranks have full parts and the others have none left',
     inTabs: true,
     worlds: GLOO_WORLDS,
     run: async (group, n) => {
@@ -75,7 +78,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 25,
-    title: 'allGather gives every part to every rank',
+    title: 'allGather returns every part on every rank',
     worlds: [1, 2, 4, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -122,7 +125,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
           const parts = range(n).map((rank) => floats(count, (j) => j * n ** 2 + root * n + rank));
           const expected = parts[group.rank]!.slice();
           const isRoot = group.rank === root;
-          // In place: the root's own part is its tensor.
+          // In place means that the root's own part is the tensor that receives the result.
           for (const inPlace of isRoot ? [true, false] : [false, false]) {
             const tensor = inPlace ? parts[root]! : floats(count, () => -1);
             const result = await group.scatter(tensor, root, isRoot ? parts : null);
@@ -222,14 +225,14 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         expectEqual(
           result,
           floats(n * count, (i) => Math.floor(i / count) * n + group.rank),
-          `${count} elements a part`,
+          `${count} elements per part`,
         );
       }
     },
   },
   {
     number: 113,
-    title: 'allToAll with splits, also empty ones',
+    title: 'allToAll with splits, including empty splits',
     worlds: [1, 2, 3, 4, 5, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -251,7 +254,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         const result = await group.allToAll(Float32Array.from(parts), { inputSplits, outputSplits });
         expectEqual(result, Float32Array.from(expected), name);
       }
-      // Ranks with equal splits may omit them.
+      // A rank whose splits are equal may omit them.
       const even =
         group.rank % 2 === 0 ? { inputSplits: range(n).map(() => 1), outputSplits: range(n).map(() => 1) } : {};
       const mixed = await group.allToAll(
@@ -267,7 +270,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 114,
-    title: 'a tensor that is a view of a larger one: the rest does not change',
+    title: 'a collective on a view of a larger tensor does not change the rest of that tensor',
     worlds: [1, 2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -288,14 +291,14 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         for (const [name, op] of Object.entries(ops)) {
           await op();
           const beside = [...valuesOf(dtype, large).slice(0, n), ...valuesOf(dtype, large).slice(2 * n)].map(Number);
-          expectEqual(new Set(beside), new Set([1]), `${name} of ${dtype.name}: elements beside the tensor`);
+          expectEqual(new Set(beside), new Set([1]), `${name} of ${dtype.name}: elements outside the tensor`);
         }
       }
     },
   },
   {
     number: 115,
-    title: 'every rank sends the theoretical bytes, with at most 1 % of framing',
+    title: 'every rank sends as many bytes as theory predicts, plus at most 1 % for framing',
     worlds: [2, 3, 4, 7, 8],
     inTabs: true,
     run: async (group, n) => {
@@ -312,9 +315,9 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
         ['reduce', group.rank === last ? 0 : 1, () => group.reduce(tensor(), last)],
       ] as const) {
         const sent = (await sentBy(group, op)) / bytes;
-        // A rank without data still announces its call.
+        // A rank that sends no data still sends a small frame that announces its call.
         const isRight = sent >= expected && sent <= 1.01 * expected + 0.001;
-        expectThat(isRight, `${name} sends ${sent} of the tensor's bytes, expected ${expected}`);
+        expectThat(isRight, `${name} sends ${sent} times the tensor's bytes, expected ${expected}`);
       }
     },
   },

@@ -1,4 +1,4 @@
-/** Subgroups. */
+/** Cases of subgroups. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { MismatchError, TimeoutError, UsageError } from '../../src/util/errors.ts';
@@ -6,12 +6,12 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
 import { filled, one, range, sum } from './values.ts';
 
-/** At least two ranks of the world, without its first, in another order. */
+/** Returns the ranks of the world except rank 0, in reverse order. */
 function oddGroup(n: number): number[] {
   return range(1, n - 1).reverse();
 }
 
-/** Calls every collective of `group` on its members, with roots and peers by global rank. */
+/** Calls every collective of `group` on a member. Roots and peers are given as global ranks. */
 async function usesGlobalRanks(group: ProcessGroup, members: readonly number[], me: number): Promise<void> {
   const k = members.length;
   const mine = members.indexOf(me);
@@ -47,7 +47,10 @@ async function usesGlobalRanks(group: ProcessGroup, members: readonly number[], 
   await group.barrier();
 }
 
-/** Calls everything on a rank that is not a member: neither it nor the members may be affected. */
+/**
+ * Calls every method on a rank that is not a member. The calls must not affect this rank or the
+ * members.
+ */
 async function isNoOp(group: ProcessGroup, members: readonly number[]): Promise<void> {
   const root = members[0]!;
   const tensor = Float32Array.from(range(12));
@@ -87,7 +90,7 @@ async function isNoOp(group: ProcessGroup, members: readonly number[]): Promise<
 export const GROUP_CASES: readonly ConformanceCase[] = [
   {
     number: 122,
-    title: 'src, dst and peers are global ranks in a subgroup',
+    title: 'src, dst and peers in calls of a subgroup are global ranks',
     worlds: [3, 4, 5, 7],
     inTabs: true,
     needsWorld: true,
@@ -117,7 +120,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 124,
-    title: 'subgroups and the world in flight at once',
+    title: 'collectives of subgroups and of the world can be in flight at once',
     worlds: [2, 4, 6, 8],
     inTabs: true,
     needsWorld: true,
@@ -130,7 +133,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
       const count = 5000;
       const half = range(n / 2).map((i) => Math.floor(rank / (n / 2)) * (n / 2) + i);
       for (let round = 0; round < 10; round++) {
-        // The order must be the same only within a group.
+        // Calls must have the same order on all ranks only within a group.
         const calls = [
           async () => expectEqual(await world.allReduce(filled(count, rank)), filled(count, sum(range(n))), 'world'),
           async () => expectEqual(await halves.allReduce(filled(count, rank)), filled(count, sum(half)), 'half'),
@@ -197,7 +200,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 127,
-    title: 'newGroup with other ranks on one rank is an error on every rank',
+    title: 'newGroup fails on every rank if one rank passes another list of ranks',
     worlds: [2, 3, 4, 5],
     run: async (world, n) => {
       const ranks = world.rank === n - 1 ? range(n).reverse() : range(n);

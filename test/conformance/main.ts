@@ -1,4 +1,7 @@
-/** `npm run -s conformance`: runs the cases of docs/CONFORMANCE.md and reports the results. */
+/**
+ * The command `npm run -s conformance`: runs the cases of docs/CONFORMANCE.md and reports the
+ * results.
+ */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf } from '../../src/util/errors.ts';
 import type { ConformanceCase } from './case.ts';
@@ -13,7 +16,7 @@ interface Options {
   case?: number;
 }
 
-/** A case to run; it resolves with its failures. */
+/** A case to run. `run` resolves with the failures. */
 interface Entry {
   number: number;
   title: string;
@@ -21,7 +24,7 @@ interface Entry {
 }
 
 export interface Report {
-  /** Numbered cases that ran. */
+  /** Number of cases that ran; cases with the same number are one. */
   cases: number;
   passed: number;
   failed: number;
@@ -34,7 +37,7 @@ function numberOf(text: string): number {
   const number = Number(text);
   const isKnown = [...CASES, ...TAB_CASES].some((entry) => entry.number === number);
   if (isKnown || SKIPPED.some((skipped) => skipped.case === number)) return number;
-  throw new InvalidArgumentError('There is no such case; docs/CONFORMANCE.md lists them.');
+  throw new InvalidArgumentError('There is no such case. See docs/CONFORMANCE.md for a list of cases.');
 }
 
 function entriesOf(cases: readonly ConformanceCase[]): Entry[] {
@@ -58,7 +61,7 @@ function entriesIn(tabs: Tabs): Entry[] {
   ];
 }
 
-/** Runs entries one after the other, with a line for each on stderr. */
+/** Runs the cases one after the other, and prints a line for each on stderr. */
 async function runAll(entries: readonly Entry[]): Promise<Pick<Report, 'cases' | 'passed' | 'failed'>> {
   const failed = new Set<number>();
   for (const { number, title, run } of entries) {
@@ -75,14 +78,16 @@ async function runAll(entries: readonly Entry[]): Promise<Pick<Report, 'cases' |
   return { cases, passed: cases - failed.size, failed: failed.size };
 }
 
-/** Requested cases that do not run here. */
+/** Returns the requested cases that do not run, with the reason. */
 function skippedOf({ tabs, case: only }: Options): Skipped[] {
   const here = new Set((tabs ? [...CASES_IN_TABS, ...TAB_CASES] : CASES).map(({ number }) => number));
   const elsewhere = [...new Set((tabs ? CASES : TAB_CASES).map(({ number }) => number))]
     .filter((number) => !here.has(number))
     .map((number) => ({
       case: number,
-      why: tabs ? 'Runs over memory links: leave --tabs out.' : 'Runs in tabs: --tabs.',
+      why: tabs
+        ? 'This case runs only over memory links. Run it without --tabs.'
+        : 'This case runs only in tabs. Use --tabs.',
     }));
   return [...SKIPPED, ...elsewhere]
     .filter((skipped) => only === undefined || skipped.case === only)
@@ -109,16 +114,18 @@ async function conformance(options: Options): Promise<void> {
 
 const program = new Command('conformance')
   .exitOverride()
-  .description('Run the conformance cases of docs/CONFORMANCE.md over links in this process, or in real tabs.')
+  .description(
+    'Run the conformance cases of docs/CONFORMANCE.md, either over memory links in this process or in real tabs.',
+  )
   .option('--json', 'print {cases, passed, failed, skipped} as one JSON object on stdout')
   .option('--case <n>', 'run only this case', numberOf)
-  .option('--tabs', 'run the cases for real Chromium tabs over WebRTC')
+  .option('--tabs', 'run the cases for tabs, in real Chromium tabs over WebRTC')
   .action(conformance);
 
 try {
   await program.parseAsync();
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
-  // As in the other commands, 2 means bad arguments; help exits with 0.
+  // Like other commands, this one exits with 2 for bad arguments, and with 0 after --help.
   process.exitCode = error.exitCode === 0 ? 0 : 2;
 }

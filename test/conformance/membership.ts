@@ -1,6 +1,6 @@
 /**
- * Ranks that join and leave: the room's state machine and the election of a state, as users of
- * torchft and Horovod expect them.
+ * Cases of ranks that join and leave: the room's state machine and the election of a state behave
+ * as users of torchft and Horovod expect.
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../signaling/room/index.ts';
 import { electState, type PeerState } from '../../src/parallel/recovery/stateElection.ts';
@@ -9,7 +9,7 @@ import type { ConformanceCase } from './case.ts';
 import { expectEqual } from './expect.ts';
 import { range } from './values.ts';
 
-/** A rank after `steps` steps, all in the first generation. */
+/** Returns what a rank reports after `steps` steps in the first generation. */
 function after(steps: number): PeerState {
   return {
     isFresh: false,
@@ -22,7 +22,7 @@ function after(steps: number): PeerState {
   };
 }
 
-/** A room, and the sizes of its worlds so far. */
+/** A room without a server, and the sizes of its worlds so far. */
 class Rendezvous {
   readonly sizes: number[] = [];
   #state: RoomState;
@@ -39,7 +39,10 @@ class Rendezvous {
     return this.#state.ring.map(({ member }) => member);
   }
 
-  /** Plays events; ranks of each new world then link, compare states, and train. */
+  /**
+   * Passes events to the room. If they start a new world, its ranks link, compare their states, and
+   * train.
+   */
   play(...events: RoomEvent[]): this {
     for (const event of events) this.#state = step(this.#state, event).state;
     if (this.#state.phase !== 'LINKING') return this;
@@ -63,18 +66,18 @@ class Rendezvous {
 }
 
 const start: RoomEvent = { type: 'start', member: 'a' };
-/** The event at which waiting members are included. */
+/** With this event, waiting members become ranks. */
 const grow: RoomEvent = { type: 'grow' };
 const leave = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 
 export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   {
     number: 55,
-    title: 'the state with the most steps is elected; ranks that have it need no transfer',
+    title: 'the state with the most steps is elected, and ranks that have this state need no transfer',
     check: () => {
       const { step: steps, sources, late, gradientSource } = electState([0, 1, 0, 1, 0].map(after));
-      // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind
-      // the state, by all that have it.
+      // Ranks that are one step behind receive the gradient of that step from one rank. Ranks
+      // further behind receive the state from all ranks that have it.
       const expected = { steps: 1, sources: [1, 3], late: [0, 2, 4], gradientSource: 1 };
       expectEqual({ steps, sources, late, gradientSource }, expected, 'steps 0, 1, 0, 1, 0');
       expectEqual(electState([0, 3, 0, 3, 0].map(after)).late, [], 'steps 0, 3, 0, 3, 0');
@@ -86,7 +89,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 56,
-    title: 'a spare beyond the largest world waits, and replaces a rank that leaves',
+    title: 'a spare rank waits while the world has its maximum size, and replaces a rank that leaves',
     check: () => {
       const room = new Rendezvous(2, 2).enter('a', 'b', 'c').play(start);
       expectEqual([room.phase, room.ring], ['RUNNING', ['a', 'b']], 'three members, two places');
@@ -96,7 +99,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 58,
-    title: 'worlds grow and shrink while they train; too few ranks pause the run',
+    title: 'worlds grow and shrink while they train, and too few ranks pause the run',
     check: () => {
       const grown = new Rendezvous(1, 4).enter('a', 'b').play(start).enter('c', 'd').play(grow);
       expectEqual(grown.sizes, [2, 4], '2 ranks, then 2 more');
@@ -111,7 +114,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
       const few = new Rendezvous(4, 4).enter('a', 'b', 'c', 'd').play(start).play(leave('d'));
       expectEqual([few.phase, few.sizes], ['PAUSED', [4]], '1 of at least 4 is lost');
       few.play(leave('a'), leave('b'), leave('c'), { type: 'abandoned' });
-      expectEqual(few.phase, 'FORMING', 'no rank has its state: the run has failed');
+      expectEqual(few.phase, 'FORMING', 'no rank has the state of the run: the run has failed');
     },
   },
 ];

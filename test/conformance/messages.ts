@@ -1,4 +1,4 @@
-/** Messages between two ranks: send and recv. */
+/** Cases of messages between two ranks, with send and recv. */
 import { emptyLike } from '../../src/collectives/dtypes.ts';
 import { MismatchError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { sleep, type ConformanceCase } from './case.ts';
@@ -6,13 +6,16 @@ import { DTYPES, repeated } from './dtypes.ts';
 import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
 import { floats, range } from './values.ts';
 
-/** More than one frame, and more than is sent before the receive. */
+/**
+ * Bytes of a message with several frames. It is larger than what is sent before the receiver is
+ * ready.
+ */
 const LARGE = 1_200_000;
 
 export const MESSAGE_CASES: readonly ConformanceCase[] = [
   {
     number: 140,
-    title: 'send and recv between all pairs, neighbours or not',
+    title: 'send and recv between all pairs of ranks, neighbours or not',
     worlds: [2, 3, 4, 5, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -39,7 +42,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 141,
-    title: 'a receive matches messages with its tag, in the order of the sends',
+    title: 'a receive gets messages with its tag, in the order in which they were sent',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -92,14 +95,15 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 143,
-    title: 'messages above 1 MiB, of every dtype, in both directions at once',
+    title: 'messages above 1 MiB of every dtype can be in flight in both directions at once',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
       const peer = (group.rank + 1) % n;
       const left = (group.rank + n - 1) % n;
       for (const dtype of DTYPES) {
-        // No frame is a multiple of 101 elements, so a misplaced segment is detected.
+        // The length of a frame is not a multiple of 101 elements, so a misplaced segment is
+        // detected.
         const tensor = repeated(dtype, range(101), Math.ceil(LARGE / dtype.bytes));
         const into = emptyLike(tensor, tensor.length);
         await Promise.all([group.isend(tensor, peer, dtype.options), group.irecv(into, left, dtype.options)]);
@@ -109,7 +113,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 144,
-    title: 'many small messages, received in another order than sent',
+    title: 'many small messages can be received in another order than they were sent',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -127,7 +131,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 145,
-    title: 'a send ends only once its receive is posted',
+    title: 'a send completes only after the matching receive is called',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
@@ -188,7 +192,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 148,
-    title: 'a message of another length or dtype than its receive is an error on every rank',
+    title: 'a message whose length or dtype differs from its receive fails on every rank',
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group) => {
@@ -204,7 +208,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 149,
-    title: 'a message without a receive, or the reverse, times out',
+    title: 'a send without a receive, and a receive without a send, time out',
     worlds: [2, 3],
     inTabs: true,
     run: async (group) => {
@@ -219,7 +223,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 150,
-    title: 'messages reject peers and tags that do not exist',
+    title: 'send and recv reject invalid peers and tags',
     worlds: [1, 2],
     inTabs: true,
     run: async (group, n) => {

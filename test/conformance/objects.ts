@@ -1,4 +1,4 @@
-/** Collectives of JavaScript values. */
+/** Cases of collectives of JavaScript values. */
 import { UsageError } from '../../src/util/errors.ts';
 import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectRejection } from './expect.ts';
@@ -8,7 +8,8 @@ const cyclic: Record<string, unknown> = { name: 'cyclic' };
 cyclic['self'] = cyclic;
 
 /**
- * Every kind of value that can be sent; with `seed`, values and encoded sizes differ between ranks.
+ * Returns every kind of value that can be sent. Values and their encoded sizes depend on `seed`, so
+ * that they differ between ranks.
  */
 function valuesOf(seed: number): unknown[] {
   return [
@@ -36,7 +37,7 @@ function valuesOf(seed: number): unknown[] {
     Uint8Array.of(1, 2, 255),
     BigInt64Array.of(-1n),
     { numbers: range(300 * seed) },
-    // More than a frame.
+    // This string needs more than one frame.
     'x'.repeat(70_000 + seed),
   ];
 }
@@ -53,7 +54,7 @@ const UNSENDABLE: readonly unknown[] = [
 export const OBJECT_CASES: readonly ConformanceCase[] = [
   {
     number: 130,
-    title: 'objects of every kind by every object collective',
+    title: 'every object collective handles objects of every kind',
     worlds: [1, 2, 3, 5, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -74,14 +75,14 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 131,
-    title: 'values with cyclic and shared references',
+    title: 'object collectives keep cyclic and shared references',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group) => {
       const shared = { x: 1 };
       const [received] = await group.allGatherObject({ cyclic, twice: [shared, shared] });
       const { self, name } = received!.cyclic as { self: unknown; name: string };
-      expectEqual([self === received!.cyclic, name], [true, 'cyclic'], 'a value within itself');
+      expectEqual([self === received!.cyclic, name], [true, 'cyclic'], 'a value that contains itself');
       expectEqual(received!.twice[0] === received!.twice[1], true, 'one value twice');
     },
   },
@@ -105,7 +106,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 133,
-    title: 'many object collectives in flight, with tensors between them',
+    title: 'many object collectives are in flight at once, with tensor collectives between them',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

@@ -1,4 +1,7 @@
-/** Runs in a tab: one rank of a world over WebRTC, with its part of the cases. */
+/**
+ * A page for tests: one rank of a world over WebRTC. It runs this rank's part of the conformance
+ * cases.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../../src/index.ts';
 import { asError, messageOf } from '../../src/util/errors.ts';
@@ -10,17 +13,20 @@ import { range } from './values.ts';
 declare global {
   interface Window {
     /**
-     * Opens a room for `worldSize` tabs, or joins one; resolves with this tab's rank once all have
-     * joined.
+     * Opens a room for `worldSize` tabs, or joins `room`. Resolves with this tab's rank once all
+     * tabs have joined.
      */
     joinWorld: (room: string | null, worldSize: number, timeoutMs?: number) => Promise<number>;
     onroom: (room: string) => void;
     /**
-     * Runs this rank's part of `CASES[index]` on the first `n` ranks; resolves with the failure, or
-     * `null`.
+     * Runs this rank's part of `CASES[index]` on the first `n` ranks. Resolves with the failure;
+     * `null` if the case passes.
      */
     runConformanceCase: (index: number, n: number) => Promise<string | null>;
-    /** All-reduces `rounds` times, or until that fails; resolves with the error. */
+    /**
+     * Calls allReduce `rounds` times, or until a call fails. Resolves with the error; `null`
+     * without an error.
+     */
     loop: (timeoutMs: number, rounds: number) => Promise<{ name: string; message: string } | null>;
     leaveWorld: () => Promise<void>;
   }
@@ -29,11 +35,11 @@ declare global {
 let world: ProcessGroup;
 
 window.joinWorld = async (room, worldSize, timeoutMs) => {
-  // Models here are tiny.
+  // The models of the cases are tiny, so the CPU is fast enough.
   await tf.setBackend('cpu');
   world = await initProcessGroup({
     server: location.origin,
-    // The transport between machines.
+    // WebRTC, the transport between machines, also in tabs of one browser.
     transport: 'webrtc',
     ...(room === null ? { worldSize, onroom: window.onroom } : { room }),
     ...(timeoutMs !== undefined && { timeoutMs }),
@@ -49,7 +55,7 @@ window.runConformanceCase = async (index, n) => {
     if (group.rank >= 0) await runRank(entry, group, n);
     return null;
   } catch (error) {
-    // The others would wait for this rank.
+    // Without this, the other ranks would wait for this rank.
     group.abort(asError(error));
     return messageOf(error);
   } finally {

@@ -1,4 +1,7 @@
-/** Functions built on collectives: buckets, samplers, weighted averages, halves. */
+/**
+ * Cases of functions around collectives: buckets, samplers, weighted averages, and the float16 and
+ * int8 codecs.
+ */
 import { codecOf } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/ddp/buckets.ts';
@@ -23,14 +26,16 @@ const BUCKETS: [string, ReturnType<typeof f32>[], number[], number[][]][] = [
   ['4 x [100] float32', range(4).map(() => f32(100)), [400], [[0], [1], [2], [3]]],
 ];
 
-/** Every rank's indices, not shuffled. */
+/** Returns the sampler's indices of every rank, without shuffling. */
 function sharesOf(size: number, numReplicas: number, dropLast = false): number[][] {
   return range(numReplicas).map((rank) => [
     ...new DistributedSampler(size, { numReplicas, rank, shuffle: false, dropLast }),
   ]);
 }
 
-/** Standard normal numbers, as sums of twelve uniform ones. */
+/**
+ * Returns approximately standard normal numbers: each is a sum of twelve uniform numbers, minus 6.
+ */
 function normal(count: number): Float32Array {
   const rng = createRng(53);
   return Float32Array.from({ length: count }, () => range(12).reduce((sum) => sum + rng.next(), -6));
@@ -93,16 +98,16 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 60,
-    title: 'an epoch continues from its last commit with more or fewer ranks: each sample once',
+    title: 'an epoch continues from its last commit with more or fewer ranks, and uses each sample once',
     check: () => {
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;
-      /** Every rank's samples of a window. */
+      /** Returns the samples of every rank in the window at `position`, and the next position. */
       const shares = (position: CursorPosition, ranks: number) => {
         const { indices, next } = cursor.windowAt(position, batch * ranks);
         return { dealt: range(ranks).map((rank) => [...splitWindow(indices, rank, ranks)]), next };
       };
-      // Two ranks, two batches: 8 samples, committed. Two more batches are lost.
+      // Two ranks take two batches of 2: these 8 samples are committed. Two more batches are lost.
       const first = shares({ epoch: 0, offset: 0 }, 2);
       const second = shares(first.next, 2);
       const committed = second.next;
@@ -110,8 +115,8 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       const third = shares(committed, 2);
       shares(third.next, 2);
       expectEqual(shares(committed, 2), third, 'the window after the commit, once more');
-      // Worlds that divide the remaining samples, that do not, and that have more ranks than
-      // samples remain.
+      // The remaining 12 samples are divided equally by some world sizes and unequally by others.
+      // 16 is more than remain.
       for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
         const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
         for (let position = committed; position.epoch === 0;) {
@@ -126,7 +131,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 50,
-    title: 'averages weighted by PREMUL_SUM, with ranks of weight 0',
+    title: 'PREMUL_SUM computes weighted averages, also with ranks of weight 0',
     worlds: [4],
     inTabs: true,
     run: async (group, n) => {
@@ -156,7 +161,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 53,
-    title: 'halves: small errors, finite zeros',
+    title: 'the float16 codec has small errors, and encodes zeros as finite numbers',
     check: () => {
       const values = normal(128 * 128 * 64);
       const decoded = fromHalf(toHalf(values));
@@ -168,7 +173,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 53,
-    title: 'int8: small errors, finite zeros',
+    title: 'the int8 codec has small errors, and encodes zeros as finite numbers',
     check: () => {
       const codec = codecOf('int8')!;
       const decoded = (values: Float32Array): Float32Array => {
@@ -187,11 +192,11 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   ...[1024, 65_536, 65_537, 1e9].map((chunk): ConformanceCase => ({
     number: 53,
-    title: `messages in frames of at most ${chunk} elements`,
+    title: `a message is sent in frames of at most ${chunk} elements`,
     worlds: [2],
     options: { segmentElements: chunk },
     run: async (group) => {
-      // The limit of every browser's data channel, whatever the option.
+      // A frame also has at most 65 536 bytes, the limit of data channels, whatever the option is.
       const largest = Math.min(chunk, (65_536 - 32) / 4);
       for (const count of [0, 1, 1023, 1024, 1025, 16_375, 16_376, 16_377, 100_000]) {
         if (group.rank === 1) {

@@ -1,4 +1,7 @@
-/** The laws of plans, without a network: runs all ranks' plans of a collective together. */
+/**
+ * Cases of plans, the lists of moves by which ranks execute a collective: simulates the plans of
+ * all ranks together, without a network, and checks what must hold for every plan.
+ */
 import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import type { Displacements, Move, Plan } from '../../src/collectives/plans/plans.ts';
@@ -9,18 +12,19 @@ import { expectEqual, expectThat } from './expect.ts';
 import { range } from './values.ts';
 
 /**
- * An element: the ranks whose values it contains, each once, and the order in which they were
+ * A simulated element: the ranks whose values it contains, and the order in which these values were
  * combined.
  */
 interface Element {
-  /** Bit r: rank r's value. */
+  /** Bit r is set if the element contains the value of rank r. */
   readonly ranks: bigint;
   /**
-   * Equal if values were combined in the same way; then their bits are equal, too. Combining two
-   * values is commutative, but not associative.
+   * A hash of the order. Two elements with equal hashes were combined in the same order, so real
+   * sums would have equal bits. The order matters because float addition is commutative, but not
+   * associative.
    */
   readonly order: number;
-  /** Its original place, to detect elements in a wrong place. */
+  /** Original position of the element, to detect elements at a wrong position. */
   readonly place: number;
 }
 
@@ -38,20 +42,20 @@ function combine(a: Element, b: Element, where: string): Element {
 }
 
 interface Simulation {
-  /** Each rank's elements at the end. */
+  /** Elements of each rank at the end. */
   tensors: Element[][];
-  /** Elements each rank sent. */
+  /** Number of elements that each rank sent. */
   sent: number[];
-  /** Moves on the longest chain of transfers that wait for each other. */
+  /** Length of the longest chain of transfers in which each waits for the previous one. */
   rounds: number;
 }
 
 /**
- * Runs plans move by move, each rank's in its own order, and checks that every send meets one
- * receive of the same step and length.
+ * Runs the plans of all ranks, each rank's moves in their order. Checks that every send has exactly
+ * one receive with the same step and length.
  *
  * @param inputs arrays that sends read. Receives write to `outputs`, which are the same arrays if a
- *   collective works in place.
+ * collective works in place.
  */
 function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][], where: string): Simulation {
   const n = all.length;
@@ -73,7 +77,7 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
       else tensor[start + i] = combine(element, tensor[start + i]!, here);
       if (how === 'combine-last') expectThat(tensor[start + i]!.ranks === full, `${here}: not the last to combine`);
       if (how === 'combine')
-        expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, but not marked`);
+        expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, but not marked as the last`);
     });
     round[rank] = Math.max(round[rank]!, at + 1);
   };
@@ -100,8 +104,10 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
       }
     }
   }
-  range(n).forEach((rank) => expectEqual(next[rank], all[rank]!.length, `${where}: executed moves of rank ${rank}`));
-  expectEqual([...wire.keys()], [], `${where}: frames that were sent and not received`);
+  range(n).forEach((rank) =>
+    expectEqual(next[rank], all[rank]!.length, `${where}: number of executed moves of rank ${rank}`),
+  );
+  expectEqual([...wire.keys()], [], `${where}: number of frames that were sent and not received`);
   return { tensors: outputs, sent, rounds: Math.max(...round) };
 }
 
@@ -110,8 +116,8 @@ const tensorsOf = (n: number, count: number): Element[][] =>
 const isFull = (n: number, { ranks }: Element): boolean => ranks === (1n << BigInt(n)) - 1n;
 
 /**
- * Checks that elements `start` .. `end`-1 of these tensors contain all ranks' values, combined in
- * the same order.
+ * Checks that elements `start` to `end` - 1 of the tensors contain the values of all ranks, and
+ * that all tensors have the same order of combination.
  */
 function expectReduced(n: number, tensors: readonly Element[][], start: number, end: number, where: string): void {
   for (let place = start; place < end; place++) {
@@ -127,23 +133,26 @@ function expectReduced(n: number, tensors: readonly Element[][], start: number, 
   }
 }
 
-/** Counts that are multiples of n, that are not, and that are below n. */
+/** Returns counts that are multiples of n, counts that are not, and counts below n. */
 const countsOf = (n: number): number[] => [...new Set([0, 1, n - 1, n, 2 * n + 3])];
-/** Parts of different sizes, also empty ones. */
+/** Returns boundaries of parts with different sizes. Some parts are empty. */
 const unevenCuts = (n: number): Displacements => plans.displacementsOf(range(n).map((rank) => (rank * rank) % 4));
-/** Largest chunk of a count that is divided among n ranks. */
+/** Returns the size of the largest chunk if `count` elements are divided among n ranks. */
 const chunk = (count: number, n: number): number => Math.ceil(count / n);
 const WORLDS = range(1, 33);
 const log2 = (n: number): number => Math.floor(Math.log2(n));
 const isPowerOfTwo = (n: number): boolean => 2 ** log2(n) === n;
 
-/** Steps on a ring in each group, and on one between the groups. */
+/**
+ * Returns the number of steps of the two-level algorithm: on the rings inside groups, and on the
+ * ring between groups.
+ */
 const twoLevelSteps = (n: number): number => {
   const size = plans.groupSizeOf(n);
   return 2 * (size - 1) + 2 * (n / size - 1);
 };
 
-/** Chooses a root for each world: the first, the last, and one between. */
+/** Returns the roots to test in a world of n: the first rank, the last, and one in the middle. */
 const rootsOf = (n: number): number[] => [...new Set([0, n >> 1, n - 1])];
 
 function checkAllReduces(): void {
@@ -172,8 +181,11 @@ function checkAllReduces(): void {
         );
         expectReduced(n, result.tensors, 0, count, where);
         expectThat(result.rounds <= rounds, `${where}: ${result.rounds} rounds, expected ${rounds}`);
-        expectThat(Math.max(...result.sent) <= most, `${where}: sends ${Math.max(...result.sent)}, expected ${most}`);
-        // Exactly 2(n-1)/n of the tensor if the count is a multiple of n.
+        expectThat(
+          Math.max(...result.sent) <= most,
+          `${where}: a rank sends ${Math.max(...result.sent)} elements, expected at most ${most}`,
+        );
+        // Every rank sends exactly 2(n-1)/n of the tensor if the count is a multiple of n.
         if (count % n !== 0 || (name === 'halving-doubling' && !isPowerOfTwo(n)) || name === 'doubling') continue;
         expectEqual(new Set(result.sent), new Set([(2 * (n - 1) * count) / n]), `${where}: elements sent`);
       }
@@ -202,8 +214,8 @@ function checkReduceScatterAndAllGather(): void {
           displacements[rank + 1]!,
           `${where}, rank ${rank}`,
         );
-        // All elements except its own part.
-        expectEqual(scattered.sent[rank], count - size(rank), `${where}: elements rank ${rank} sends`);
+        // Every rank sends all elements except its own part.
+        expectEqual(scattered.sent[rank], count - size(rank), `${where}: number of elements that rank ${rank} sends`);
       }
       for (const [name, plan, rounds] of [
         ['ring', plans.ringAllGather, n - 1],
@@ -264,7 +276,8 @@ function checkRooted(): void {
           expectThat(took <= rounds[name], `${where}: ${took} rounds, expected ${rounds[name]}`);
           const total = sent.reduce((a, b) => a + b, 0);
           expectEqual(total, (n - 1) * count, `${where}: elements sent by all ranks`);
-          if (name === 'chain') expectThat(Math.max(...sent) <= count, `${where}: a rank sends more than once`);
+          if (name === 'chain')
+            expectThat(Math.max(...sent) <= count, `${where}: a rank sends elements more than once`);
         }
         if (name !== 'direct') expectEqual(reduced.sent[root], 0, `${where}: the root of a reduce sends nothing`);
       }
@@ -326,8 +339,8 @@ function checkDirect(): void {
 }
 
 /**
- * The model must be the same function on all ranks, and every algorithm must be the best choice
- * somewhere, or it is dead code.
+ * Checks that the cost model chooses every algorithm for some world and size. An algorithm that is
+ * never chosen would be dead code.
  */
 function checkCostModel(): void {
   const sizes = range(0, 24).map((exponent) => 2 ** exponent);
@@ -340,25 +353,25 @@ function checkCostModel(): void {
   expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather in larger worlds');
   expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce in larger worlds');
   for (const n of large) {
-    // For small tensors only steps count, for large ones only bytes. For sizes in between
-    // test/collectives/costModel.test.ts compares with the simulation.
+    // For small tensors the number of steps decides, for large tensors the number of bytes. For
+    // sizes in between, test/collectives/costModel.test.ts compares the model with the simulation.
     expectEqual(chooseAllReduce(n, sizes[0]!), Algorithm.DOUBLING, `allReduce of one byte over ${n}`);
     expectEqual(chooseAllReduce(n, 2 ** 28), Algorithm.RING, `allReduce of 256 MiB over ${n}`);
   }
 }
 
 export const PLAN_CASES: readonly ConformanceCase[] = [
-  { number: 170, title: 'plans of allReduce: laws for 1 .. 33 ranks', check: checkAllReduces },
+  { number: 170, title: 'plans of allReduce are correct for 1 to 33 ranks', check: checkAllReduces },
   {
     number: 171,
-    title: 'plans of reduceScatter and allGather: laws for 1 .. 33 ranks',
+    title: 'plans of reduceScatter and allGather are correct for 1 to 33 ranks',
     check: checkReduceScatterAndAllGather,
   },
-  { number: 172, title: 'plans of broadcast and reduce: laws for 1 .. 33 ranks', check: checkRooted },
-  { number: 173, title: 'plans of gather, scatter and allToAll: laws for 1 .. 33 ranks', check: checkDirect },
+  { number: 172, title: 'plans of broadcast and reduce are correct for 1 to 33 ranks', check: checkRooted },
+  { number: 173, title: 'plans of gather, scatter and allToAll are correct for 1 to 33 ranks', check: checkDirect },
   {
     number: 174,
-    title: 'the cost model chooses every algorithm somewhere, in the order of sizes',
+    title: 'the cost model chooses every algorithm for some world size and tensor size',
     check: checkCostModel,
   },
 ];

@@ -1,4 +1,4 @@
-/** Runs cases over memory links, all ranks in this process. */
+/** Runs conformance cases over memory links, with all ranks in this process. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, runRanks } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
@@ -8,17 +8,20 @@ import { messageOf } from '../../src/util/errors.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
 import { ConformanceError } from './expect.ts';
 
-/** Longer than a group's own deadline, whose error has more details. */
+/**
+ * Deadline of a case in milliseconds. A group's own timeout is shorter, because its error has more
+ * details.
+ */
 export const HANG_MS = 90_000;
 
 interface RunOptions {
-  /** Whether to run a world size. Default: all sizes of the case. */
+  /** Returns whether to run the world size `n`. Default: all sizes of the case. */
   accepts?: (n: number) => boolean;
-  /** Creates links between ranks. Default: memory links. */
+  /** Creates the two ends of a link between ranks. Default: memory links. */
   createPair?: () => [Link, Link];
 }
 
-/** Runs a case; resolves with the failures, one line per world size. */
+/** Runs a case. Resolves with the failures, at most one per world size. */
 export async function runCase(
   entry: ConformanceCase,
   { accepts = () => true, createPair }: RunOptions = {},
@@ -43,7 +46,7 @@ export async function runCase(
   return failures;
 }
 
-/** One rank's part. @throws (rejects) an error that names the rank. */
+/** Runs one rank's part of a case. @throws (rejects) an error that names the rank. */
 export async function runRank({ run }: GroupCase, group: ProcessGroup, n: number): Promise<void> {
   try {
     await run(group, n);

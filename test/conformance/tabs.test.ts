@@ -1,6 +1,6 @@
 /**
- * Conformance cases in real tabs, one of each kind: `npm run -s conformance -- --tabs` runs all
- * that can run there.
+ * Runs some conformance cases in real tabs, one of each kind. `npm run -s conformance -- --tabs`
+ * runs all cases for tabs.
  */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { CASES_IN_TABS, TAB_CASES, Tabs } from './tabs.ts';
@@ -8,16 +8,16 @@ import { CASES_IN_TABS, TAB_CASES, Tabs } from './tabs.ts';
 vi.setConfig({ testTimeout: 60_000 });
 
 /**
- * Reductions, roots and ranks of subgroups, mismatches, objects, messages between ranks that are
- * not neighbours, uneven inputs.
+ * One case for each of these: reductions, global ranks of subgroups, mismatches, objects, messages
+ * between ranks that are not neighbours, uneven inputs.
  */
 const TITLES = [
-  'one rank in turn has another value than all others',
-  'src, dst and peers are global ranks in a subgroup',
-  'ranks that differ: allToAll',
-  'objects of every kind by every object collective',
-  'send and recv between all pairs, neighbours or not',
-  'join of more ranks, some of them without inputs',
+  'each rank in turn has another value than all other ranks',
+  'src, dst and peers in calls of a subgroup are global ranks',
+  'calls of allToAll that differ between ranks fail',
+  'every object collective handles objects of every kind',
+  'send and recv between all pairs of ranks, neighbours or not',
+  'join of 2, 4 and 5 ranks, some of them without inputs',
 ];
 
 let tabs: Tabs;

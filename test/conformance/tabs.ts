@@ -1,6 +1,6 @@
 /**
- * Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. This file runs in
- * Node, `page.ts` in the tabs.
+ * Runs conformance cases in real Chromium tabs, which join a room of the signaling server and use
+ * WebRTC. This file runs in Node; `page.ts` runs in the tabs.
  */
 import type { BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
@@ -13,26 +13,30 @@ import { CASES } from './cases.ts';
 import { ConformanceError, expectEqual, expectThat } from './expect.ts';
 import { HANG_MS } from './runner.ts';
 
-/** Tabs of the world in which cases run; more would only wait for the processor. */
+/** Number of tabs in which cases run. More tabs would only wait for the CPU. */
 const WORLD_SIZE = 4;
-/** Deadline of ops whose rank 0 is frozen, milliseconds; it stays frozen for longer. */
+/**
+ * Timeout of operations in milliseconds while rank 0 is frozen. Rank 0 stays frozen longer, for
+ * FREEZE_MS.
+ */
 const FREEZE_TIMEOUT_MS = 2000;
 const FREEZE_MS = 10_000;
 
 const noEnd = (): Error => new ConformanceError(`no end after ${HANG_MS / 1000} s`);
 const noError = (): Error => new ConformanceError('the other ranks have no error after twice the timeout');
 
-/** A case about tabs themselves. */
+/** A case that exists only in tabs. */
 interface TabCase {
   readonly number: number;
   readonly title: string;
   readonly run: (tabs: Tabs) => Promise<void>;
 }
 
-/** World sizes at which a case runs in tabs. */
+/** Returns the world sizes with which a case runs in tabs. */
 function sizesInTabs(entry: ConformanceCase): number[] {
   if ('check' in entry || !entry.inTabs) return [];
-  // Only the world can create groups; smaller worlds are groups of it.
+  // Only the world group can create subgroups. Smaller world sizes run in subgroups, so a case that
+  // creates groups runs only with the whole world.
   return entry.worlds.filter((n) => (entry.needsWorld ? n === WORLD_SIZE : n <= WORLD_SIZE));
 }
 
@@ -42,7 +46,10 @@ export const CASES_IN_TABS = CASES.filter((entry): entry is GroupCase => sizesIn
 export class Tabs {
   readonly #page: OwnPage;
   #context: BrowserContext | null = null;
-  /** Tabs of the world in which cases run; empty before the first case, and after a failure. */
+  /**
+   * Tabs of the world in which cases run. The list is empty before the first case and after a
+   * failure.
+   */
   #world: Page[] = [];
 
   private constructor(page: OwnPage) {
@@ -57,7 +64,7 @@ export class Tabs {
     return this.#page.stop();
   }
 
-  /** Opens tabs of a new world, and closes those of the previous one. */
+  /** Opens `count` tabs for a new world, and closes the tabs of the previous world. */
   async open(count: number): Promise<Page[]> {
     await this.#context?.close();
     this.#world = [];
@@ -66,7 +73,7 @@ export class Tabs {
     return Promise.all(Array.from({ length: count }, () => this.#page.openTab(context)));
   }
 
-  /** Opens a room in a tab; returns its code, and a promise of the tab's rank. */
+  /** Opens a room in a tab. Returns the room's code and a promise of the tab's rank. */
   async host(page: Page, worldSize: number, timeoutMs?: number): Promise<{ room: string; rank: Promise<number> }> {
     const room = deferred<string>();
     await page.exposeFunction('onroom', room.resolve);
@@ -75,12 +82,12 @@ export class Tabs {
     return { room: await room.promise, rank };
   }
 
-  /** Joins a room in a tab; resolves with its rank once all tabs have joined. */
+  /** Joins a room in a tab. Resolves with the tab's rank once all tabs have joined. */
   enter(page: Page, room: string | null, worldSize: number, timeoutMs?: number): Promise<number> {
     return page.evaluate(([code, n, ms]) => window.joinWorld(code, n, ms), [room, worldSize, timeoutMs] as const);
   }
 
-  /** Joins `pages` to one world; resolves with its tabs by rank. */
+  /** Makes `pages` join one world. Resolves with the tabs in the order of ranks. */
   async join(pages: readonly Page[], worldSize: number, timeoutMs?: number): Promise<Page[]> {
     const [first, ...others] = pages;
     const { room, rank } = await this.host(first!, worldSize, timeoutMs);
@@ -88,14 +95,14 @@ export class Tabs {
     return pages.toSorted((a, b) => ranks[pages.indexOf(a)]! - ranks[pages.indexOf(b)]!);
   }
 
-  /** Runs a case at every size that fits; resolves with its failures. */
+  /** Runs a case with every world size that is possible in tabs. Resolves with the failures. */
   async runCase(entry: GroupCase): Promise<string[]> {
     const failures: string[] = [];
     for (const n of sizesInTabs(entry)) {
       if (this.#world.length === 0) this.#world = await this.join(await this.open(WORLD_SIZE), WORLD_SIZE);
       const failed = await this.#runAt(entry, n);
       failures.push(...failed.map((message) => `world of ${n}, ${message}`));
-      // A failed case may have ended the world.
+      // After a failed case the world may not work any more, so the next case opens a new one.
       if (failed.length > 0) this.#world = [];
     }
     return failures;
@@ -115,8 +122,8 @@ export class Tabs {
 }
 
 /**
- * Three tabs all-reduce until `trouble` happens to rank 0. Returns the errors of the others, and
- * the time until then in milliseconds.
+ * Three tabs call allReduce in a loop until `trouble` happens to rank 0. Returns the errors of the
+ * other ranks, and the milliseconds from the trouble to the errors.
  */
 async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => unknown) {
   const pages = await tabs.join(await tabs.open(3), 3);
@@ -134,7 +141,7 @@ async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => 
 export const TAB_CASES: readonly TabCase[] = [
   {
     number: 12,
-    title: 'a newcomer is rejected while a world runs, until it has ended',
+    title: 'a new tab is rejected while a world runs, and can join after that world has ended',
     run: async (tabs) => {
       const [first, second, third] = (await tabs.open(3)) as [Page, Page, Page];
       const { room, rank } = await tabs.host(first, 2);
@@ -158,7 +165,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 33,
-    title: 'a tab that is closed: every other tab receives an error',
+    title: 'when a tab is closed, every other tab receives an error',
     run: async (tabs) => {
       const { errors } = await endLoops(tabs, 10_000, (page) => page.close());
       for (const { name, message } of errors) expectEqual(name, 'PeerGoneError', `error of a closed tab (${message})`);
@@ -166,7 +173,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 34,
-    title: 'a tab that freezes: every other tab times out',
+    title: 'when a tab freezes, every other tab times out',
     run: async (tabs) => {
       const { errors, elapsed } = await endLoops(tabs, FREEZE_TIMEOUT_MS, (page) =>
         page
@@ -178,13 +185,13 @@ export const TAB_CASES: readonly TabCase[] = [
       for (const { name, message } of errors) expectEqual(name, 'TimeoutError', `error of a frozen tab (${message})`);
       expectThat(
         elapsed >= FREEZE_TIMEOUT_MS / 2,
-        `the others waited ${elapsed} ms, expected at least half the timeout`,
+        `the other ranks waited ${elapsed} ms, expected at least half of the timeout`,
       );
     },
   },
   {
     number: 36,
-    title: 'a world of four that one tab does not join',
+    title: 'a world of four tabs times out if one tab does not join',
     run: async (tabs) => {
       const pages = await tabs.open(3);
       const message = await tabs.join(pages, 4, 3000).then(

@@ -1,4 +1,4 @@
-/** Barriers, deadlines, and ranks that are late, gone or frozen. */
+/** Cases of barriers and timeouts, and of ranks that are late, killed or frozen. */
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, type World } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -10,7 +10,7 @@ import { filled, one, range, sumOfRanks } from './values.ts';
 
 type Call = (group: ProcessGroup, timeoutMs: number) => PromiseLike<unknown>;
 
-/** Every collective, with rank 0 as its root. */
+/** Calls of every collective, with rank 0 as the root. */
 const COLLECTIVES: Record<string, Call> = {
   allReduce: (group, timeoutMs) => group.allReduce(one(1), { timeoutMs }),
   reduce: (group, timeoutMs) => group.reduce(one(1), 0, { timeoutMs }),
@@ -35,16 +35,16 @@ const COLLECTIVES: Record<string, Call> = {
 };
 
 /**
- * Deadline of ops whose other ranks are gone or frozen, milliseconds: long enough that a busy
- * machine meets twice the deadline.
+ * Timeout in milliseconds of operations whose rank 0 is killed or frozen. Errors must arrive within
+ * twice this time, also on a busy machine.
  */
 const TROUBLE_TIMEOUT_MS = 2000;
 
-/** Trouble that rank 0 causes. */
+/** Ways in which rank 0 can fail. */
 const TROUBLE = {
-  /** Like a closed tab: its links close. */
+  /** Simulates a closed tab: the links of rank 0 close. */
   kill: (world: World): void => world.links[0]!.forEach((link) => link.close()),
-  /** Like a stopped tab: its links stay open, but neither receive nor send. */
+  /** Simulates a frozen tab: the links of rank 0 stay open, but neither receive nor send. */
   freeze: (world: World): void =>
     world.links[0]!.forEach((link) => {
       link.onframe = null;
@@ -52,11 +52,11 @@ const TROUBLE = {
     }),
 } as const;
 
-/** One round of a loop that only an error ends. */
+/** Runs one round of a loop that ends only with an error. */
 export const ALL_REDUCE_LOOP = async (group: ProcessGroup, round: number): Promise<unknown> =>
   group.allReduce(new Float32Array(1000).fill(round));
 
-/** Rounds of such loops. */
+/** Functions that each run one round of such a loop. */
 const LOOPS: Record<string, (group: ProcessGroup, round: number) => Promise<unknown>> = {
   'send and recv around the ring': (group, round) => {
     const n = group.worldSize;
@@ -68,8 +68,8 @@ const LOOPS: Record<string, (group: ProcessGroup, round: number) => Promise<unkn
 };
 
 /**
- * Causes `what` on rank 0 after `afterMs` in the middle of a loop, and checks the errors of the
- * others.
+ * Kills or freezes rank 0 after `afterMs`, in the middle of a loop, and checks the errors of the
+ * other ranks.
  */
 async function endsLoop(
   what: keyof typeof TROUBLE,
@@ -86,7 +86,7 @@ async function endsLoop(
     try {
       for (let round = 0; ; round++) {
         await LOOPS[loop]!(group, round);
-        // Lets timers run, which memory links do not need.
+        // Memory links never wait for a timer, so this lets timers run.
         if (round % 10 === 0) await sleep(0);
       }
     } catch (error) {
@@ -96,7 +96,7 @@ async function endsLoop(
       expectThat(isRight, `${where}: rank ${group.rank} expected ${kinds[0]!.name}, got ${String(error)}`);
       expectThat(elapsed > 0, `${where}: rank ${group.rank} ended before the trouble: ${String(error)}`);
       if (what === 'freeze') {
-        expectThat(elapsed >= TROUBLE_TIMEOUT_MS / 2, `${where}: rank ${group.rank} waited ${elapsed} ms only`);
+        expectThat(elapsed >= TROUBLE_TIMEOUT_MS / 2, `${where}: rank ${group.rank} waited only ${elapsed} ms`);
       }
     }
   };
@@ -129,7 +129,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     run: async (group, n) => {
       for (let last = 0; last < n; last++) {
         if (group.rank === last) await sleep(10);
-        // All ranks of a machine have one clock.
+        // The times of all ranks are comparable, because they are on one machine.
         const cameAt = Date.now();
         await group.barrier();
         const passedAt = Date.now();
@@ -164,12 +164,12 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 33,
-    title: 'a rank that is killed: every other rank receives an error',
+    title: 'when a rank is killed, every other rank receives an error',
     check: () => endsLoops('kill', [PeerGoneError]),
   },
   {
     number: 34,
-    title: 'a rank that freezes: every other rank times out',
+    title: 'when a rank freezes, every other rank times out',
     check: () => endsLoops('freeze', [TimeoutError]),
   },
   {
@@ -192,7 +192,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         ],
         [range(1, n - 1), { timeoutMs: 0 }, 'Rank 0 timed out in monitoredBarrier'],
         [[0], { timeoutMs: 50 }, 'rank 0 did not'],
-        // Rank 0 is late, and must name the missing rank nevertheless.
+        // Rank 0 is late, but its error must still name the missing rank.
         [[1], { timeoutMs: 400 }, 'Rank 1 failed to pass monitoredBarrier in 400 ms', 300],
       ];
       await Promise.all(
@@ -204,7 +204,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         }),
       );
       const members = await world.newGroup([0, 2]);
-      // On rank 1, which is not a member, the call does nothing.
+      // Rank 1 is not a member, so its call does nothing.
       if (world.rank < 3) await members.monitoredBarrier({ timeoutMs });
       const all = await world.newGroup(range(n));
       for (let round = 0; round < 5; round++) await all.monitoredBarrier({ timeoutMs, waitAllRanks: round % 2 === 1 });
@@ -212,11 +212,11 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 164,
-    title: 'a rank that is late for large ops of every kind in flight at once',
+    title: 'a rank may be late while large operations of every kind are in flight at once',
     worlds: [2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
-      // More than ranks may send ahead.
+      // The tensor is larger than what a rank may send before the receiver is ready.
       const count = n * Math.ceil(66_000 / n);
       const { rank } = group;
       const right = (rank + 1) % n;
@@ -258,12 +258,12 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 165,
-    title: 'more ops than the limit in flight, issued at different times',
+    title: 'more operations than may be in flight can be issued, at different times on each rank',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
-      // Objects need a second op each, once sizes are known. It must not wait behind later ops that
-      // wait for other ranks.
+      // Each object collective needs a second operation once sizes are known. This one must not
+      // wait for later operations, which wait for other ranks.
       const objects = range(80).map((i) => group.allGatherObject(i + group.rank));
       if (group.rank > 0) await sleep(20);
       const tensors = range(80).map((i) => group.allReduce(one(i)));
@@ -278,7 +278,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 162,
-    title: 'timeouts: 60 s by default, of the group, of one op, of one wait',
+    title: 'a timeout can be set for a group, an operation or a wait, and is 60 s by default',
     worlds: [2, 4],
     inTabs: true,
     needsWorld: true,
@@ -300,7 +300,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
       const work = group.allReduce(one(1));
       if (world.rank === 0) await expectRejection(work.wait(1), TimeoutError, 'after 1 ms of waiting', 'wait');
       expectEqual(await work, one(n), 'an op continues after a wait that was too short');
-      // Longer than a timer allows.
+      // These timeouts are longer than setTimeout allows.
       for (const timeoutMs of [Infinity, 2 ** 40]) {
         if (world.rank > 0) await sleep(10);
         expectEqual(await group.allReduce(one(1), { timeoutMs }), one(n), `an op with a timeout of ${timeoutMs} ms`);
@@ -309,13 +309,13 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 163,
-    title: 'a timeout names the missing rank, and the call of each other rank',
+    title: 'the error of a timeout names the missing rank, and the calls of the other ranks',
     worlds: [2, 3, 4, 5],
     run: async (group, n) => {
       if (group.rank === n - 1) return sleep(300);
       await group.allReduce(one(1), { timeoutMs: 100 }).then(
         () => {
-          throw new ConformanceError('an allReduce without a rank succeeded');
+          throw new ConformanceError('an allReduce that one rank did not call succeeded');
         },
         (error: unknown) => {
           expectThat(error instanceof TimeoutError, `expected TimeoutError, got ${String(error)}`);

@@ -1,4 +1,7 @@
-/** Every example prints the results of its tutorial, in one process and in real tabs. */
+/**
+ * Checks that every example prints the same results as its tutorial, in one process and in real
+ * tabs.
+ */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
@@ -14,14 +17,14 @@ import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** Files of the folder that are not examples. */
+/** Files in the folder of examples that are not examples. */
 const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts'];
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Printed lines by rank. */
+/** Runs an example and returns the printed lines of each rank. */
 async function linesOf(name: string, tabs?: number): Promise<string[][]> {
   const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
   return runWorld(tabs ?? worldSize, async (group) => {
@@ -31,7 +34,10 @@ async function linesOf(name: string, tabs?: number): Promise<string[][]> {
   });
 }
 
-/** Output of `peergrad example`, sorted by rank: lines of different ranks have no order. */
+/**
+ * Runs `peergrad example` and returns the printed lines, sorted by rank, because lines of different
+ * ranks are printed in any order.
+ */
 async function printedBy(...args: string[]): Promise<string[]> {
   const command = [path.join(ROOT, 'launcher/bin.js'), 'example', ...args];
   const { stdout } = await promisify(execFile)(process.execPath, command);
@@ -39,7 +45,7 @@ async function printedBy(...args: string[]): Promise<string[]> {
   return lines.toSorted((a, b) => Number(a[6]) - Number(b[6]));
 }
 
-/** The number at the end of each line. */
+/** Returns the number at the end of each line. */
 const numbers = (lines: readonly string[]): number[] => lines.map((line) => Number(line.split(' ').at(-1)));
 
 function expectToFall(values: readonly number[]): void {
@@ -49,7 +55,7 @@ function expectToFall(values: readonly number[]): void {
   ).toBe(true);
 }
 
-test('the catalogue has every file of the folder', () => {
+test('the catalogue has every example of the folder', () => {
   const files = readdirSync(path.join(ROOT, 'examples')).filter((file) => file.endsWith('.ts'));
   expect([...CATALOGUE.map(({ name }) => `${name}.ts`), ...OTHERS].toSorted()).toEqual(files.toSorted());
 });
@@ -86,7 +92,7 @@ describe('in one process', () => {
     expectToFall(numbers(first!.slice(0, -1)));
   });
 
-  test('pointToPoint: both ranks end with 1, twice', async () => {
+  test('pointToPoint: both ranks end with 1, both blocking and non-blocking', async () => {
     expect(await linesOf('pointToPoint')).toEqual([
       ['Rank 0 has data 1', 'Rank 0 started sending', 'Rank 0 has data 1'],
       ['Rank 1 has data 1', 'Rank 1 started receiving', 'Rank 1 has data 1'],
@@ -96,11 +102,11 @@ describe('in one process', () => {
   test.each([
     [2, [['Rank 0 has data 2'], ['Rank 1 has data 2']]],
     [3, [['Rank 0 has data 2'], ['Rank 1 has data 2'], ['Rank 2 has data 1']]],
-  ])('allReduceGroup: a world of %i sums over its two members', async (tabs, lines) => {
+  ])('allReduceGroup: in a world of %i, the sum is over the two members of the group', async (tabs, lines) => {
     expect(await linesOf('allReduceGroup', tabs)).toEqual(lines);
   });
 
-  test('partitionedMnist: the loss of every rank falls, and losses differ', async () => {
+  test('partitionedMnist: the loss of every rank falls, and losses differ between ranks', async () => {
     const lines = await linesOf('partitionedMnist');
     for (const [rank, own] of lines.entries()) {
       expect(own).toHaveLength(3);
@@ -112,7 +118,7 @@ describe('in one process', () => {
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
   });
 
-  test('averagedMetric: the mean over samples is the accuracy of all', async () => {
+  test('averagedMetric: the mean over samples is the accuracy on all samples', async () => {
     const everywhere = ['mean over ranks 0.722', 'mean over samples 0.700'];
     expect(await linesOf('averagedMetric')).toEqual([
       ['2 of 4 right: accuracy 0.500', ...everywhere],
@@ -121,7 +127,7 @@ describe('in one process', () => {
     ]);
   });
 
-  test('objects: plain data arrive', async () => {
+  test('objects: all ranks receive the plain data', async () => {
     const all = '["foo",12,{"1":2}]';
     const linesOfRank = (gathered: string, scattered: string): string[] => [
       `allGatherObject ${all}`,
@@ -152,7 +158,7 @@ describe('in real tabs', () => {
     await server.close();
   });
 
-  /** Printed lines by rank. */
+  /** Runs an example and returns the printed lines of each rank. */
   async function linesInTabs(name: string): Promise<string[][]> {
     const lines: string[][] = [];
     const out = (line: string): void => {
@@ -179,15 +185,19 @@ describe('in real tabs', () => {
   });
 });
 
-test('the command prints the same, with the rank before each line', { timeout: 120_000 }, async () => {
-  expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([
-    '[rank 0] Rank 0 has data 2',
-    '[rank 1] Rank 1 has data 2',
-    '[rank 2] Rank 2 has data 1',
-  ]);
-  const toyModel = await printedBy('toyModel');
-  const [first, second] = [0, 1].map((rank) => toyModel.filter((line) => line.startsWith(`[rank ${rank}]`)));
-  expect(second!.map((line) => line.replace('rank 1', 'rank 0'))).toEqual(first);
-  expect(first!.at(-1)).toBe('[rank 0] replicas are equal');
-  expectToFall(numbers(first!.slice(0, -1)));
-});
+test(
+  'the command `peergrad example` prints the same lines with the rank at their beginning',
+  { timeout: 120_000 },
+  async () => {
+    expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([
+      '[rank 0] Rank 0 has data 2',
+      '[rank 1] Rank 1 has data 2',
+      '[rank 2] Rank 2 has data 1',
+    ]);
+    const toyModel = await printedBy('toyModel');
+    const [first, second] = [0, 1].map((rank) => toyModel.filter((line) => line.startsWith(`[rank ${rank}]`)));
+    expect(second!.map((line) => line.replace('rank 1', 'rank 0'))).toEqual(first);
+    expect(first!.at(-1)).toBe('[rank 0] replicas are equal');
+    expectToFall(numbers(first!.slice(0, -1)));
+  },
+);

@@ -1,4 +1,4 @@
-/** Features of the launcher's browsers. */
+/** Checks how the launcher starts browsers: their tabs, their features and their GPU. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
@@ -15,15 +15,15 @@ async function commandLineOf(one: Browser): Promise<string> {
   return (await cdp.send('SystemInfo.getInfo')).commandLine;
 }
 
-test('the browser prepares no page of its own behind a tab', async () => {
+test('the browser has no hidden pages besides the open tab', async () => {
   await (await browser.newContext()).newPage();
   const cdp = await browser.newBrowserCDPSession();
-  // An empty filter matches everything.
+  // An empty filter matches every kind of target, also hidden ones.
   const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] });
   expect(targetInfos.map(({ url }) => url).filter((url) => url !== 'about:blank')).toEqual([]);
 });
 
-test('features that Playwright disables stay disabled', async () => {
+test('features that Playwright disables stay disabled when the launcher disables more', async () => {
   const lists = [...(await commandLineOf(browser)).matchAll(/--disable-features=(\S+)/g)].map(([, list]) =>
     list!.split(','),
   );
@@ -31,7 +31,7 @@ test('features that Playwright disables stay disabled', async () => {
   expect(lists.at(-1)).toEqual(expect.arrayContaining(lists.flat()));
 });
 
-test('the browser uses a GPU if there is one, and computes WebGPU in software on request', async () => {
+test('the browser uses a GPU if the machine has one, and computes WebGPU in software if requested', async () => {
   const [auto, software] = await Promise.all([
     launchBrowser({ backend: 'auto' }),
     launchBrowser({ backend: 'auto', gpu: 'software' }),
@@ -41,7 +41,7 @@ test('the browser uses a GPU if there is one, and computes WebGPU in software on
   await Promise.all([auto.close(), software.close()]);
 });
 
-test('for WebAssembly no page finds a GPU, and flags that ask for one are rejected', async () => {
+test('a browser for WebAssembly hides the GPU from pages, and rejects flags that enable a GPU', async () => {
   await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow('remove --gpu software');
   const server = await startSignaling();
   const wasm = await launchBrowser({ backend: 'wasm' });

@@ -1,4 +1,4 @@
-/** The effect of each fault of `npm run tools -- chaos` on real tabs. */
+/** Checks in real tabs that each fault of `npm run tools -- chaos` has its effect. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ensureBuilt } from '../../launcher/build.ts';
@@ -9,13 +9,16 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-/** Milliseconds that a tab is away: several steps, but too short to count as left. */
+/**
+ * Milliseconds that a tab does not respond: the time of several steps, but less than the time after
+ * which the room removes the tab.
+ */
 const AWAY_MS = 4_000;
-/** Deadline of expected events, milliseconds. */
+/** Options of vi.waitUntil: expected events must arrive within this time. */
 const WAIT = { timeout: 50_000 };
 /**
- * Steps that a tab may still report after another one stopped: one on its way, and one whose last
- * byte had arrived.
+ * Steps that a tab may still report after another tab stopped: one step that was being computed,
+ * and one whose last byte had already arrived.
  */
 const IN_FLIGHT = 2;
 
@@ -31,7 +34,7 @@ const stepsOf = (tab: string): number => heard(tab).filter(({ type }) => type ==
 const stops = (event: EngineEvent): boolean =>
   event.type === 'failed' || (event.type === 'state' && event.state !== 'RUNNING');
 
-/** Resolves after a few more steps of the tab. */
+/** Resolves after the tab has taken three more steps. */
 async function more(tab: string): Promise<void> {
   const enough = stepsOf(tab) + 3;
   await vi.waitUntil(() => stepsOf(tab) >= enough, WAIT);
@@ -58,7 +61,7 @@ afterAll(async () => {
 test.each([
   ['freeze', freezeTab],
   ['cut', cutTab],
-])('%s: no rank steps until the tab is back', async (_name, begin) => {
+])('%s: no rank takes a step until the tab is back', async (_name, begin) => {
   const goOn = await begin(ann);
   const before = stepsOf('ben');
   await sleep(AWAY_MS);
@@ -68,7 +71,7 @@ test.each([
   await Promise.all([more('ann'), more('ben')]);
 });
 
-test('cut: the page continues and reaches no server', async () => {
+test('cut: the page still runs scripts, but cannot reach the server', async () => {
   const mend = await cutTab(ann);
   const answer = ann.page.evaluate<number>(`fetch('/healthz').then(({ status }) => status)`);
   expect(await Promise.race([answer, sleep(1_000, 'silence')])).toBe('silence');
@@ -78,7 +81,7 @@ test('cut: the page continues and reaches no server', async () => {
   await more('ann');
 });
 
-test('server: it stops, no step waits for it, and it returns at the same address', async () => {
+test('server: training continues while it is stopped, and it restarts at the same address', async () => {
   await server.kill();
   await expect(fetch(`${server.page}healthz`)).rejects.toThrow();
   await more('ann');
@@ -87,9 +90,9 @@ test('server: it stops, no step waits for it, and it returns at the same address
   expect(server.problem).toBeNull();
 });
 
-test('duplicate and close: the copy is a separate tab and receives its close event', async () => {
+test('duplicate and close: the copy is a separate tab, and receives a pagehide event when it is closed', async () => {
   const copy = await ann.duplicate('copy');
-  // The room decides whether it is admitted.
+  // The copy is either admitted or rejected: this test accepts both.
   await vi.waitUntil(() => heard('copy').some(({ type }) => type === 'admitted' || type === 'failed'), WAIT);
   expect(copy.page.url()).toBe(ann.page.url());
   await copy.page.evaluate(`addEventListener('pagehide', () => localStorage.setItem('test.bye', 'heard'))`);
@@ -106,7 +109,7 @@ test('edge: both ends detect the broken connection', async () => {
   await vi.waitUntil(() => tabs.every((tab, i) => heard(tab).slice(counts[i]).some(stops)), WAIT);
 });
 
-test('crash: only that page is gone', async () => {
+test('crash: only the page of that tab is gone', async () => {
   await crashTab(ben);
   expect(crashed).toEqual(['ben']);
   expect(await ann.page.evaluate('1 + 1')).toBe(2);

@@ -1,5 +1,6 @@
 /**
- * Checkpoints in a real browser's storage, saved in a worker and read on the page, in both media.
+ * Saves checkpoints from a worker and reads them on the page, in both kinds of storage of a real
+ * browser: the private file system and IndexedDB.
  */
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -40,7 +41,7 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
   };
 }
 
-test('a browser with a private file system uses it', async () => {
+test('a browser with a private file system uses that file system', async () => {
   expect(await tab.evaluate(() => window.preferredMedium())).toBe('opfs');
 });
 
@@ -64,7 +65,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     ] as const);
   const idsOf = async () => (await list()).checkpoints.map(({ id }) => id);
 
-  test('a saved checkpoint is loaded again, also after the tab was closed', async () => {
+  test('a saved checkpoint can be loaded, also after the tab was closed', async () => {
     const meta = metaOf('first');
     expect(await list()).toEqual({ checkpoints: [], damaged: [] });
     expect(await save(meta, { first: 5, count: 1001 })).toBe('saved');
@@ -86,14 +87,14 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(await load('first')).toMatch(/^DataError: There is no checkpoint first/);
   });
 
-  test('damaged checkpoints are reported and not offered', async () => {
+  test('damaged checkpoints are reported, and not in the list of usable checkpoints', async () => {
     for (const id of ['whole', 'short', 'header', 'stub', 'garbled', 'changed']) {
       await save(metaOf(id, { room: `room-${id}` }));
     }
     await spoil('short', (await sizeOf('short')) - 1);
     await spoil('header', 300);
     await spoil('stub', 7);
-    // Its header is not valid JSON any more.
+    // The changed byte makes the header of 'garbled' invalid JSON.
     await spoil('garbled', await sizeOf('garbled'), 20);
     const size = await sizeOf('changed');
     await spoil('changed', size, size - 5);
@@ -111,19 +112,19 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(await load('whole')).toHaveProperty('meta.id', 'whole');
   });
 
-  test('the last checkpoints of a room and job are kept, the latest first', async () => {
+  test('only the latest checkpoints of a room and job are kept, and are listed from the latest to the oldest', async () => {
     await save(metaOf('other-room', { room: 'AAAAAA', savedAt: 1 }));
     await save(metaOf('other-job', { job: parseJob({ batchSize: 64 }), savedAt: 2 }));
     for (let i = 0; i <= CHECKPOINTS_KEPT; i++) await save(metaOf(`at-${i}`, { savedAt: 10 + i }));
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'at-1', 'other-job', 'other-room']);
-    // After a clock was set back, the others are removed first. The order of a job's fields does
-    // not matter.
+    // A new checkpoint is kept even if its time is earlier, as after a clock was set back. A
+    // previous checkpoint is removed instead. Jobs whose fields have another order are equal.
     const job = Object.fromEntries(Object.entries(parseJob({})).toReversed()) as CheckpointMeta['job'];
     await save(metaOf('early', { savedAt: 5, job }));
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'early', 'other-job', 'other-room']);
   });
 
-  test('two tabs may save at once', async () => {
+  test('two tabs can save at the same time', async () => {
     const other = await page.openTab(context);
     const saved = await Promise.all([
       save(metaOf('mine'), { count: 5_000 }),
@@ -134,9 +135,9 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     for (const id of ['mine', 'theirs']) expect(await load(id)).toHaveProperty('meta.id', id);
   });
 
-  test('a full storage or a wrong call gives an error and keeps the stored checkpoints', async () => {
+  test('saving to a full storage or with invalid arguments fails, and keeps the stored checkpoints', async () => {
     const devtools = await context.newCDPSession(tab);
-    // An empty database takes 72 KiB of it.
+    // An empty database takes 72 KiB of this quota.
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(page.url).origin, quotaSize: 500_000 });
     const before = metaOf('before');
     await save(before);

@@ -1,4 +1,7 @@
-/** In a tab: checkpoints of this browser, in either medium. */
+/**
+ * A page for tests: defines functions on `window` that save, load and damage checkpoints in this
+ * browser, in the private file system or in IndexedDB.
+ */
 import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints, type CheckpointList } from '../../src/engine/storage/checkpoints.ts';
 import type { CheckpointMeta, StateArray } from '../../src/protocol/checkpoint.ts';
@@ -13,20 +16,22 @@ declare global {
   interface Window {
     preferredMedium: typeof preferredMedium;
     /**
-     * Saves `count` numbers from `first` on, as three arrays, in a worker. Resolves with `saved` or
-     * the error.
+     * Saves the numbers `first`, `first` + 1, ... (`count` of them) as three arrays, from a worker.
+     * Resolves with 'saved', or with the text of the error.
      */
     save: (medium: Medium, meta: CheckpointMeta, first: number, count: number) => Promise<string>;
     list: (medium: Medium) => Promise<CheckpointList>;
-    /** The saved arrays with the names of their types, or the error. */
+    /**
+     * Resolves with the saved arrays and the names of their types, or with the text of the error.
+     */
     load: (medium: Medium, id: string) => Promise<{ meta: CheckpointMeta; arrays: [string, number[]][] } | string>;
     remove: (medium: Medium, id: string) => Promise<void>;
     /**
-     * Truncates a stored checkpoint to its first `kept` bytes and inverts the byte at `changed`;
-     * creates it if it is missing.
+     * Truncates a stored checkpoint to its first `kept` bytes and inverts the byte at `changed`.
+     * Creates the checkpoint if it does not exist.
      */
     spoil: (medium: Medium, id: string, kept: number, changed?: number) => Promise<void>;
-    /** Bytes of a stored checkpoint. */
+    /** Resolves with the size of a stored checkpoint in bytes. */
     sizeOf: (medium: Medium, id: string) => Promise<number>;
   }
 }

@@ -1,4 +1,4 @@
-/** Saves checkpoints in a worker, like the engine. */
+/** A worker for tests that saves checkpoints, as the engine's worker does. */
 import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import type { Saving } from './checkpoints.ts';
 

@@ -1,4 +1,6 @@
-/** A class in real tabs: a host, and guests who join by code, by link and by keyboard. */
+/**
+ * A class in real tabs: a host, and guests who join by code, by link, and with the keyboard only.
+ */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -8,7 +10,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-/** Presses Tab until an element called `name` has the focus. */
+/** Presses the Tab key until an element whose accessible name matches `name` has the focus. */
 async function tabTo(tab: Tab, name: RegExp): Promise<void> {
   for (let i = 0; i < 40; i++) {
     await tab.page.keyboard.press('Tab');
@@ -19,16 +21,16 @@ async function tabTo(tab: Tab, name: RegExp): Promise<void> {
     });
     if (name.test(focused.trim())) return;
   }
-  throw new Error(`Nothing called ${name} can be reached by Tab.`);
+  throw new Error(`The Tab key reached no element with the name ${name}.`);
 }
 
-/** The narrowest viewport. */
+/** The narrowest window that the page must support. */
 const PHONE = { width: 360, height: 740 };
 
-/** Pixels by which the page is wider than its window. */
+/** Width of the page in pixels: more than its window's if the page scrolls sideways. */
 const widthOf = (tab: Tab): Promise<number> => tab.page.evaluate(() => document.documentElement.scrollWidth);
 
-test('three tabs join by code, link and keyboard; the host pauses and removes one, and the others finish', async () => {
+test('three tabs join by code, link and keyboard; the host pauses the run and removes a tab, and the other tabs finish', async () => {
   const ada = await world.open('#new?name=ada&seed=7&batchSize=4&maxSteps=32&hashEvery=8');
   await button(ada, 'Open the room').click();
   const { room } = await ada.event('admitted');

@@ -1,11 +1,11 @@
-/** A run whose tabs are all killed, in real tabs. */
+/** Kills all tabs of a run, and checks that the run resumes from a checkpoint. */
 import { expect, test, vi } from 'vitest';
 import { runTools } from '../../tools/cli.ts';
 import type { CrashRecoveryReport } from '../../tools/crashRecovery/crashRecovery.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
-test('a run whose tabs are all killed resumes from its last checkpoint', async () => {
+test('a run whose tabs are all killed resumes from its latest checkpoint', async () => {
   const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --transport auto --backend webgpu';
   const out: string[] = [];
   const err: string[] = [];

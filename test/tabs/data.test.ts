@@ -1,5 +1,6 @@
 /**
- * Data files in real tabs: dropped on the page, previewed, and trained on; errors are shown first.
+ * Data files in real tabs: a test drops a bad file, expects its error, drops a good file, expects
+ * its preview, and trains on it.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +21,9 @@ const world = await worldOfFile();
 
 type Files = Record<string, Uint8Array | string>;
 
-/** Drops files like a mouse; they replace earlier ones. */
+/**
+ * Drops files on the page, like a user with a mouse. They replace files that were dropped before.
+ */
 async function drop(tab: Tab, files: Files): Promise<void> {
   const given = Object.entries(files).map(([name, body]) => [name, [...Buffer.from(body)]] as const);
   await tab.page.locator('.drop').evaluate((zone, all) => {
@@ -33,12 +36,12 @@ async function drop(tab: Tab, files: Files): Promise<void> {
 interface Case {
   job: Parameters<World['createRoom']>[0];
   bad: Files;
-  /** The error of the file, with its place. */
+  /** The error that the page shows for `bad`, with the place in the file. */
   sentence: string;
   good: Files;
-  /** The preview before a run. */
+  /** A text of the preview that the page shows for `good` before the run. */
   seen: string;
-  /** Checks the page of the run. */
+  /** Checks the first tab's page after the run. */
   after?: (tab: Tab) => Promise<void>;
 }
 
@@ -61,7 +64,7 @@ async function train(tabs: number, { job, bad, sentence, good, seen, after }: Ca
   return results;
 }
 
-test('a CSV file: two tabs predict an amount from numbers and words', async () => {
+test('two tabs train on a CSV file and predict an amount from numbers and words', async () => {
   const rows = upTo(60).map(
     (i) => `${i % 7},${i % 3 ? 'old' : 'new'},${1000 * (i % 7) + (i % 3 ? 0 : 500) + 5000 + (i % 2)}`,
   );
@@ -73,20 +76,20 @@ test('a CSV file: two tabs predict an amount from numbers and words', async () =
     seen: '60 rows and 3 columns.',
     after: async ({ page }) => {
       await page.getByText('is the mean absolute error on held-out samples').waitFor();
-      // The curve of the first metric; the others are a click away.
+      // The page shows the curve of the first metric. The other curves are shown after a click.
       await page.getByRole('img', { name: /^Mean absolute error by step/ }).waitFor();
       await page.getByRole('button', { name: 'R²' }).click();
       await page.getByRole('img', { name: /^R² by step: 0\.\d{3} now/ }).waitFor();
     },
   });
   expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: null });
-  // Prices lie 2000 around their mean.
+  // Prices differ from their mean by 2000 on average, so the model must be better than the mean.
   expect(result!.metrics!.mae).toBeLessThan(1000);
   expect(result!.metrics!.r2).toBeGreaterThan(0.5);
   expect(other!.metrics).toEqual(result!.metrics);
 });
 
-test('the page shows before a run how a CSV file is read and what is left out', async () => {
+test('the page shows before a run how a CSV file is read, and which rows and columns are left out', async () => {
   const tab = await world.join(world.createRoom({ ...LEARN, job: 'table' }, 2), 'reader');
   const rows = upTo(120).map((i) => `street ${i};;${i},25;${i % 12 ? 1000 * i : '?'}`);
   await drop(tab, { 'houses.csv': `address;notes;size;price\n${rows.join('\n')}\n` });
@@ -105,16 +108,16 @@ test('the page shows before a run how a CSV file is read and what is left out', 
   expect(tab.violations).toEqual([]);
 });
 
-/** Apples or pears, by their size. */
+/** Returns a CSV file with one kind of fruit: apples are small, pears are large. */
 const fruits = (i: number): string =>
   upTo(40)
     .map((k) => `${10 * i + (k % 7)},${i ? 'pear' : 'apple'}`)
     .join('\n');
 
-test('CSV files of each tab’s own, none of which has all classes', async () => {
+test('two tabs train on their own CSV files, none of which has all classes', async () => {
   const job = { job: 'table', ...LEARN, data: { kind: 'federated' }, patience: null };
   const room = world.createRoom(job, 2);
-  // One file comes from a server.
+  // One of the two files is loaded from a server by its URL.
   const tab = await world.join(room, 'own-0');
   const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-data-'));
   const own = path.join(folder, 'pears.csv');
@@ -144,7 +147,7 @@ test('CSV files of each tab’s own, none of which has all classes', async () =>
   expect(result.confusion).toEqual({ classes: ['apple', 'pear'], counts: [apples, pears] });
 });
 
-test('a zip file of pictures by class, in two tabs', async () => {
+test('two tabs train on a zip file of pictures with a folder for each class', async () => {
   const pictures: Files = Object.fromEntries(
     upTo(20).map((i) => [
       `${i % 2 ? 'red' : 'blue'}/${i}.png`,
@@ -163,7 +166,7 @@ test('a zip file of pictures by class, in two tabs', async () => {
   expect(result!.confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(4);
 });
 
-test('a pair of IDX files, in two tabs', async () => {
+test('two tabs train on a pair of IDX files', async () => {
   const images = idxFile(
     [40, 4, 4],
     Uint8Array.from({ length: 640 }, (_, k) => ((k >> 4) % 2 ? 200 : 20) + (k % 9)),
@@ -184,7 +187,7 @@ test('a pair of IDX files, in two tabs', async () => {
   expect(result).toMatchObject({ worldSize: 2, accuracy: 1 });
 });
 
-test('an npz file of features, in two tabs', async () => {
+test('two tabs train on an npz file of features', async () => {
   const x = npyFile(
     [40, 2],
     upTo(40).flatMap((i) => [i % 2 ? 5 : 1, i]),
@@ -205,7 +208,7 @@ test('an npz file of features, in two tabs', async () => {
   expect(result).toMatchObject({ worldSize: 2, accuracy: 1 });
 });
 
-test('a text, which two tabs learn to continue', async () => {
+test('two tabs train on a text and learn to continue it', async () => {
   const text = 'the cat sat on the mat. '.repeat(20);
   const [result] = await train(2, {
     job: { job: 'gpt', gpt: { ...DEFAULT_JOB.gpt, width: 16, context: 8 }, maxSteps: 3, batchSize: 2 },

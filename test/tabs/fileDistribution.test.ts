@@ -1,4 +1,7 @@
-/** Files that the host shares: dropped on its page and distributed before the run. */
+/**
+ * Files that the host shares with all tabs: they are dropped on the host's page and distributed
+ * before the run.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,10 +13,10 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const world = await worldOfFile();
 
-/** Takes a second or two to distribute, so that a tab can be closed during it. */
+/** Large enough to be distributed for a second or two, so that a test can close a tab meanwhile. */
 const LARGE_BYTES = 12_000_000;
 
-test('files of the host reach all tabs although one dies midway, and all train on them', async () => {
+test('files of the host reach all tabs that remain when a tab is closed midway, and they train on the files', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-distribution-'));
   const contents = {
     't10k-images-idx3-ubyte': imagesFile(40),
@@ -48,7 +51,7 @@ test('files of the host reach all tabs although one dies midway, and all train o
   await rm(folder, { recursive: true });
 });
 
-test('files shared by the host are checked first, and errors are shown', async () => {
+test('files that the host shares are checked before the run, and the page shows their errors', async () => {
   const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'shared', files: [] } };
   const ann = await world.join(world.createRoom(job, 1), 'ann');
   const give = (text: string) =>

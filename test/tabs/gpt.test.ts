@@ -1,4 +1,6 @@
-/** A language model in real tabs: training, samples, and a continued prompt. */
+/**
+ * A language model in real tabs: two tabs train it, show its samples, and let it continue a prompt.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -12,11 +14,11 @@ vi.setConfig({ testTimeout: 120_000 });
 const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-text-'));
 afterAll(() => rm(folder, { recursive: true }));
 const text = path.join(folder, 'a few fables.txt');
-// All held-out text is tested at the end.
+// The evaluation at the end uses all held-out text, so the text is short.
 await writeFile(text, writeFables().slice(0, 2000));
 const world = await worldOfFile({ data: text });
 
-test('two tabs learn a text together, show samples and continue a prompt', async () => {
+test('two tabs train a model on a text, show samples and continue a prompt', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
   const data = { kind: 'url', url: '/data/a%20few%20fables.txt' };
   const room = world.createRoom({ job: 'gpt', gpt, data, maxSteps: 6, batchSize: 2, hashEvery: 2 }, 2);

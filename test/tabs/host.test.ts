@@ -1,4 +1,4 @@
-/** Actions of a host, in real tabs. */
+/** What a host can do in a room, in real tabs. */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -8,7 +8,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-test('a host locks its room, is host again after closing the tab, removes a member and stops the run', async () => {
+test('a host locks the room, is still the host after it closes and reopens its tab, removes a member, and stops the run', async () => {
   const ann = await world.open('#new?name=ann');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
@@ -27,7 +27,7 @@ test('a host locks its room, is host again after closing the tab, removes a memb
   await again.event('room', ({ hosts }) => hosts.includes(member));
   await again.event('generation', ({ worldSize }) => worldSize === 2);
   await again.event('step');
-  // The lobby, which the page shows first, also has such a button.
+  // The lobby is shown first and also has a button with this name, so wait for the training page.
   await again.page.getByRole('heading', { name: 'Training' }).waitFor();
 
   await button(again, 'Remove ben').click();
@@ -43,8 +43,8 @@ test('a host locks its room, is host again after closing the tab, removes a memb
   expect((await again.event('failed')).message).toBe('The host has stopped the run.');
 });
 
-test('a host that only watches starts, pauses and sees the run', async () => {
-  // Without WebRTC, a tab can only join this way.
+test('a host that only watches can start and pause the run, and sees its steps', async () => {
+  // A tab without WebRTC can only watch.
   const ann = await world.open('#new?name=ann', { before: 'delete globalThis.RTCPeerConnection;' });
   await button(ann, 'Open and only watch').click();
   const { room, member } = await ann.event('admitted');
@@ -64,8 +64,8 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await button(ann, 'Resume').click();
   const soon = Math.max(...before) + 5;
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
-  // No step is missing or repeated. A rank that pauses at the end of a step receives its outcome
-  // from another rank.
+  // All steps together are complete, and no tab repeats a step. One tab may lack a step: a rank
+  // that is paused at the end of a step receives the result from another rank, without an event.
   const taken = tabs.map((tab) => tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : [])));
   for (const steps of taken) {
     expect(steps.length).toBeGreaterThan(5);
@@ -79,7 +79,7 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   expect((await ann.event('failed')).message).toBe('The host has stopped the run.');
 });
 
-test('two tabs find a learning rate together, and the watching host uses it', async () => {
+test('two tabs find a learning rate together, and the host, which only watches, uses this rate for the next run', async () => {
   const ann = await world.open('#new?name=ann&schedule=range-test&maxSteps=24&batchSize=8');
   await button(ann, 'Open and only watch').click();
   const { room } = await ann.event('admitted');

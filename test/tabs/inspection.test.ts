@@ -1,4 +1,4 @@
-/** Drawing a digit for the model in real tabs, by mouse and by keys. */
+/** In real tabs, a user draws a digit with the mouse or with keys, and the model classifies it. */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -9,7 +9,7 @@ const world = await worldOfFile();
 const pad = (tab: Tab) => tab.page.getByRole('application', { name: /^(Drawing pad|A held-out image)/ });
 const status = (tab: Tab) => tab.page.locator('.inspection [role=status]');
 
-/** Draws a 1 with the mouse: down the middle, in a few moves. */
+/** Draws a 1 with the mouse: a line down the middle of the pad, in a few moves. */
 async function drawOne(tab: Tab): Promise<void> {
   await pad(tab).scrollIntoViewIfNeeded();
   const { x, y, width, height } = (await pad(tab).boundingBox())!;
@@ -19,12 +19,13 @@ async function drawOne(tab: Tab): Promise<void> {
   await tab.page.mouse.up();
 }
 
-test('a drawn 1 is recognized during and after training, by mouse and keys, and mistakes and weights are shown', async () => {
+test('a 1 that is drawn with mouse or keys is recognized during and after training, and mistakes and weights are shown', async () => {
   const room = world.createRoom({ maxSteps: 30, learningRate: 0.004 }, 2);
   const [ann, ben] = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
   await ann.event('step');
   await drawOne(ann);
-  // Asked repeatedly during training, without disturbing the others.
+  // The page classifies the drawing repeatedly during training, and the model still stays equal on
+  // both ranks.
   const first = await ann.event('prediction', ({ answer }) => answer !== null);
   await ann.event('prediction', ({ answer }) => answer!.steps > first.answer!.steps);
   const results = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
@@ -40,7 +41,7 @@ test('a drawn 1 is recognized during and after training, by mouse and keys, and 
   expect(await ann.page.getByRole('button', { name: /^\d, read as \d \(\d+ %\)$/ }).count()).toBe(
     inspection!.mistakes.length,
   );
-  // All held-out digits, each once, and equal in both tabs.
+  // The confusion matrix has each held-out digit once, and is equal in both tabs.
   const { confusion } = results[0]!.result;
   expect(confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(2000);
   expect(results[1]!.result.confusion).toEqual(confusion);
@@ -50,7 +51,7 @@ test('a drawn 1 is recognized during and after training, by mouse and keys, and 
   await ann.page.getByText(/^Most frequent mistake: \d predicted as \d \(\d+ times\)\.$/).waitFor();
   await ann.page.getByRole('img', { name: /^32 pictures of first-layer weights/ }).waitFor();
 
-  // On another rank and by keys: up, pen down, and down again.
+  // Ben draws with keys: moves up, puts the pen down, and moves down.
   await ben.page.setViewportSize({ width: 360, height: 740 });
   await ben.page.getByText('What the model has learned').press('Enter');
   await pad(ben).focus();
@@ -61,7 +62,7 @@ test('a drawn 1 is recognized during and after training, by mouse and keys, and 
   await status(ben).getByText('It reads a 1.').waitFor();
   await ben.page.keyboard.press('Delete');
   await status(ben).getByText('Nothing drawn yet.').waitFor();
-  // A held-out image instead of a drawing.
+  // The model can also classify a held-out image instead of a drawing.
   await ben.page.getByRole('button', { name: 'Ask about this held-out 1' }).press('Enter');
   await status(ben).getByText('It reads a 1.').waitFor();
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);

@@ -1,4 +1,4 @@
-/** A model that is saved as a file and starts another room, in real tabs. */
+/** In real tabs, saves a model as a file and opens another room that begins with that file. */
 import { readFile } from 'node:fs/promises';
 import { expect, test, vi } from 'vitest';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
@@ -10,7 +10,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-/** Saves the model by the page's button and returns the downloaded file. */
+/** Clicks the page's button that saves the model, and returns the downloaded file. */
 async function save(tab: Tab, format: string): Promise<{ name: string; bytes: Buffer }> {
   await tab.page.getByLabel('Save the model as').selectOption(format);
   return download(tab, 'Save model');
@@ -22,8 +22,8 @@ async function download(tab: Tab, name: string): Promise<{ name: string; bytes: 
 }
 
 /**
- * Opens a room that begins with a file, for the job of the address; `startAt` is typed before the
- * file is chosen.
+ * Fills in the form for a room that begins with `file`. `query` has fields of the job. `startAt` is
+ * the number of tabs that is typed before the file is chosen.
  */
 async function begin(file: { name: string; bytes: Buffer }, query = '', startAt: number | null = null): Promise<Tab> {
   const tab = await world.open(`#new?name=ann&${query}`);
@@ -39,7 +39,7 @@ async function begin(file: { name: string; bytes: Buffer }, query = '', startAt:
   return tab;
 }
 
-/** Weights of a tab's model by name, in any order. */
+/** The weights of a tab's model by name, as base64. */
 async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   const before = tab.events.filter(({ type }) => type === 'exported').length;
   await tab.page.evaluate(() => globalThis.peergradExport!('safetensors' satisfies ModelFormat));
@@ -58,7 +58,7 @@ async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   );
 }
 
-test('a model of two tabs starts another room in each format, and a checkpoint continues with one tab less', async () => {
+test('a model saved by two tabs in any format starts another room, and its checkpoint continues in one tab', async () => {
   const fields = { maxSteps: 40, batchSize: 4, hashEvery: 5, hidden: 6 };
   const room = world.createRoom(fields, 2, { min: 1, max: 8 });
   const [ann, ben] = (await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)))) as [Tab, Tab];
@@ -78,13 +78,14 @@ test('a model of two tabs starts another room in each format, and a checkpoint c
   await Promise.all([ann, ben].map((tab) => tab.page.close()));
 
   for (const [i, file] of files.entries()) {
-    // Another seed would begin elsewhere; a step this small leaves weights of this size unchanged.
+    // The other seed would give other weights, so equal weights come from the file. The single step
+    // is too small to change them.
     const tab = await begin(file, 'hidden=6&seed=9&maxSteps=1&batchSize=1&optimizer=sgd&learningRate=1e-30');
     await tab.page.getByText(`Begins with the weights of ${file.name}`).waitFor();
     await button(tab, 'Open the room').click();
     await tab.event('weights', (event) => event.file === file.name);
     const { room: code } = await tab.event('admitted');
-    // Once with another tab, which receives the weights from this one.
+    // For the first format, a second tab joins and receives the weights from this tab.
     const tabs = i === 0 ? [tab, await world.join(code, 'cid')] : [tab];
     await tab.event(
       'room',
@@ -106,7 +107,7 @@ test('a model of two tabs starts another room in each format, and a checkpoint c
     'room',
     ({ members }) => members.length === 1 && members.every(({ device }) => device !== null),
   );
-  // A checkpoint hides the typed values.
+  // A checkpoint has its own settings, so the typed `startAt` is not used.
   expect(here.startAt).toBeNull();
   await button(back, 'Start').click();
   const { result } = await back.event('finished');
@@ -115,7 +116,7 @@ test('a model of two tabs starts another room in each format, and a checkpoint c
   expect(result.losses.slice(0, saved)).toEqual(losses);
 });
 
-test('a truncated file and weights of another model are rejected with their reasons', async () => {
+test('a truncated file and a file without weights are rejected with the reason', async () => {
   const cut = await begin({
     name: 'half.peergrad',
     bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
@@ -146,7 +147,7 @@ const OWN = {
   },
 };
 
-test('a job file with its own model is shown to all and trains in two tabs, and an invalid one reports the line', async () => {
+test('a job file with its own model is shown to all tabs and trains in two of them, and the error of an invalid job file names the line', async () => {
   const ann = await world.open('#new?name=ann');
   await ann.page.getByText('Job file', { exact: true }).click();
   const input = ann.page.locator('input[type=file][aria-label="Open a job file"]');
@@ -160,7 +161,7 @@ test('a job file with its own model is shown to all and trains in two tabs, and 
       `job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is not a supported layer: a job is data`,
     )
     .waitFor();
-  // A half-typed value shows its error at once, and is replaced by the file.
+  // The page shows the error of an incomplete value at once. A job file replaces this value.
   await ann.page.getByText('Advanced', { exact: true }).click();
   await ann.page.getByLabel('Seed').pressSequentially('.5');
   await ann.page.getByText(/The job is not valid: seed: Invalid integer/).waitFor();

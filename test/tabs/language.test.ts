@@ -1,4 +1,6 @@
-/** Every page in Chinese, in a real tab: no English is left except well-known names. */
+/**
+ * Checks every page in Chinese in a real tab: no English words are left, except well-known names.
+ */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
@@ -6,8 +8,8 @@ import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 
 /**
- * Names of things, units and people, which are the same in all languages; technical terms stand
- * beside their translation.
+ * Names of things, units and people are the same in all languages. Technical terms are shown
+ * together with their translation, so they are allowed, too.
  */
 const NAMES = new RegExp(
   [
@@ -82,7 +84,7 @@ afterAll(async () => {
   await server.close();
 });
 
-/** Words of three letters and more in texts, labels and placeholders. */
+/** Returns the English words of three letters and more in texts, labels and placeholders. */
 async function englishOn(page: Page): Promise<string[]> {
   const texts = await page.evaluate(() => {
     const found = [...document.querySelectorAll('body *')].flatMap((element) =>
@@ -117,7 +119,7 @@ test.each([
   await page.getByRole('button', { name: '它如何工作' }).click();
   await page.getByRole('dialog').waitFor();
   expect(await page.evaluate(() => document.documentElement.lang)).toBe('zh-Hans');
-  // All parts of a run are known after its second step.
+  // After the second step, all parts of a run are shown.
   if (hash.startsWith('simulated')) await page.getByRole('table').first().waitFor({ state: 'attached' });
   expect(await englishOn(page)).toEqual([]);
   await page.close();

@@ -1,6 +1,6 @@
 /**
- * `peergrad run` as several processes of one world, each with its own browser, like torchrun and
- * env://.
+ * Runs `peergrad run` as several processes of one world, each with its own browser: ranks come from
+ * environment variables, as with torchrun and `env://`.
  */
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -28,7 +28,10 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** A program that runs `first`, then becomes the browser; `$$` is the browser's process id. */
+/**
+ * Writes a shell script that runs the command `first` and then becomes the browser. In `first`,
+ * `$$` is the browser's process id. Returns the path of the script.
+ */
 async function browserAfter(name: string, first: string): Promise<string> {
   const file = path.join(folder, name);
   await writeFile(file, `#!/bin/sh\n${first}\nexec '${chromium}' "$@"\n`);
@@ -42,12 +45,12 @@ async function freePort(): Promise<number> {
   return brief.port;
 }
 
-/** `peergrad run`, as {@link runCommand}. */
+/** Runs `peergrad run` with software WebGPU; see {@link runCommand}. */
 function run(args: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
   return runCommand(['run', '--gpu', 'software', ...args], env, onerr);
 }
 
-/** Runs a command line to its end. `onerr` receives each line of stderr. */
+/** Runs a command of the launcher until it ends. `onerr` receives each line of stderr. */
 async function runCommand(
   argv: string[],
   env: Record<string, string> = {},
@@ -74,10 +77,10 @@ function resultOf({ code, out, err }: Awaited<ReturnType<typeof run>>): RunResul
   return JSON.parse(out.at(-1)!) as RunResult;
 }
 
-test('two processes started by hand are one world with the ranks of their environments', async () => {
+test('two processes that are started by hand form one world with the ranks of their environment variables', async () => {
   const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) };
   const slow = await browserAfter('slow-browser', 'sleep 3');
-  // Rank 1's tab joins first and is rank 1 anyway; only rank 0's page is photographed.
+  // Rank 1's tab joins first, but its rank is still 1. Only rank 0 writes a screenshot.
   const photos = ['0.png', '1.png'].map((name) => path.join(folder, name));
   const start = (rank: 0 | 1, browser: string) =>
     run(['--json', '--steps', '6', '--hash-every', '2', '--browser', browser, '--screenshot', photos[rank]!], {
@@ -94,7 +97,7 @@ test('two processes started by hand are one world with the ranks of their enviro
   expect(photos.map((file) => existsSync(file))).toEqual([true, false]);
 });
 
-test('layers of a job file train on WebGPU as on the CPU, and are saved by their names', async () => {
+test('layers of a job file train on WebGPU with the same result as on the CPU, and are saved with their names', async () => {
   const [job, out] = ['own.json', 'own.safetensors'].map((name) => path.join(folder, name));
   await writeFile(job!, JSON.stringify({ peergrad: 1, ...CUSTOM_MODEL_JOB, batchSize: 4 }));
   const ended = await runCommand([
@@ -134,7 +137,7 @@ test('layers of a job file train on WebGPU as on the CPU, and are saved by their
   expect(about['peergrad.step']).toBe('3');
 });
 
-test('a world whose browser dies is restarted on every node, up to the limit', async () => {
+test('a world whose browser is killed restarts on every node, as often as the limit allows', async () => {
   const pids = path.join(folder, 'pids');
   const mortal = await browserAfter('mortal-browser', `echo $$ >> '${pids}'`);
   const shared = ['--nnodes', '2', '--nproc-per-node', '1', '--master-addr', '127.0.0.1', '--rdzv-id', 'mortal'];
@@ -169,7 +172,7 @@ test('a world whose browser dies is restarted on every node, up to the limit', a
   }
 });
 
-test('a run whose browser dies fails without restarts', async () => {
+test('a run without restarts fails when its browser is killed', async () => {
   const pids = path.join(folder, 'pids-of-one');
   const mortal = await browserAfter('mortal-browser-of-one', `echo $$ >> '${pids}'`);
   const kills: Promise<void>[] = [];
@@ -190,7 +193,7 @@ test('more tabs than SwiftShader supports are distributed over several browsers'
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
 
-test('a joining machine waits for server and room, returns when its browser dies, and stays after a run', async () => {
+test('a machine that joins waits for the server and the room, starts its browser again if it is killed, and stays after the run', async () => {
   const pids = path.join(folder, 'pids-that-join');
   const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
   const port = await freePort();

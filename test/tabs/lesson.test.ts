@@ -1,5 +1,6 @@
 /**
- * The lesson in real tabs: a class of three over its own links, and one tab alone by keyboard only.
+ * The lesson in real tabs: a class of three tabs with links between them, and one tab alone with
+ * the keyboard only.
  */
 import { expect, test, vi } from 'vitest';
 import { movesAt, stepCount } from '../../src/engine/lesson/lessonRound.ts';
@@ -12,7 +13,7 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
-/** The numbers of all ranks on the tab's screen, row by row. */
+/** Reads the numbers of all ranks on the tab's screen, row by row. */
 async function screen({ page }: Tab): Promise<number[][]> {
   const rows = page.getByRole('grid').locator('tbody tr');
   const texts = await rows.evaluateAll((all) =>
@@ -36,7 +37,7 @@ function after(mode: LessonMode, own: readonly number[][], steps: number): numbe
   return held;
 }
 
-test('three tabs add up typed numbers step by step, on the ring, by a server, and after one has left', async () => {
+test('three tabs add up typed numbers step by step: on the ring, with a server, and after a tab has left', async () => {
   const ann = await world.open('#new?job=lesson&name=ann');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
@@ -87,7 +88,7 @@ test('three tabs add up typed numbers step by step, on the ring, by a server, an
   expect([...ann.violations, ...others[0]!.violations]).toEqual([]);
 });
 
-test('the lesson alone works by keyboard, from the front page to its last page', async () => {
+test('one tab alone takes the whole lesson with the keyboard, from the front page on', async () => {
   const { page } = await world.open('');
   const focusOn = async (name: string): Promise<void> => {
     for (let i = 0; i < 60; i++) {
@@ -98,7 +99,7 @@ test('the lesson alone works by keyboard, from the front page to its last page',
       })()`);
       if (text === name) return;
     }
-    throw new Error(`Nothing called "${name}" can be reached by Tab.`);
+    throw new Error(`The Tab key reached no element with the name "${name}".`);
   };
   await focusOn('or take the lesson alone');
   await page.keyboard.press('Enter');

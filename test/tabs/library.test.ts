@@ -1,4 +1,7 @@
-/** The library without the app: two tabs of another page train with DistributedDataParallel. */
+/**
+ * The library without peergrad's app: two tabs of a page that imports it train with
+ * DistributedDataParallel and Trainer.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { Wishes } from './library.ts';
@@ -10,18 +13,22 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => page?.stop());
 
-test("Trainer's first tab stores the room in its address, which opens the others", { timeout: 60_000 }, async () => {
-  const context = await page.openContext();
-  const first = await page.openTab(context);
-  const fitted = first.evaluate(() => window.fit(2));
-  await first.waitForFunction(() => location.hash !== '');
-  const second = await page.openTab(context, first.url());
-  const [a, b] = await Promise.all([fitted, second.evaluate(() => window.fit(2))]);
-  expect(b).toEqual(a);
-  expect(a.weights[0]).toBeCloseTo(3, 1);
-  expect(a.weights[1]).toBeCloseTo(-2, 1);
-  await context.close();
-});
+test(
+  "Trainer stores the room's code in the first tab's URL, and other tabs join with that URL",
+  { timeout: 60_000 },
+  async () => {
+    const context = await page.openContext();
+    const first = await page.openTab(context);
+    const fitted = first.evaluate(() => window.fit(2));
+    await first.waitForFunction(() => location.hash !== '');
+    const second = await page.openTab(context, first.url());
+    const [a, b] = await Promise.all([fitted, second.evaluate(() => window.fit(2))]);
+    expect(b).toEqual(a);
+    expect(a.weights[0]).toBeCloseTo(3, 1);
+    expect(a.weights[1]).toBeCloseTo(-2, 1);
+    await context.close();
+  },
+);
 
 const createRoom = (): string => page.server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
 
@@ -30,14 +37,14 @@ test('a group can be created and destroyed repeatedly in one room', { timeout: 6
     tabs: [a, b],
     opened,
   } = await page.openTwoTabs();
-  // The tab that opens the room would be rank 0, but requests rank 1.
+  // The tab that opens the room would be rank 0 by default, but requests rank 1.
   const ofA = { rank: 1, worldSize: 2, localRank: 1, localWorldSize: 2, sum: 3 };
   const ofB = { rank: 0, worldSize: 2, localRank: 0, localWorldSize: 2, sum: 3 };
   const first = a.evaluate(() => window.cycle({ worldSize: 2, rank: 1 }, 1));
   const room = await opened;
   expect(await b.evaluate((code) => window.cycle({ room: code, rank: 0 }, 1), room)).toEqual([ofB]);
   expect(await first).toEqual([ofA]);
-  // One tab may return before the other has left.
+  // A tab may join the room again before the other tab has left it.
   const again = await Promise.all([
     a.evaluate((code) => window.cycle({ room: code, rank: 1, worldSize: 2 }, 5), room),
     b.evaluate((code) => window.cycle({ room: code, rank: 0 }, 5), room),
@@ -46,7 +53,7 @@ test('a group can be created and destroyed repeatedly in one room', { timeout: 6
   await a.context().close();
 });
 
-test('a page can have two groups at once', { timeout: 60_000 }, async () => {
+test('a page can have two process groups at once', { timeout: 60_000 }, async () => {
   const { tabs } = await page.openTwoTabs();
   const rooms = [createRoom(), createRoom()] as const;
   const reports = await Promise.all(
@@ -100,7 +107,8 @@ test('two tabs of another page form a process group and train one model', { time
   expect(results.map(({ route }) => route)).toEqual(['memory', 'memory']);
   expect(results[1].parameters).toEqual(results[0].parameters);
   expect(results[1].losses).toEqual(results[0].losses);
-  // Flat order is reversed: bias, then kernel. The model on the GPU has the state of DDP.
+  // DDP's flat parameters have the reverse order: bias, then kernel. The model on the GPU has the
+  // same values.
   for (const { parameters, model, buckets } of results) {
     expect(model.toReversed()).toEqual(parameters);
     expect(buckets).toBe(2);

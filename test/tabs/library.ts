@@ -1,4 +1,7 @@
-/** In a tab: the example of the README, and groups that are created and destroyed. */
+/**
+ * A page for tests that uses the library like a user's page: it trains like the example of the
+ * README, and creates and destroys process groups.
+ */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import {
@@ -13,7 +16,7 @@ import {
 
 export type Wishes = Pick<InitProcessGroupOptions, 'rank' | 'room' | 'worldSize'>;
 
-/** Figures of a group, and the sum over its ranks of rank + 1. */
+/** The rank and sizes of a group, and the all-reduced sum of rank + 1. */
 type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
 
 declare global {
@@ -29,19 +32,22 @@ declare global {
       model: number[];
       buckets: number;
       losses: number[];
-      /** Sends to the other rank. */
+      /** How the link to the other rank sends data; `undefined` if there is no such link. */
       route: string | undefined;
     }>;
     /**
-     * Creates and destroys a group this number of times; `onroom` of the tab that opens the room
-     * receives its code.
+     * Creates and destroys a group `times` times. The tab that opens the room passes the room's
+     * code to `onroom`.
      */
     cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
-    /** Creates two groups, the second during the first, uses both at once, and destroys both. */
+    /**
+     * Creates a second group while the first one exists, uses both at the same time, and destroys
+     * both.
+     */
     two: (first: Wishes, second: Wishes) => Promise<Said[]>;
     /**
-     * Trains with Trainer in two tabs this number of times. Resolves with the weights, and the
-     * losses of the last time.
+     * Trains a model with Trainer in two tabs, `times` times. Resolves with the weights at the end,
+     * and the losses of the final training run.
      */
     fit: (times: number) => Promise<{ weights: number[]; losses: number[] }>;
     onroom: (room: string) => void;
@@ -77,7 +83,7 @@ window.cycle = async (wishes, times) => {
 
 window.fit = async (times) => {
   await tf.setBackend('webgpu');
-  // A random kernel may begin too far away for so few steps.
+  // A random initial kernel may be too far from the solution for so few steps.
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], kernelInitializer: 'zeros' })] });
   const xs = tf.linspace(-1, 1, 32).expandDims<tf.Tensor2D>(1);
   const samples = { xs, ys: xs.mul(3).sub(2) };
@@ -103,10 +109,10 @@ window.train = async (room) => {
     ...(room === null ? { worldSize: 2, onroom: window.onroom } : { room }),
   });
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
-  // A bucket for each of the two parameters, to have several in flight.
+  // Each of the two parameters has its own bucket, so that several all-reduces are in flight.
   const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 4 });
   const optimizer = createOptimizer('adam', { learningRate: 0.3 }, ddp.layout.size);
-  // y = 3x - 2; the ranks have different x.
+  // The samples are points of y = 3x - 2. Each rank has different x.
   const xs = tf.tensor2d([-2, -1, 0, 1].map((x) => [x + group.rank]));
   const ys = xs.mul(3).sub(2);
   const losses: number[] = [];

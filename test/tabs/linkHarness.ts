@@ -1,6 +1,6 @@
 /**
- * In a tab: one end of a link, by simple-peer or a port. The two tabs signal over a
- * BroadcastChannel, as they share a browser.
+ * A page for tests: one end of a link over simple-peer or over a message port. Two tabs of one
+ * browser open it, and exchange signals over a BroadcastChannel.
  */
 import { PeerHost, type RelayReply } from '../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
@@ -14,18 +14,21 @@ import type { FromLinkWorker, ToLinkWorker } from './linkWorker.ts';
 declare global {
   interface Window {
     /**
-     * Begins one end of a case over a new connection. It receives the other end's signals once this
-     * returns.
+     * Starts one end of a test case over a new connection. When this function returns, the tab is
+     * ready for the other tab's signals.
      */
     openEnd: (name: string, end: End, by: keyof typeof WAYS) => void;
-    /** Resolves once the end has passed its case. */
+    /** Resolves once this end has passed the test case. Rejects if it fails. */
     endDone: () => Promise<void>;
-    /** Closes the link, after the other end is done, which may still receive from this one. */
+    /**
+     * Closes the link. Call it only when the other end has passed, because the other end may still
+     * receive data.
+     */
     closeEnd: () => void;
   }
 }
 
-/** An end that runs. */
+/** One end of a running test case. */
 interface RunningEnd {
   done: Promise<void>;
   close: () => void;

@@ -1,16 +1,19 @@
-/** A worker of the link harness: one end of a link by simple-peer, as in the engine's worker. */
+/**
+ * A worker of the link harness that owns one end of a link over simple-peer, like the engine's
+ * worker.
+ */
 import { createRelayedConnector, type RelayReply, type RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
 import { messageOf } from '../../src/util/errors.ts';
 import { runEnd, type End } from './linkEnd.ts';
 
-/** Page to worker. */
+/** Messages from the page to the worker. */
 export type ToLinkWorker =
   | { type: 'relay'; reply: RelayReply }
   | { type: 'open'; name: string; end: End }
   | { type: 'signal'; signal: PeerSignal };
-/** Worker to page. */
+/** Messages from the worker to the page. */
 export type FromLinkWorker =
   | { type: 'relay'; request: RelayRequest }
   | { type: 'signal'; signal: PeerSignal }

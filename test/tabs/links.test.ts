@@ -1,6 +1,6 @@
 /**
- * The link contract over simple-peer, in each place that a link may be, and over a port of the
- * broker, each end in a real tab.
+ * Tests the link contract between two real tabs: over simple-peer on the page and in a worker, and
+ * over a message port from the broker.
  */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
@@ -24,7 +24,7 @@ beforeAll(async () => {
     await page.waitForFunction(() => 'openEnd' in window);
     return page;
   };
-  // One after the other: the first load makes Vite bundle simple-peer.
+  // The tabs load one after the other, because Vite bundles simple-peer during the first load.
   alice = await openTab();
   bob = await openTab();
 }, 60_000);
@@ -41,7 +41,8 @@ describe.each([
   'a port',
 ] as const)('a link by %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {
-    // Bob listens before Alice's offer is sent: a BroadcastChannel does not store messages.
+    // Bob's tab listens before Alice's tab sends its offer, because a BroadcastChannel does not
+    // store messages.
     for (const [tab, end] of [
       [bob, 'bob'],
       [alice, 'alice'],

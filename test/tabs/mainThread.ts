@@ -1,11 +1,11 @@
 /**
- * Length of the tasks of a page's main thread, by Chromium's trace, in thread time. Where tabs
- * compute in software, the processes of a machine take turns, and a task of one millisecond may
- * last a hundred by the clock.
+ * Measures the longest tasks of a page's main thread with Chromium's trace, as CPU time of the
+ * thread. Wall-clock time would mislead: where tabs compute WebGPU in software, processes wait for
+ * a free core, and a task of one millisecond may last a hundred.
  */
 import type { Browser, Page } from 'playwright-core';
 
-/** Events of the trace; `tdur` is microseconds of the thread. */
+/** An event of the trace. `dur` is its wall-clock time and `tdur` its CPU time, in microseconds. */
 interface TraceEvent {
   name: string;
   ph: string;
@@ -18,12 +18,15 @@ interface TraceEvent {
 
 export interface LongTasks {
   tasks: number;
-  /** Milliseconds of the longest task, by the thread's time and by the clock. */
+  /**
+   * `busiest` is the most CPU time, and `longest` the most wall-clock time that a task took, in
+   * milliseconds.
+   */
   busiest: number;
   longest: number;
 }
 
-/** Traces the open `page` for this number of milliseconds. */
+/** Traces the open `page` for `ms` milliseconds. */
 export async function watchMainThread(browser: Browser, page: Page, ms: number): Promise<LongTasks> {
   await browser.startTracing(page, { categories: ['disabled-by-default-devtools.timeline'] });
   await page.waitForTimeout(ms);
@@ -43,7 +46,7 @@ export async function watchMainThread(browser: Browser, page: Page, ms: number):
   };
 }
 
-/** Microseconds to milliseconds. */
+/** Returns the maximum of `times`, converted from microseconds to milliseconds. */
 function longestOf(times: number[]): number {
   return times.reduce((a, b) => Math.max(a, b), 0) / 1000;
 }

@@ -1,6 +1,6 @@
 /**
- * Monitoring of a run in real tabs: its timeline, its exports, and a recording that is opened
- * again.
+ * Monitoring of a run in real tabs: its timeline, its exports, and a recording that the player
+ * opens.
  */
 import { readFile } from 'node:fs/promises';
 import type { Download } from 'playwright-core';
@@ -9,18 +9,18 @@ import type { ChromeTrace } from '../../src/app/monitor/chromeTrace.ts';
 import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
 import { type Tab, worldOfFile } from './world.ts';
 
-// For two slow cores; each wait inside has a shorter deadline with a better message.
+// Long enough for two slow cores. Each wait in a test has a shorter deadline and a better message.
 vi.setConfig({ testTimeout: 150_000 });
 
 const world = await worldOfFile();
 
-/** The file that a click on a button downloads. */
+/** Clicks a button and returns the file that it downloads. */
 async function saved({ page }: Tab, name: string | RegExp): Promise<{ download: Download; text: string }> {
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name }).click()]);
   return { download, text: await readFile(await download.path(), 'utf8') };
 }
 
-test('two tabs train: lanes of both, valid exports, and recordings that open in the player', async () => {
+test('two tabs train: the timeline has lanes of both, exports are valid, and recordings open in the player', async () => {
   const room = world.createRoom({ maxSteps: 12, hashEvery: 4, batchSize: 4 }, 2);
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
   await Promise.all([ada, ben].map((tab) => tab.event('finished')));
@@ -34,10 +34,10 @@ test('two tabs train: lanes of both, valid exports, and recordings that open in 
   ]);
   expect(ranks[1 - rank]).toMatchObject({ isHidden: false, right: { route: 'direct' } });
 
-  // The page draws events a little later.
+  // The page draws an event a moment after it arrives.
   await ada.page.getByText('are classified correctly').waitFor();
 
-  // Keys move on the timeline and describe the segment.
+  // Arrow keys select a segment of the timeline, and its description is shown.
   const timeline = ada.page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ });
   await timeline.focus();
   await timeline.press('ArrowRight');

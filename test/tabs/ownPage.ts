@@ -1,6 +1,6 @@
 /**
- * Real tabs for tests of the library: a page of the tests, built, served beside the signaling
- * server, and opened.
+ * Real tabs for tests of the library: builds a page of the tests, starts a server for the page and
+ * for signaling, and opens the page in tabs.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -30,22 +30,22 @@ export class OwnPage {
   /**
    * Builds the page, and starts server and browser.
    *
-   * @param html its path in the project.
-   * @param ready global that its script sets; a tab is open once it exists.
+   * @param html path of the page in the project.
+   * @param ready name of a global that the page's script defines; the tab is ready once it exists.
    */
   static async start(html: string, ready: string): Promise<OwnPage> {
     const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-page-'));
-    // Loaded only if needed: most conformance runs have no tabs.
+    // Vite is loaded only here, because most conformance runs have no tabs.
     const { build } = await import('vite');
     const input = path.join(ROOT, html);
     await build({ root: ROOT, logLevel: 'error', build: { outDir: dist, rolldownOptions: { input } } });
     return new OwnPage(dist, html, ready, await startSignaling({ dist }), await launchBrowser());
   }
 
-  /** A new browser profile, for tabs of one machine. */
+  /** Opens a new browser profile. Its tabs belong to one machine. */
   async openContext(): Promise<BrowserContext> {
     const context = await this.#browser.newContext();
-    // Without it, addresses are hidden behind names of the local network.
+    // Without this permission, WebRTC hides local IP addresses behind mDNS names.
     await context.grantPermissions(['microphone']);
     return context;
   }
@@ -57,7 +57,10 @@ export class OwnPage {
     return tab;
   }
 
-  /** Two tabs of a profile, and the code of the room that the first one opens. */
+  /**
+   * Opens two tabs of one profile. `opened` resolves with the code of the room that the first tab
+   * opens.
+   */
   async openTwoTabs(): Promise<{ tabs: readonly [Page, Page]; opened: Promise<string> }> {
     const context = await this.openContext();
     const tabs = [await this.openTab(context), await this.openTab(context)] as const;

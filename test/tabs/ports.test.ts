@@ -1,4 +1,4 @@
-/** Tabs of one browser that are linked by message ports. */
+/** Tabs of one browser that are linked by message ports instead of WebRTC. */
 import { expect, test, vi } from 'vitest';
 import type { LinkRoute } from '../../src/protocol/runEvents.ts';
 import { type Tab, worldOfFile } from './world.ts';
@@ -7,13 +7,13 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const world = await worldOfFile();
 
-/** Routes of a tab's links by the neighbours' ranks, in the first generation. */
+/** The routes of a tab's links to the ranks `neighbours`, in the first generation. */
 async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRoute[]> {
   const links = neighbours.map((rank) => tab.event('link', ({ peerRank }) => peerRank === rank));
   return (await Promise.all(links)).map(({ route }) => route);
 }
 
-test('ranks in two browsers train one model, by ports within each and by WebRTC between the two', async () => {
+test('ranks in two browsers train one model, linked by ports inside a browser and by WebRTC between browsers', async () => {
   const room = world.createRoom({ transport: 'auto', maxSteps: 6, hashEvery: 3 }, 4);
   const join = (rank: number, beside?: Tab): Promise<Tab> =>
     world.open(`#${room}?name=tab-${rank}&rank=${rank}&auto`, beside && { beside });

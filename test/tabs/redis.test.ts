@@ -1,6 +1,6 @@
 /**
- * Two signaling processes behind one address, real tabs that train, and a crash of the process that
- * owns their room.
+ * Two signaling processes share Redis and one address. While real tabs train, the process that owns
+ * their room is killed.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,10 +15,10 @@ vi.setConfig({ testTimeout: 150_000 });
 
 const BIN = path.resolve(import.meta.dirname, '../../launcher/bin.js');
 
-/** A `serve` process. */
+/** A process that runs `peergrad serve`. */
 class Serve {
   readonly origin: string;
-  /** The code of its room, if it opened one. */
+  /** The code of the room that this process opened, or an empty string. */
   readonly room: string;
   readonly #process: ChildProcess;
 
@@ -35,7 +35,7 @@ class Serve {
       env: { ...process.env, REDIS_URL: redis.url },
     });
     for await (const link of createInterface(child.stdout)) return new Serve(link, child);
-    throw new Error(`serve ${args.join(' ')} ended before it served.`);
+    throw new Error(`The command serve ${args.join(' ')} ended before its server was ready.`);
   }
 
   get port(): number {
@@ -55,8 +55,8 @@ class Serve {
 }
 
 /**
- * The load balancer of the processes: distributes connections in turn and skips a process that
- * refuses them.
+ * A load balancer in front of the processes: distributes connections round-robin, and skips a
+ * process that refuses them.
  */
 class Balancer {
   readonly #server: Server;
@@ -66,8 +66,8 @@ class Balancer {
   private constructor(ports: readonly number[]) {
     this.#server = createServer((client) => {
       this.#track(client);
-      // A separate order for each client: with a common one, two clients at once could both meet
-      // the dead process twice.
+      // The order of processes is fixed per client when it connects. With one shared counter,
+      // simultaneous clients could try the dead process twice.
       const turn = this.#turn++;
       this.#pass(
         client,
@@ -93,7 +93,7 @@ class Balancer {
     socket.on('close', () => this.#sockets.delete(socket));
   }
 
-  /** Connects to the first of `ports` that answers. */
+  /** Connects the client to the first of `ports` that accepts a connection. */
   #pass(client: Socket, [port, ...others]: readonly number[]): void {
     if (port === undefined) return void client.destroy();
     const upstream = connect(port, '127.0.0.1');
@@ -124,7 +124,7 @@ function times(tab: Tab, type: 'admitted' | 'generation'): number {
   return tab.events.filter((event) => event.type === type).length;
 }
 
-/** Resolves after further steps of the tab. */
+/** Resolves after five further steps of the tab. */
 async function goesOn(tab: Tab): Promise<void> {
   const soon = steps(tab).at(-1)! + 5;
   await tab.event('step', ({ step }) => step >= soon);
@@ -132,7 +132,10 @@ async function goesOn(tab: Tab): Promise<void> {
 
 describe.skipIf(!hasRedis)('two signaling processes', () => {
   let world: World;
-  /** For the fifth tab: a browser with a software GPU supports four. */
+  /**
+   * The fifth tab has its own browser, because a browser with a software GPU supports only four
+   * tabs.
+   */
   let annex: World;
   let owner: Serve;
   let other: Serve;
@@ -157,11 +160,11 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     while (open.length > 0) await open.pop()!();
   });
 
-  test('the owner of the room dies: training loses no step, and a fifth tab joins through the other', async () => {
+  test('when the owner of the room is killed, training loses no step, and a fifth tab joins through the other process', async () => {
     const { origin } = balancer;
     const tabs = await Promise.all([0, 1, 2, 3].map((i) => world.join(owner.room, `tab-${i}`, { origin })));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
-    // Tabs of both processes: their signals crossed Redis.
+    // Both processes have connections from tabs, so some signals were sent through Redis.
     expect((await owner.health()).connections).toBeGreaterThan(0);
     expect(await other.health()).toMatchObject({ rooms: 0 });
     expect((await other.health()).connections).toBeGreaterThan(0);
@@ -171,18 +174,20 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     await vi.waitFor(() => expect(tabs.map((tab) => times(tab, 'admitted'))).toEqual([2, 2, 2, 2]), 40_000);
     expect(await other.health()).toMatchObject({ rooms: 1, connections: 4 });
     await Promise.all(tabs.map(goesOn));
-    // The generation in which they began.
+    // All tabs are still in their first generation.
     expect(tabs.map((tab) => times(tab, 'generation'))).toEqual([1, 1, 1, 1]);
 
-    // Checked first, as its failure has the most useful message.
+    // The fifth tab is the first of `all`, because its failures have the most useful messages.
     const fifth = await annex.join(owner.room, 'fifth', { origin });
     const all = [fifth, ...tabs];
-    // Four tabs train at the same time, so each part has its own deadline.
+    // Four tabs train at the same time and slow the fifth one down, so each wait has its own
+    // deadline.
     await fifth.event('device');
     await Promise.all(all.map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 5)));
     await Promise.all(all.map((tab) => tab.event('hashes', ({ hashes, agree }) => hashes.length === 5 && agree)));
     await Promise.all(all.map(goesOn));
-    // A rank that the fifth tab interrupted in a step catches up with it and emits no step event.
+    // When the fifth tab joins, it may interrupt a step on some ranks. They receive the result of
+    // that step without a step event.
     for (const tab of all) expect(steps(tab)).toEqual([...new Set(steps(tab))].sort((a, b) => a - b));
     const emitted = [...new Set(all.flatMap(steps))].sort((a, b) => a - b);
     expect(emitted).toEqual(emitted.map((_, step) => step));

@@ -1,4 +1,4 @@
-/** Tabs that may only connect through a TURN server: Debian's coturn on this machine. */
+/** Tabs that must connect through a TURN server, which is Debian's coturn on this machine. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -17,7 +17,7 @@ const COTURN = 'turnserver';
 const SECRET = 'a-secret-of-this-test';
 const isInstalled = spawnSync('which', [COTURN]).status === 0;
 if (!isInstalled)
-  console.warn(`The tests of TURN are skipped: ${COTURN} is not installed (Debian: apt install coturn).`);
+  console.warn(`The TURN tests are skipped because ${COTURN} is not installed. On Debian, run: apt install coturn`);
 
 /** Output of coturn. */
 let said = '';
@@ -25,7 +25,7 @@ let said = '';
 /** Number of relayed addresses that coturn has allocated. */
 const allocated = (): number => said.split('ALLOCATE processed, success').length - 1;
 
-/** Starts coturn on the loopback, and resolves when it listens. */
+/** Starts coturn on the loopback interface. Resolves when coturn accepts connections. */
 async function startCoturn(folder: string, port: number): Promise<ChildProcess> {
   const options = [
     ...['-n', '--listening-ip=127.0.0.1', '--relay-ip=127.0.0.1', '--allow-loopback-peers', `--listening-port=${port}`],
@@ -39,7 +39,7 @@ async function startCoturn(folder: string, port: number): Promise<ChildProcess> 
     said += data.toString();
     if (/UDP listener opened/.test(said)) listening.resolve();
   });
-  coturn.once('exit', () => listening.reject(new Error(`${COTURN} has ended: ${said}`)));
+  coturn.once('exit', () => listening.reject(new Error(`${COTURN} has ended. Its output: ${said}`)));
   await listening.promise;
   return coturn;
 }
@@ -65,7 +65,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test.runIf(isInstalled)('two tabs train through the relay with the password of the server', async () => {
+test.runIf(isInstalled)('two tabs train through the relay with a password from the signaling server', async () => {
   const room = world.createRoom({ maxSteps: 3, batchSize: 4 }, 2);
   const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   for (const tab of tabs) expect(await tab.event('link')).toMatchObject({ up: true, route: 'relayed' });
@@ -73,7 +73,7 @@ test.runIf(isInstalled)('two tabs train through the relay with the password of t
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
 });
 
-test.runIf(isInstalled)('tabs of run use the relay with --relay-only', async () => {
+test.runIf(isInstalled)('tabs of `peergrad run --relay-only` use the relay', async () => {
   const before = allocated();
   const { signal } = new AbortController();
   const err: string[] = [];

@@ -1,4 +1,4 @@
-/** A room that is continued after all its tabs were closed, in real tabs. */
+/** In real tabs, closes all tabs of a room and continues its run from a checkpoint. */
 import { expect, test, vi } from 'vitest';
 import { type Tab, worldOfFile } from './world.ts';
 
@@ -6,7 +6,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const world = await worldOfFile();
 
-/** Many more steps than are taken before the first checkpoint is written. */
+/** The run has many more steps than are taken until the first checkpoint is written. */
 const MAX_STEPS = 40;
 const HASH_EVERY = 4;
 
@@ -18,7 +18,7 @@ function savesOf(tab: Tab): number {
   return tab.events.filter(({ type }) => type === 'saved').length;
 }
 
-/** Runs in a page. */
+/** Playwright runs this function in the page. */
 async function hasCheckpoint(): Promise<boolean> {
   const root = await navigator.storage.getDirectory();
   const folder = await root.getDirectoryHandle('peergrad-checkpoints', { create: true });
@@ -30,7 +30,7 @@ async function hasCheckpoint(): Promise<boolean> {
 
 const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
 
-test('continues from the last checkpoint of a returning tab, with others, each sample once', async () => {
+test('a run continues from the latest checkpoint of a tab that returns, with a new tab, and uses each sample once', async () => {
   const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 4, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   await expect.poll(() => ann!.page.evaluate(hasCheckpoint), { timeout: 60_000 }).toBe(true);
@@ -59,9 +59,9 @@ test('continues from the last checkpoint of a returning tab, with others, each s
     expect([epoch, offset]).toEqual([0, end]);
     end += samples;
   }
-  // All losses, of every tab that computed them.
+  // A tab that joined later also has the losses of the steps before.
   expect(results[1]!.losses).toEqual(history.map(({ loss }) => loss));
-  // A tab with the result needs no checkpoint.
+  // After the run has finished, its checkpoint is not offered any more.
   await expect
     .poll(async () => {
       await back.page.goto(`http://localhost:${world.server.port}/`);
@@ -71,12 +71,12 @@ test('continues from the last checkpoint of a returning tab, with others, each s
     .toBe(0);
 });
 
-test('one of two tabs of a browser saves their run, and the other one after the first is closed', async () => {
+test('one of two tabs of a browser saves checkpoints, and the other tab saves them after the first is closed', async () => {
   const room = world.createRoom({ maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await world.join(room, 'ben', { beside: ann });
   const { step } = await Promise.race([ann, ben].map((tab) => tab.event('saved')));
-  // By then both tabs would have saved that state.
+  // If both tabs saved checkpoints, both would have saved this step by now.
   await Promise.all([ann, ben].map((tab) => tab.event('hashes', (event) => event.step >= step + HASH_EVERY)));
   expect([savesOf(ann), savesOf(ben)].toSorted((a, b) => a - b)).toEqual([0, 1]);
   const [saver, other] = savesOf(ann) > 0 ? [ann, ben] : [ben, ann];

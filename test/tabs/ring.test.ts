@@ -1,4 +1,4 @@
-/** The ring and the grid of the front page, step by step, in a real tab. */
+/** The animated ring and grid of the front page, step by step, in a real tab. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { watchMainThread } from './mainThread.ts';
@@ -6,16 +6,17 @@ import { worldOfFile } from './world.ts';
 
 const world = await worldOfFile();
 
-/**
- * Everything that the ring and the grid show: texts, marks with positions, and the grid's pixels.
- */
+/** Everything that the ring and the grid show: texts, positions of marks, and the grid's pixels. */
 interface Drawn {
   words: string[];
   places: string[];
   pixels: string;
 }
 
-/** As text: a function would carry the transpiler's helpers into the page. */
+/**
+ * A string and not a function: the transpiler would add helpers to a function, which the page does
+ * not have.
+ */
 const READ_DRAWN = `(() => {
   const figure = document.querySelector('figure');
   const chunks = [...figure.querySelectorAll('.chunks > g')].filter((one) => one.getAttribute('visibility') === 'visible');
@@ -32,40 +33,42 @@ const READ_DRAWN = `(() => {
 
 const READ_PLACE = `document.querySelector('.scrub input').valueAsNumber`;
 
-/** Reads after the browser has drawn everything. */
+/** Evaluates `expression` in the page after the browser has drawn two more frames. */
 async function read<Value>(page: Page, expression: string): Promise<Value> {
   await page.getByRole('grid').waitFor();
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
   return page.evaluate<Value>(expression);
 }
 
-/** Drags the handle of the scrubber, in thousandths of the round. */
+/** Moves the handle of the slider to the place `to`, in thousandths of the round. */
 async function scrub(page: Page, to: number): Promise<void> {
   await page.getByRole('slider', { name: 'Place in the round' }).fill(String(to));
 }
 
-/** Plays until the handle is at `place`, and pauses. */
+/** Plays the animation until the handle is at `place`, then pauses it. */
 async function playTo(page: Page, place: number): Promise<void> {
   await page.getByRole('button', { name: 'Play' }).click();
   await expect.poll(() => page.evaluate<number>(READ_PLACE), SOON).toBeGreaterThanOrEqual(place);
   await page.getByRole('button', { name: 'Pause' }).click();
 }
 
-/** Milliseconds of the main thread: longer tasks are felt. */
+/**
+ * Tasks of the main thread must be shorter than this, in milliseconds: users notice longer tasks.
+ */
 const LONG_TASK_MS = 50;
-/** Polls often, with a deadline for slow machines. */
+/** Options of expect.poll: polls often, with a deadline for slow machines. */
 const SOON = { interval: 10, timeout: 10_000 };
 
 const coordinates = (places: string[]): number[] => (places.join(' ').match(/-?[\d.]+/g) ?? []).map(Number);
 
-test('scrub equals play: a place looks the same on every way to it', async () => {
+test('a place of the round looks the same whether it is reached by playing or with the slider', async () => {
   const { page } = await world.open('#?ranks=5&step=0&speed=0.5');
-  // In the middle of the third ring step.
+  // The place 260 is in the middle of the third ring step.
   await scrub(page, 260);
   await playTo(page, 280);
   const played = await read<Drawn>(page, READ_DRAWN);
-  // The handle has a resolution of a thousandth of the round: less than two pixels of a chunk's
-  // way.
+  // The slider has a resolution of a thousandth of the round. A chunk moves less than two pixels in
+  // that time.
   await scrub(page, await read<number>(page, READ_PLACE));
   const scrubbed = await read<Drawn>(page, READ_DRAWN);
   expect(scrubbed.words).toEqual(played.words);
@@ -74,8 +77,8 @@ test('scrub equals play: a place looks the same on every way to it', async () =>
     expect(Math.abs(one - coordinates(scrubbed.places)[i]!)).toBeLessThan(2);
   });
 
-  // Steps end at the same place: from the one that was played to, and from one that another tab
-  // scrubs to.
+  // A step back ends at the same place in two tabs: one has played to a place after it, the other
+  // used the slider.
   await page
     .getByRole('button', { name: 'Pause' })
     .or(page.getByRole('button', { name: 'Play' }))
@@ -91,7 +94,7 @@ test('scrub equals play: a place looks the same on every way to it', async () =>
   expect(await read<Drawn>(other.page, READ_DRAWN)).toEqual(stepped);
 });
 
-test('with less motion, playing shows a few still pictures', async () => {
+test('with reduced motion, playing shows a few still pictures', async () => {
   const { page } = await world.open('#?ranks=3&step=0&speed=8');
   await page.emulateMedia({ reducedMotion: 'reduce' });
   const stops = [];
@@ -114,7 +117,7 @@ test('with less motion, playing shows a few still pictures', async () => {
   for (const place of await seen) expect(stops).toContain(place);
 });
 
-test('the keys reach everything: the player, every cell of the grid, every chunk on the ring', async () => {
+test('the keyboard reaches the player, every cell of the grid, and every chunk on the ring', async () => {
   const { page } = await world.open('#?ranks=4&step=0');
   const expectText = (selector: string) =>
     expect.poll(() => page.locator(selector).first().textContent({ timeout: 1000 }), SOON);
@@ -135,7 +138,7 @@ test('the keys reach everything: the player, every cell of the grid, every chunk
       await page.keyboard.press('Tab');
       if (await page.evaluate<boolean>(`document.activeElement.getAttribute('role') === '${role}'`)) return;
     }
-    throw new Error(`30 presses of Tab led to no ${role}.`);
+    throw new Error(`The Tab key was pressed 30 times and did not reach the ${role}.`);
   };
   await tabTo('listbox');
   await page.keyboard.press('ArrowRight');
@@ -149,7 +152,7 @@ test('the keys reach everything: the player, every cell of the grid, every chunk
   await page.keyboard.press('ArrowRight');
   await expectText('[role=gridcell]').toContain('Rank 1, chunk B');
   await expectText('.chunk-detail').toContain('in ring step 6 of 6');
-  // The same chunk in both: its way on the ring, and its column in the grid.
+  // Both views highlight the same chunk: its path on the ring, and its column in the grid.
   await expectText('.grid-columns .lit').toBe('B');
   expect(await page.locator('.ring .light.from').count()).toBe(1);
   await page.keyboard.press('Escape');
@@ -158,7 +161,7 @@ test('the keys reach everything: the player, every cell of the grid, every chunk
   expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
 });
 
-test.each([1280, 360])('32 simulated ranks stay readable, and the page responsive, %i pixels wide', async (width) => {
+test.each([1280, 360])('a page of %i pixels shows 32 simulated ranks readably and stays responsive', async (width) => {
   const { page } = await world.open('#simulated?ranks=32');
   await page.setViewportSize({ width, height: 800 });
   await page.locator('.ring .mark-name').nth(31).waitFor();
@@ -167,10 +170,10 @@ test.each([1280, 360])('32 simulated ranks stay readable, and the page responsiv
     await folded.nth(3).waitFor();
     for (const summary of await folded.all()) await summary.click();
   }
-  // Ranks report every ten steps, the first time after two.
+  // Ranks report every ten steps; their first report follows two steps.
   await page.locator('.lanes li').nth(31).waitFor();
   const work = await watchMainThread(page.context().browser()!, page, 4500);
-  console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of its thread.`);
+  console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of CPU time.`);
   expect(work.tasks).toBeGreaterThan(100);
   expect(work.busiest).toBeLessThan(LONG_TASK_MS);
   const { overflow, names } = await page.evaluate<{ overflow: number; names: DOMRect[] }>(`({

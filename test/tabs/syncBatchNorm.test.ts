@@ -1,4 +1,4 @@
-/** SyncBatchNormalization on WebGPU: two tabs compared with one that has all samples. */
+/** SyncBatchNormalization on WebGPU: compares two tabs with one tab that has all samples. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OwnPage } from './ownPage.ts';
 
@@ -13,7 +13,7 @@ function expectClose(actual: readonly number[], expected: readonly number[]): vo
   for (const [i, value] of actual.entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(1e-4);
 }
 
-test('two tabs train the same model as one with all samples', { timeout: 120_000 }, async () => {
+test('two tabs train the same model as one tab with all samples', { timeout: 120_000 }, async () => {
   const {
     tabs: [host, guest],
     opened,

@@ -1,6 +1,6 @@
 /**
- * In a tab: a few steps of a model with SyncBatchNormalization layers, and of one with
- * BatchNormalization.
+ * A page for tests: trains a model with SyncBatchNormalization layers on two ranks, and the same
+ * model with BatchNormalization layers in one tab.
  */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
@@ -9,7 +9,7 @@ import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/d
 import { gradientsOfPass } from '../../src/parallel/ddp/pass.ts';
 import { convertSyncBatchNorm } from '../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 
-/** A model after its steps. */
+/** The results of a trained model. */
 interface Trained {
   trained: number[];
   averages: number[];
@@ -18,8 +18,8 @@ interface Trained {
 declare global {
   interface Window {
     /**
-     * Opens a room (or joins `room`) for two tabs, trains with the other tab, then alone with all
-     * samples.
+     * Opens a room for two tabs (or joins `room`), trains with the other tab, then trains alone
+     * with all samples.
      */
     trainNormalized: (
       room: string | null,
@@ -30,7 +30,7 @@ declare global {
 
 const STEPS = 4;
 const RATE = 0.1;
-/** Samples of each rank by step; one of them is empty. */
+/** Samples of each rank in each step. In one step a rank has no samples. */
 const SHARES = [
   [4, 4],
   [5, 3],
@@ -62,7 +62,7 @@ async function flatOf(tensors: readonly tf.Tensor[]): Promise<Float32Array> {
   return Float32Array.from(parts.flatMap((part) => Array.from(part)));
 }
 
-/** Trains with the gradients that `pass` returns for each step's samples. */
+/** Trains a model. `pass` returns the gradients for the samples of a step. */
 async function train(
   model: tf.LayersModel,
   pass: (step: number, inputs: tf.Tensor, targets: tf.Tensor, variables: Variable[]) => Promise<Gradients>,

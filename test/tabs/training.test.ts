@@ -3,13 +3,16 @@ import { describe, expect, test, vi } from 'vitest';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { type Tab, type World, worldOfFile } from './world.ts';
 
-// For a run in four tabs on two slow cores; each wait inside has a shorter deadline with a better
-// message.
+// Long enough for a run of four tabs on two slow cores. Each wait in a test has a shorter deadline
+// and a better message.
 vi.setConfig({ testTimeout: 150_000 });
 
 const world = await worldOfFile();
 
-/** Trains in `n` tabs and returns every tab's result, within the page's Content-Security-Policy. */
+/**
+ * Trains in `n` tabs and returns every tab's result. Checks that no tab violates the
+ * Content-Security-Policy.
+ */
 async function train(n: number, fields: Parameters<World['createRoom']>[0]): Promise<RunResult[]> {
   const room = world.createRoom(fields, n);
   const tabs = await Promise.all(Array.from({ length: n }, (_, i) => world.join(room, `tab-${i}`)));
@@ -19,7 +22,7 @@ async function train(n: number, fields: Parameters<World['createRoom']>[0]): Pro
 }
 
 describe('training in real tabs', () => {
-  test('three tabs train on WebGPU over WebRTC, agree bit for bit and send the bytes of theory', async () => {
+  test('three tabs train on WebGPU over WebRTC, have equal states bit for bit, and send as many bytes as theory predicts', async () => {
     const results = await train(3, { maxSteps: 12, hashEvery: 4 });
     for (const result of results) {
       expect(result).toMatchObject({ worldSize: 3, backend: 'webgpu', transport: 'webrtc', steps: 12 });
@@ -36,7 +39,7 @@ describe('training in real tabs', () => {
     expect(losses.at(-1)).toBeLessThan(losses[0]! * 0.8);
   });
 
-  test('four ranks with batch 32 have the losses of one with batch 128', async () => {
+  test('four ranks with batch 32 have the same losses as one rank with batch 128', async () => {
     const [one] = await train(1, { batchSize: 128, maxSteps: 20 });
     const [four] = await train(4, { batchSize: 32, maxSteps: 20 });
     for (const [step, loss] of one!.losses.entries()) {
@@ -44,7 +47,7 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('an asynchronous server reaches ranks that are not neighbours by links opened on demand', async () => {
+  test('an asynchronous parameter server opens links to ranks that are not its neighbours', async () => {
     const results = await train(4, { strategy: 'async-parameter-server', syncEvery: 3, batchSize: 8, maxSteps: 7 });
     for (const { stateHash, losses } of results) {
       expect(new Set(stateHash).size).toBe(1);
@@ -52,7 +55,7 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('replicas in workers of one tab train together, and several tabs are rejected', async () => {
+  test('the strategy data-parallel trains replicas in workers of one tab, and rejects several tabs', async () => {
     const fields = { strategy: 'data-parallel', batchSize: 8, maxSteps: 4 };
     const [result] = await train(1, { ...fields, replicas: 3 });
     expect(result).toMatchObject({ worldSize: 3, transport: 'memory', backend: 'webgpu', steps: 4 });
@@ -64,12 +67,12 @@ describe('training in real tabs', () => {
       expect(message).toMatch(/data-parallel runs in one tab, but this room has 2 tabs/);
   });
 
-  test('a tab without WebGPU trains with one that has it, reports it, and ends with the same bits', async () => {
+  test('a tab without WebGPU reports its backend, trains with a tab that has WebGPU, and ends with the same bits', async () => {
     const room = world.createRoom({ maxSteps: 4 }, 2);
     const withGpu = await world.join(room, 'gpu');
     const without = await world.join(room, 'no-gpu', {
       bypassCSP: true,
-      // Workers inherit nothing from the page: the engine's own worker has to lose its GPU.
+      // Workers inherit no globals from the page, so WebGPU is removed inside the engine's worker.
       before: `const Original = Worker;
         window.Worker = class extends Original {
           constructor(url, options) {
@@ -84,16 +87,17 @@ describe('training in real tabs', () => {
     const [a, b] = await Promise.all([withGpu.event('finished'), without.event('finished')]);
     expect(a.result.backend).toBe('webgpu');
     expect(b.result.stateHash).toEqual(a.result.stateHash);
-    // An untrained model finds ten digits equally likely.
+    // For an untrained model all ten digits are equally likely, so its loss is ln 10.
     expect(a.result.losses[0]).toBeCloseTo(Math.log(10), 0);
     expect(new Set(a.result.stateHash).size).toBe(1);
   });
 });
 
-test('tabs have the ranks of their addresses and know their local rank', async () => {
+test('tabs have the ranks that their URLs request, and know their local rank', async () => {
   const room = world.createRoom({ maxSteps: 1, batchSize: 4 }, 3);
   const lab = await world.open('');
-  // At once, like a launcher: no earlier tab has created the browser's id.
+  // The tabs open at the same time, as under a launcher, so no earlier tab has created the
+  // browser's id.
   const tabs = await Promise.all([
     world.open(`#${room}?name=ann&auto&rank=2`, { beside: lab }),
     world.open(`#${room}?name=ben&auto&rank=0`, { beside: lab }),
@@ -108,25 +112,28 @@ test('tabs have the ranks of their addresses and know their local rank', async (
   await Promise.all(tabs.map((tab) => tab.event('finished')));
 });
 
-describe('a tab that leaves', () => {
+describe('a tab', () => {
   test.each([
     ['while training', (tab: Tab) => tab.event('step', ({ step }) => step === 2)],
-    ['while the model is made ready', (tab: Tab) => tab.event('warmup')],
+    ['during the warm-up of the model', (tab: Tab) => tab.event('warmup')],
     ['while linking', (tab: Tab) => tab.event('state', ({ state }) => state === 'LINKING')],
-  ])('%s ends the run with an error that names it, and the others can start again', async (_when, moment) => {
-    const room = world.createRoom({ maxSteps: 2000 }, 3);
-    const [a, b, c] = await Promise.all(['ann', 'ben', 'cid'].map((name) => world.join(room, name)));
-    await moment(c!);
-    await c!.page.close();
-    for (const tab of [a!, b!]) {
-      const { message, fatal } = await tab.event('failed');
-      expect(message).toMatch(/cid/);
-      expect(fatal).toBe(false);
-      // The error is also on the screen.
-      await tab.page.getByText(message).first().waitFor();
-      expect((await tab.event('state', ({ state, generation }) => state === 'WAITING' && generation > 0)).state).toBe(
-        'WAITING',
-      );
-    }
-  });
+  ])(
+    'ends the run with an error that names it if it is closed %s, and the other tabs can start again',
+    async (_when, moment) => {
+      const room = world.createRoom({ maxSteps: 2000 }, 3);
+      const [a, b, c] = await Promise.all(['ann', 'ben', 'cid'].map((name) => world.join(room, name)));
+      await moment(c!);
+      await c!.page.close();
+      for (const tab of [a!, b!]) {
+        const { message, fatal } = await tab.event('failed');
+        expect(message).toMatch(/cid/);
+        expect(fatal).toBe(false);
+        // The page also shows the error.
+        await tab.page.getByText(message).first().waitFor();
+        expect((await tab.event('state', ({ state, generation }) => state === 'WAITING' && generation > 0)).state).toBe(
+          'WAITING',
+        );
+      }
+    },
+  );
 });

@@ -1,4 +1,4 @@
-/** Errors of users in real tabs: each shows one clear sentence on the screen, and nothing hangs. */
+/** Mistakes of users in real tabs: the page shows a clear error for each, and nothing hangs. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 90_000 });
 let data: string;
 let world: World;
 
-/** IDX files of `count` blank images and labels 0. */
+/** Returns IDX files with `count` blank images and with the label 0 for each. */
 function idxPair(count: number): [images: Uint8Array, labels: Uint8Array] {
   const images = new Uint8Array(16 + count * 784);
   const labels = new Uint8Array(8 + count);
@@ -45,7 +45,7 @@ async function failure(tab: Tab, fatal: boolean): Promise<string> {
 }
 
 describe('trouble', () => {
-  test('a page with a part that does not load', async () => {
+  test('a page whose script does not load can be reloaded', async () => {
     const { page } = await world.open('');
     await page.route(/\/assets\/main-[^/]*\.js$/, (route) => route.abort());
     await page.reload();
@@ -66,7 +66,7 @@ describe('trouble', () => {
     expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
   });
 
-  test('a rank that is taken, and one that is not valid', async () => {
+  test('a rank that another tab has, and a rank that does not exist', async () => {
     const room = world.createRoom({}, 2);
     const ann = await world.open(`#${room}?name=ann&auto&rank=1`);
     await ann.event('admitted');
@@ -86,11 +86,11 @@ describe('trouble', () => {
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/\/nothing\//);
   });
 
-  // A machine without a network has no address that another machine could open.
+  // This machine's network address; undefined without a network.
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
-  test.skipIf(address === undefined)('a page over plain http that trains without WebGPU', async () => {
+  test.skipIf(address === undefined)('a page over plain http has no WebGPU and trains without it', async () => {
     const room = world.createRoom({ model: 'cnn', maxSteps: 1, batchSize: 4 }, 1);
     const tab = await world.open(`#${room}?name=ann`, { origin: `http://${address}:${world.server.port}` });
     await shows(tab, /https/);
@@ -102,7 +102,7 @@ describe('trouble', () => {
     expect(tab.violations).toEqual([]);
   });
 
-  test('valid files that were dropped on the page', async () => {
+  test('valid files that the user chooses start the run', async () => {
     const room = world.createRoom({ job: 'mnist', batchSize: 8, maxSteps: 2, data: { kind: 'files' } }, 1);
     const tab = await world.open(`#${room}?name=ann`);
     const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-files-'));
@@ -118,8 +118,8 @@ describe('trouble', () => {
   });
 });
 
-describe('a server that goes away', () => {
-  test('is reported while waiting and not needed while training', async () => {
+describe('a server that stops', () => {
+  test('is reported while a tab waits, and does not interrupt training', async () => {
     const lonely = await World.start();
     try {
       const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
@@ -142,24 +142,24 @@ describe('a tab', () => {
     'was closed': (tab) => tab.page.close(),
     'shows another page': (tab) => tab.page.goto('about:blank'),
     'shows another page of ours': (tab) => tab.page.evaluate(() => (location.hash = '#new')),
-    // Its page does not answer any more.
+    // A crashed page does not respond any more, so the promise of goto is not awaited.
     'has crashed': (tab) => Promise.resolve(void tab.page.goto('chrome://crash').catch(() => {})),
   };
 
-  test.each(Object.entries(ways))('that %s leaves the room at once', async (_, go) => {
+  test.each(Object.entries(ways))('leaves the room at once if it %s', async (_, go) => {
     const room = world.createRoom({}, 3);
     const ann = await world.join(room, 'ann');
     await ann.event('admitted');
     const ben = await world.join(room, 'ben');
     const { member } = await ben.event('admitted');
     await go(ann);
-    // A member whose connection is lost stays in the room for a while, but is not its host.
+    // A member whose connection is lost stays in the room for a while, but is no longer its host.
     const { members } = await ben.event('room', ({ hosts }) => hosts[0] === member);
     expect(members.map(({ name }) => name)).toEqual(['ben']);
   });
 });
 
-/** The file that the page's button downloads. */
+/** Clicks the page's button and returns the recording that it downloads. */
 async function download(tab: Tab): Promise<FlightRecording> {
   const button = tab.page.getByRole('button', { name: 'Download flight recording' });
   const [file] = await Promise.all([tab.page.waitForEvent('download'), button.click()]);
@@ -169,7 +169,7 @@ async function download(tab: Tab): Promise<FlightRecording> {
   return recording;
 }
 
-/** The last operation of all ranks in a step: the all-reduce of gradients. */
+/** The final operation of a step on all ranks: the all-reduce of gradients. */
 const GRADIENTS = {
   group: 0,
   kind: 'collective',

@@ -1,4 +1,7 @@
-/** Real tabs for tests: a signaling server, a browser, and the events of each tab's engine. */
+/**
+ * Real tabs for tests: starts a signaling server and a browser, opens tabs, and records the events
+ * of each tab's engine.
+ */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
@@ -8,10 +11,10 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
 import { parseJob } from '../../src/spec/job.ts';
 
-/** Deadline for slow machines; a failure names the awaited event. */
+/** Milliseconds to wait for an event, long enough for slow machines. The error names the event. */
 const EVENT_TIMEOUT_MS = 60_000;
 
-/** Characters of an event in a failure. */
+/** Most characters of each event that an error shows. */
 const STORY_LENGTH = 300;
 
 type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
@@ -19,7 +22,7 @@ type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Ty
 export class Tab {
   readonly page: Page;
   readonly events: EngineEvent[] = [];
-  /** Violations of the page's Content-Security-Policy. */
+  /** Messages of the browser about violations of the page's Content-Security-Policy. */
   readonly violations: string[] = [];
   readonly #listeners = new Set<() => void>();
 
@@ -30,7 +33,10 @@ export class Tab {
     });
   }
 
-  /** The latest events and state changes: a run's own events are many, and long. */
+  /**
+   * The latest events, and the latest changes of the tab's state: a list of all events would be too
+   * long.
+   */
   #story(): string {
     const way = this.events.filter(({ type }) => ['state', 'generation', 'failed', 'admitted'].includes(type));
     const last = [...new Set([...way.slice(-6), ...this.events.slice(-3)])];
@@ -42,7 +48,10 @@ export class Tab {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Resolves with the first event of `type` that `matches`, past or future. */
+  /**
+   * Resolves with the first event of `type` for which `matches` returns true. The event may have
+   * happened before the call.
+   */
   event<Type extends EngineEvent['type']>(
     type: Type,
     matches: (event: EventOf<Type>) => boolean = () => true,
@@ -59,7 +68,11 @@ export class Tab {
       };
       const timer = setTimeout(() => {
         this.#listeners.delete(look);
-        reject(new Error(`No "${type}" event within ${EVENT_TIMEOUT_MS / 1000} s; the last were ${this.#story()}`));
+        reject(
+          new Error(
+            `No matching "${type}" event arrived within ${EVENT_TIMEOUT_MS / 1000} s. The latest events: ${this.#story()}`,
+          ),
+        );
       }, EVENT_TIMEOUT_MS);
       this.#listeners.add(look);
       look();
@@ -69,7 +82,7 @@ export class Tab {
 
 interface OpenOptions {
   before?: string;
-  /** Runs `before` where the page's policy would forbid it. */
+  /** Disables the page's Content-Security-Policy, which may forbid `before`. */
   bypassCSP?: boolean;
   origin?: string;
   beside?: Tab;
@@ -97,8 +110,8 @@ export class World {
   }
 
   /**
-   * Stops the server, waits for `meanwhile`, and starts another at the same address, without the
-   * first one's rooms.
+   * Stops the server, waits for `meanwhile`, and starts a new server at the same address. The new
+   * server has no rooms.
    */
   async restartServer(meanwhile: () => Promise<unknown>): Promise<void> {
     const { port } = this.server;
@@ -107,14 +120,17 @@ export class World {
     this.server = await startSignaling({ ...this.#options, port });
   }
 
-  /** Opens a room that starts automatically with `worldSize` ranks; by default it needs as many. */
+  /**
+   * Opens a room whose run starts automatically when `worldSize` ranks have joined. With `nodes`
+   * the run is elastic; by default its world size is fixed.
+   */
   createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number, nodes: Nodes | null = null): string {
     return this.server.createRoom({ job: parseJob(fields), startAt: worldSize, nodes });
   }
 
   /**
-   * Opens a tab at `path` behind the server's address, in a new browser profile or in that of the
-   * tab `beside` it. `before` runs in the page ahead of everything else.
+   * Opens a tab at the server's address followed by `path`. The tab has a new browser profile, or
+   * the profile of the tab `beside`. The script `before` runs in the page before any other script.
    */
   async open(
     path: string,
@@ -136,7 +152,10 @@ export class World {
     return this.open(`#${room}?name=${name}&auto`, options);
   }
 
-  /** Kills the process of all tabs' GPU devices; the browser starts another. */
+  /**
+   * Kills the browser's GPU process, so all tabs lose their GPU devices. The browser starts a new
+   * GPU process.
+   */
   async killGpu(): Promise<void> {
     const cdp = await this.#browser.newBrowserCDPSession();
     const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
@@ -144,7 +163,7 @@ export class World {
     await cdp.detach();
   }
 
-  /** Closes all tabs; server and browser stay for the next test. */
+  /** Closes all tabs. The server and the browser remain for the next test. */
   async reset(): Promise<void> {
     await Promise.all(this.#contexts.splice(0).map((context) => context.close()));
   }
@@ -156,7 +175,8 @@ export class World {
 }
 
 /**
- * The world of a file's tests: its tabs are closed after each test, and it ends after the last one.
+ * Starts a world for all tests of a file. Tabs are closed after each test, and the world after the
+ * final test.
  */
 export async function worldOfFile(options: ServerOptions = {}): Promise<World> {
   const world = await World.start(options);
