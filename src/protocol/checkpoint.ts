@@ -32,7 +32,7 @@ export const CheckpointMeta = v.strictObject({
   position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
   /** Steps between two evaluations on held-out samples. */
   evaluateEvery: count,
-  /** Milliseconds spent in steps; runs with a time limit count them. */
+  /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
   trainedMs: v.pipe(v.number(), v.finite(), v.minValue(0)),
   /** The results of the latest evaluations, in runs that stop early; see Progress. */
   verdicts: v.array(
@@ -43,7 +43,7 @@ export const CheckpointMeta = v.strictObject({
   /** Digest of the replica's state, computed as ranks compare it. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),
-  /** Facts of the data, if they come from files: the facts that all ranks agreed on. */
+  /** The facts of the data on which all ranks agreed; missing unless the data come from files. */
   agreed: v.exactOptional(ShardFacts),
   /** Vocabulary of a language model; missing for other models. */
   vocabulary: v.exactOptional(Vocabulary),
@@ -95,12 +95,12 @@ export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArr
 }
 
 /**
- * Reads the metadata without the arrays. The bytes of the arrays are only verified by {@link
- * decodeCheckpoint}.
+ * Reads the metadata without the arrays. It does not verify the arrays' bytes; {@link
+ * decodeCheckpoint} does.
  *
  * @param name the checkpoint's name in errors.
- * @throws (rejects) DataError if the header is missing or the file has another length than the
- *   header states; whatever reading `blob` rejects with.
+ * @throws (rejects) DataError if the header is missing or the file's length is not the one in the
+ *   header. Errors of reading `blob` are passed on.
  */
 export async function readCheckpointMeta(name: string, blob: Blob): Promise<CheckpointMeta> {
   return (await readHeader(name, blob)).header.meta;
@@ -126,7 +126,7 @@ export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkp
 }
 
 /**
- * Whether a file that begins with `head` is meant to be a checkpoint.
+ * Returns whether a file that begins with `head` looks like a checkpoint.
  *
  * @param head 21 bytes or more.
  */
@@ -156,7 +156,8 @@ function damage(name: string, what: string): DataError {
 }
 
 /**
- * Validates the metadata and puts its fields into the schema's order, by which jobs are compared.
+ * Validates the metadata and sorts its fields as in the schema, because jobs are compared as JSON
+ * text.
  * @throws UsageError
  */
 function parseMeta(meta: CheckpointMeta): CheckpointMeta {

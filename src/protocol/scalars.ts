@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-/** Most ranks in a room. */
+/** The largest number of ranks in a room. */
 export const MAX_WORLD_SIZE = 64;
 
 export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));

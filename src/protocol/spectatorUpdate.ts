@@ -1,7 +1,7 @@
 /**
  * Updates for spectators of a run: some of rank 0's events, as JSON text. The signaling server
- * forwards the text without parsing it, so both ends validate it: rank 0 sends only valid events,
- * and spectators ignore all others.
+ * forwards the text without parsing it. Therefore rank 0 sends only valid events, and spectators
+ * ignore invalid ones.
  */
 import * as v from 'valibot';
 import { parseJson } from '../util/json.ts';
@@ -24,7 +24,7 @@ import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
 import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
-/** An empty list in place of too many numbers. */
+/** An empty list: the full list would be too long for an update. */
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**
@@ -61,7 +61,10 @@ export const SpectatorEvent = v.variant('type', [
 ]);
 export type SpectatorEvent = v.InferOutput<typeof SpectatorEvent>;
 
-/** The event for spectators; `null` if it is not sent to them or is invalid. */
+/**
+ * Returns the event as spectators receive it, or `null` if spectators do not receive this event or
+ * it is invalid.
+ */
 export function spectatorEventOf(event: EngineEvent): SpectatorEvent | null {
   const sent = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
   const result = v.safeParse(SpectatorEvent, sent);

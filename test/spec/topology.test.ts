@@ -165,17 +165,17 @@ test.each<[string, unknown, string]>([
   [
     'a penalty',
     modelOf(['Flatten', {}], ['Dense', { units: 10, kernel_regularizer: { class_name: 'L2' } }]),
-    `${at(1)}.config.kernel_regularizer: a job has no penalties`,
+    `${at(1)}.config.kernel_regularizer: regularizers and constraints are not supported`,
   ],
   [
     'a dilated convolution',
     modelOf(['Conv2D', { filters: 2, kernel_size: 3, dilation_rate: 2 }]),
-    `${at(0)}.config.dilation_rate: convolutions that skip pixels have no gradient`,
+    `${at(0)}.config.dilation_rate: dilated convolutions have no gradient`,
   ],
   [
     'a frozen layer',
     modelOf(['Flatten', {}], ['Dense', { units: 10, trainable: false }]),
-    `${at(1)}.config.trainable: all layers of a job learn`,
+    `${at(1)}.config.trainable: every layer of a job is trained`,
   ],
   [
     'a window that is too large',
