@@ -32,7 +32,7 @@ const ColumnFacts = v.strictObject({
   mark: v.nullable(v.picklist(DECIMAL_MARKS)),
   /**
    * Distinct values, sorted by code units: of the training rows for categories, of all rows for a
-   * target class. `null` if the column has no categories.
+   * target class. `null` if they are not shared with other ranks.
    */
   values: v.nullable(v.array(v.string())),
   /** Whether a training row lacks a value. */

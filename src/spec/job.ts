@@ -75,7 +75,7 @@ const FILE_FIELDS = {
   /** `table`: the task; `null`: the task that the column's values suggest. */
   task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
     value: 'name',
-    help: 'task (table; default: the one that the column's values suggest)',
+    help: 'task (table; default: suggested by the values of the column)',
   }),
   /**
    * `images`: pictures are scaled to `side` x `side` pixels with 1 (grey) or 3 channels. Arrays of

@@ -105,7 +105,7 @@ interface Sliding {
 }
 
 /**
- * Returns the output of a layer that moves a window over a picture and has `filters` channels at
+ * Returns the output of a layer that moves a window over a picture and has `channels` channels at
  * each position.
  */
 function slid(

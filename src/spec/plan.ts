@@ -79,7 +79,7 @@ export const PLAN_FIELDS = {
   /** Steps between two comparisons of state hashes and exchanges of statistics. */
   hashEvery: field(positiveInteger(1_000_000), 20, {
     value: 'n',
-    help: 'steps between two comparisons of all ranks' states',
+    help: 'steps between two comparisons of the states of all ranks',
   }),
   strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'strategy by which ranks learn together' }),
   /**

@@ -196,8 +196,8 @@ function named(layers: readonly Layer[]): NamedLayer[] {
 }
 
 /**
- * Replaces -1 in the target shape of a Reshape, because TensorFlow.js does not compute the layer's
- * output shape from it.
+ * Replaces -1 in the target shape of a Reshape by the number that it means, because TensorFlow.js
+ * would not know the layer's output shape.
  */
 function resolved(topology: Topology): Topology {
   const rows = rowsOf(topology);
