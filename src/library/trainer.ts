@@ -163,6 +163,7 @@ export class Trainer {
 /**
  * Returns the room to join, as options of `initProcessGroup`; `null` to train alone, if neither a
  * room nor several tabs are given.
+ *
  * @param hash the fragment of the page's address. Only a code in capitals, as Trainer writes it,
  *   means a room, because `#header` is an anchor.
  */

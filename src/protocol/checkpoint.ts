@@ -158,6 +158,7 @@ function damage(name: string, what: string): DataError {
 /**
  * Validates the metadata and sorts its fields as in the schema, because jobs are compared as JSON
  * text.
+ *
  * @throws UsageError
  */
 function parseMeta(meta: CheckpointMeta): CheckpointMeta {

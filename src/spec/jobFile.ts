@@ -95,6 +95,7 @@ function usualData(job: unknown): Pick<JobSpec, 'data'> | null {
 
 /**
  * Parses a job file's JSON.
+ *
  * @throws DataError unless `json` is an object.
  */
 function parse(name: string, json: string): Node {
@@ -126,6 +127,7 @@ function parse(name: string, json: string): Node {
 
 /**
  * Rejects duplicate keys, because JSON readers disagree about which value they use.
+ *
  * @throws DataError
  */
 function refuseTwice(name: string, json: string, node: Node): void {

@@ -22,6 +22,7 @@ interface Misfit {
 /**
  * Returns the output shape and the number of weights of a layer, or the reason why it does not
  * accept its inputs.
+ *
  * @param inputs shapes of the layer's inputs. Most layers have one input.
  */
 export function trace(layer: Layer, inputs: readonly Shape[]): Traced | Misfit {

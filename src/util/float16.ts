@@ -42,6 +42,7 @@ export const MIN_HALF_EXPONENT = -112;
 /**
  * Rounds each float32 to the nearest float16, ties to even. Values from 65520 on become infinite,
  * values below 2^-14 subnormal. A NaN stays NaN and keeps the upper bits of its payload.
+ *
  * @param into the output; a new array by default.
  * @param exponent values are first divided by 2^exponent. It is at least -112, and 0 unless all
  *   values are finite.
@@ -80,6 +81,7 @@ export function toHalf(
 
 /**
  * Converts each float16 to float32. The conversion is exact.
+ *
  * @param into the output; a new array by default.
  * @param exponent values are multiplied by 2^exponent, to reverse the division in {@link toHalf}.
  * @throws UsageError if `into` has another length.
