@@ -25,7 +25,7 @@ async function cli(line: string, env?: Record<string, string>) {
   const err: string[] = [];
   const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
-  // Tools have a command line of their own.
+  // The tools have a command line of their own.
   const code = await (TOOLS.test(line) ? runTools(line.split(' '), io) : runCli(line.split(' '), io, env));
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
@@ -115,7 +115,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     expect(err).toContain('Usage: peergrad');
   });
 
-  test('PEERGRAD_BROWSER with a missing program', async () => {
+  test('PEERGRAD_BROWSER is the path of a missing program', async () => {
     vi.stubEnv('PEERGRAD_BROWSER', '/nowhere/chrome');
     const { code, err } = await cli('run');
     expect([code, err]).toEqual([2, expect.stringContaining('PEERGRAD_BROWSER')]);
@@ -136,14 +136,14 @@ test('help exits with 0', async () => {
   expect(out).toContain('--tabs');
 });
 
-test('example without a name lists the examples, one a line', async () => {
+test('the command example without a name lists the examples, one per line', async () => {
   const { code, out } = await cli('example');
   expect(code).toBe(0);
   expect(out.split('\n')).toHaveLength(CATALOGUE.length);
   expect(out).toMatch(/^sampler +DistributedSampler deals/);
 });
 
-test('a process without rank 0 names the options that it ignores', async () => {
+test('a process without rank 0 lists the options that it ignores', async () => {
   const brief = await startSignaling({ logLevel: 'silent' });
   const { port } = brief;
   await brief.close();
@@ -163,7 +163,7 @@ test('a port in use exits with 1', async () => {
   expect(code).toBe(1);
 });
 
-test('the process exits and reports like the function', async () => {
+test('the process reports the same error and exit code as the function', async () => {
   const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
   const failure: unknown = await promisify(execFile)(process.execPath, [bin, 'run', '--job', 'chess']).catch(
     (error: unknown) => error,
@@ -172,13 +172,13 @@ test('the process exits and reports like the function', async () => {
 });
 
 describe('the job', () => {
-  test('has the fields of the options, else the defaults', async () => {
+  test('has the values of the options, and defaults for the other fields', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
     expect(data).toBeNull();
   });
 
-  test('has the fields of a file, which options override', async () => {
+  test('has the fields of a job file, and options override them', async () => {
     const file = path.join(folder, 'job.json');
     await writeFile(file, '{"peergrad": 1, "job": "digits", "model": "cnn", "batchSize": 8, "seed": 7}');
     expect((await resolveJob({ file, batch: 16 })).job).toMatchObject({
@@ -197,7 +197,7 @@ describe('the job', () => {
     await expect(resolveJob({ file: path.join(folder, 'gone.json') })).rejects.toThrow(/gone\.json cannot be read/);
   });
 
-  test('whose files a user chooses needs --data in headless tabs', async () => {
+  test('needs --data in headless tabs if a user chooses the files on the page', async () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
@@ -208,7 +208,7 @@ describe('the job', () => {
     expect({ job, served }).toMatchObject({ job: { target: 'b', data: { url: '/data/rows.csv' } }, served: csv });
   });
 
-  test('serves a file by its name and a folder of pictures, and keeps a URL', async () => {
+  test('has the URL of data: that of a file or folder that it serves, or the given URL', async () => {
     const own = path.join(folder, 'own');
     await mkdir(path.join(own, 'pets/cats'), { recursive: true });
     await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/contains no pictures/);
@@ -225,7 +225,7 @@ describe('the job', () => {
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
 
-  test('mnist serves a folder, or keeps a URL', async () => {
+  test('has the URL of the folder that it serves for mnist, or the given URL', async () => {
     await writeFile(path.join(folder, 't10k-images-idx3-ubyte.gz'), '');
     await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/contains no pair of images and labels/);
     await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');
