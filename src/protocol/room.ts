@@ -105,11 +105,11 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
 /** The run and the generation of a member that reconnects. */
 export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
-  /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if there is none. */
+  /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if none is known. */
   run: ordinal,
   /** Whether that run had not ended, as far as the member knows. */
   isRunOn: v.boolean(),
-  /** The highest generation that the member knows from `prepare` or `room`; 0 if there is none. */
+  /** The highest generation that the member knows from `prepare` or `room`; 0 if none is known. */
   generation: ordinal,
   /**
    * The generation in which the member is, or `null`. `isSteady` means that the member trains in it

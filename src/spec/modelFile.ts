@@ -36,7 +36,7 @@ export function weightsFormatsOf({ model }: Pick<JobSpec, 'model'>): readonly We
   return LAYERED.includes(kindOfModel(model)) ? WEIGHTS_FORMATS : ['safetensors'];
 }
 
-/** Returns the format for a file name's extension; `null` if there is none. */
+/** Returns the format for a file name's extension; `null` for other extensions. */
 export function weightsFormatOf(path: string): WeightsFormat | null {
   return WEIGHTS_FORMATS.find((format) => path.endsWith(FILE_ENDINGS[format])) ?? null;
 }

@@ -109,7 +109,7 @@ export const PLAN_FIELDS = {
    */
   errorFeedback: field(v.boolean(), true, {
     value: 'on|off',
-    help: "add the rounding error of a codec to the next gradient",
+    help: 'add the rounding error of a codec to the next gradient',
   }),
 };
 

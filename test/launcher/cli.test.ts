@@ -80,7 +80,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['crash-recovery --steps 15', /--steps to at least twice --hash-every/],
     ['serve --port 99999', /from 0 to 65535/],
     ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
-    ['serve --cert /nowhere.pem', /pass both/],
+    ['serve --cert /nowhere.pem', /Pass both/],
     ['serve --turn turn:host', /--turn-secret/],
     ['serve --stun host', /not a STUN address/],
     ['serve --relay-only', /--relay-only needs a TURN server/],
@@ -123,8 +123,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
 });
 
 test.each([
-  ['join', /server or room that is not there yet; a single tab requests the rank RANK, if set/],
-  ['crash-recovery', /report the lost steps and whether the final state equals that of an undisturbed run/],
+  ['join', /until server and room exist; a single tab requests the rank in the environment variable RANK, if set/],
+  ['crash-recovery', /report how many steps were lost, and whether the final state is equal to that of an undisturbed run/],
 ])('help of %s', async (command, sentence) => {
   const { out } = await cli(`${command} --help`);
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
@@ -201,7 +201,7 @@ describe('the job', () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
-    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or its URL/);
+    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or with a URL/);
     const csv = path.join(folder, 'rows.csv');
     await writeFile(csv, 'a,b');
     const { job, served } = await resolveTraining({ file, data: csv });

@@ -98,7 +98,7 @@ describe('the error about a contradiction names both values', () => {
     [{ nnodes: 2, ...MASTER }, 'MASTER_ADDR=other', /--master-addr 10.0.0.1 contradicts .* MASTER_ADDR is other/],
     [{ masterPort: 1 }, 'MASTER_PORT=2', /--master-port 1 contradicts .* MASTER_PORT is 2/],
     [{ nnodes: 9, tabs: 8, ...MASTER }, '', /72 ranks is too large\. At most 64/],
-    [{}, 'RANK=two WORLD_SIZE=2', /RANK is "two" in the environment: .*whole number/],
+    [{}, 'RANK=two WORLD_SIZE=2', /RANK is "two" in the environment\. .*whole number/],
     [{}, 'RANK=0 WORLD_SIZE=2.5', /WORLD_SIZE is "2.5"/],
     [{}, 'RANK=-1 WORLD_SIZE=2', /RANK is "-1"/],
     [{}, 'WORLD_SIZE=0', /WORLD_SIZE is "0"/],

@@ -57,7 +57,7 @@ describe('parseControl', () => {
     };
     parseControl(ServerMessage, JSON.stringify(prepare));
     const twice = JSON.stringify({ ...prepare, members: [one, { ...one, name: 'Bo' }] });
-    expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member is there twice/);
+    expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member occurs twice/);
   });
 
   test.each(['renegotiate', 'transceiverRequest'])('rejects %s signals for simple-peer', (type) => {
