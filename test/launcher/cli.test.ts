@@ -124,7 +124,10 @@ describe('bad arguments exit with 2 and one sentence', () => {
 
 test.each([
   ['join', /until server and room exist; a single tab requests the rank in the environment variable RANK, if set/],
-  ['crash-recovery', /report how many steps were lost, and whether the final state is equal to that of an undisturbed run/],
+  [
+    'crash-recovery',
+    /report how many steps were lost, and whether the final state is equal to that of an undisturbed run/,
+  ],
 ])('help of %s', async (command, sentence) => {
   const { out } = await cli(`${command} --help`);
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
