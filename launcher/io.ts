@@ -3,7 +3,7 @@ export type LogEvent = (event: string, fields: object, line: string) => void;
 
 /** What a command uses of its process: output, terminal and signals. Tests pass their own. */
 export interface Io {
-  /** Prints one line of output: the result, the link. */
+  /** Prints one line of output, such as the result or a link. */
   readonly out: (line: string) => void;
   /** Logs one line of progress or errors. */
   readonly err: (line: string) => void;

@@ -46,7 +46,10 @@ export class ModelWriter {
   #asked: { tab: string; answer: Deferred<Exported> } | null = null;
   /** Settles when pending files are written. Never rejects. */
   #work: Promise<void> = Promise.resolve();
-  /** The tab that last reported a state that all ranks agreed on. */
+  /**
+   * The tab with the latest report of a state on which all ranks agreed. Checkpoints are requested
+   * from it.
+   */
   #source: string | null = null;
   #comparedStep = -1;
   /**

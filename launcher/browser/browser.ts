@@ -62,12 +62,12 @@ const HARDWARE_LINUX = [
   '--enable-unsafe-webgpu',
   '--ignore-gpu-blocklist',
 ];
-/** With these flags pages find no adapter, even if there is a GPU, and compute in WebAssembly. */
+/** With these flags, pages find no adapter even if there is a GPU, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * Chromium's features to disable: those that Playwright disables, and two more (WebUIOmnibox*).
- * With these two, the browser prepares pages of its address bar in separate processes for each
- * window, which takes a quarter of the time for opening a tab and training a few steps.
+ * Chromium's features to disable: those that Playwright disables, and two more (WebUIOmnibox*). If
+ * these two are enabled, the browser prepares pages of its address bar in separate processes for
+ * each window. That takes a quarter of the time for opening a tab and training a few steps.
  * Playwright's features are repeated here, because Chromium uses only the final list that it
  * receives.
  */

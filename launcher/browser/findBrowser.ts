@@ -1,4 +1,4 @@
-/** Finds a Chrome, Chromium or Edge on this machine, or installs one. */
+/** Finds Chrome, Chromium or Edge on this machine, or installs Chromium. */
 import { spawn } from 'node:child_process';
 import { constants, existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';

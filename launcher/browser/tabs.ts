@@ -85,7 +85,7 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
   };
 }
 
-/** Opens one browser's tabs and adds them to `pages`. */
+/** Opens the tabs of one browser and adds their pages to `pages`. */
 async function openShare<Event>(
   browser: Browser,
   options: TabsOptions<Event>,

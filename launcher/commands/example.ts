@@ -1,4 +1,7 @@
-/** `peergrad example`: runs one of `examples/` in headless tabs and prints its ranks' output. */
+/**
+ * `peergrad example`: runs an example of the folder `examples/` in headless tabs and prints the
+ * output of its ranks.
+ */
 import type { Browser } from 'playwright-core';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';

@@ -312,7 +312,11 @@ async function checkFiles(data: string, what: string, expected: string): Promise
   return data;
 }
 
-/** @throws UsageError unless `folder` holds at least one pair of images and labels. */
+/**
+ * Checks the files in a folder of IDX files.
+ *
+ * @throws UsageError unless `folder` contains at least one pair of images and labels.
+ */
 export async function checkDataFolder(folder: string): Promise<string> {
   const expected =
     'Pass a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte, or with the two files whose names begin with t10k. They may be compressed (.gz)';

@@ -113,7 +113,9 @@ function nodesOf(options: PlacementOptions, env: Environment): Machines {
   }
   const first = nodeRank * tabs;
   if (rank !== undefined && (rank < first || rank >= first + tabs)) {
-    throw new UsageError(`RANK is ${rank}, but node ${nodeRank} has the ranks ${first} .. ${first + tabs - 1}.`);
+    throw new UsageError(
+      `RANK is ${rank}, but node ${nodeRank} has the ranks ${first} .. ${first + tabs - 1}. Unset RANK, or change --node-rank.`,
+    );
   }
   const elastic = range && { min: range.min * tabs, max: range.max * tabs };
   return { worldSize, elastic, nodeRank, tabs, needsMaster: most > 1 };

@@ -68,7 +68,7 @@ class ProgressLog implements Log {
 class EventLog implements Log {
   readonly event: LogEvent;
   readonly #clock: Clock;
-  /** Time of the last logged step, by tab. */
+  /** For each tab, the time of its latest logged step. */
   readonly #steppedAt = new Map<string, number>();
 
   constructor(logEvent: LogEvent, clock: Clock) {
@@ -107,7 +107,7 @@ class EventLog implements Log {
     const now = this.#clock.now();
     if (now - (this.#steppedAt.get(tab) ?? Number.NEGATIVE_INFINITY) < STEP_EVERY_MS) return;
     this.#steppedAt.set(tab, now);
-    // Steps count from 0.
+    // Steps are numbered from 0.
     this.event('step', { tab, step, epoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
   }
 

@@ -47,7 +47,7 @@ export class Progress {
         .map((one) => ` | ${one}`)
         .join('');
     } else if (event.type === 'step') {
-      // Steps count from 0.
+      // Steps are numbered from 0.
       this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#measured}`);
     }
   }

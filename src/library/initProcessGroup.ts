@@ -188,7 +188,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   }
 }
 
-/** Leaves the group once every rank is done with it. No op may be in flight. */
+/** Leaves the group once every rank is done with it. When it is called, no op may be in flight. */
 export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   const membership = memberships.get(group);
   if (!membership)

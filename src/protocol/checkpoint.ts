@@ -1,9 +1,8 @@
 /**
- * The state of a run as bytes, to continue it later in this browser or in another: the format of
- * stored checkpoints and of checkpoint files.
- *
- * Layout: a digest of all that follows (16 hexadecimal digits), the header's length (4 bytes,
- * little-endian), the header as JSON, and the arrays' bytes, one array after the other.
+ * Checkpoints: the state of a run as bytes, to continue the run later in this browser or in another
+ * one. Stored checkpoints and checkpoint files have the same format: a digest of all that follows
+ * (16 hexadecimal digits), the header's length (4 bytes, little-endian), the header as JSON, and
+ * the arrays' bytes, one array after the other.
  */
 import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
@@ -20,7 +19,7 @@ const PREFIX_BYTES = HASH_BYTES + 4;
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 export const CheckpointMeta = v.strictObject({
-  /** Identifies the checkpoint; also the name it is stored under. */
+  /** Identifies the checkpoint. It is also the name under which the checkpoint is stored. */
   id: v.pipe(v.string(), v.regex(/^[\w-]{1,64}$/)),
   room: v.string(),
   job: JobSpec,
@@ -28,19 +27,19 @@ export const CheckpointMeta = v.strictObject({
   savedAt: v.pipe(v.number(), v.finite()),
   /** Steps done. */
   step: count,
-  /** The position of the data cursor. */
+  /** The position in the training data from which the run continues. */
   position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
   /** Steps between two evaluations on held-out samples. */
   evaluateEvery: count,
   /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
   trainedMs: v.pipe(v.number(), v.finite(), v.minValue(0)),
-  /** The results of the latest evaluations, in runs that stop early; see Progress. */
+  /** The results of the latest evaluations, in runs with early stopping; see Progress. */
   verdicts: v.array(
     v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count }),
   ),
-  /** Mean loss of each step, over the samples of all ranks. */
+  /** For each step, the mean loss over the samples of all ranks. */
   losses: v.array(v.pipe(v.number(), v.finite())),
-  /** Digest of the replica's state, computed as ranks compare it. */
+  /** Digest of the replica's state, computed in the same way as for comparisons between ranks. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),
   /** The facts of the data on which all ranks agreed; missing unless the data come from files. */

@@ -12,7 +12,7 @@ export const MAX_CONFUSED_CLASSES = 32;
  */
 export const MAX_CLASS_NAME = 64;
 
-/** A list with one element per class. */
+/** Returns a schema for a list with one element per class. */
 const ofClasses = <const Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_CONFUSED_CLASSES));
 
@@ -20,8 +20,8 @@ export const Confusion = v.object({
   /** Names of the classes, in label order. */
   classes: ofClasses(v.pipe(v.string(), v.maxLength(MAX_CLASS_NAME))),
   /**
-   * counts[i][k]: samples of class i that were predicted as class k. Samples whose outputs are NaN
-   * are not counted.
+   * counts[i][k] is the number of samples of class i that were predicted as class k. Samples whose
+   * outputs are NaN are not included.
    */
   counts: ofClasses(ofClasses(v.pipe(v.number(), v.integer(), v.minValue(0)))),
 });

@@ -121,7 +121,7 @@ export const ClientMessage = v.variant('type', [
     type: v.literal('signal'),
     generation: ordinal,
     to: memberId,
-    /** Number of the connection attempt. A new attempt ignores signals of earlier ones. */
+    /** Number of the connection attempt. A new attempt ignores signals of earlier attempts. */
     attempt: count,
     signal: LinkSignal,
   }),
@@ -148,9 +148,9 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * Links of this member to ranks of this generation broke or could not be opened. The list
-   * contains all of them. Both ends of a link report it. If only links between other ranks broke,
-   * this member sends `failed`.
+   * The links of this member to the ranks `peers` broke or could not be opened. The list contains
+   * all of them. Both ends of a link report it. If only links between other ranks broke, this
+   * member sends `failed`.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /**

@@ -23,13 +23,13 @@ export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 export const FrameKind = {
   /** First frame on a link: identifies the sender. Payload: JSON. */
   HELLO: 1,
-  /** Answer to HELLO: the sender is the expected one. */
+  /** Answer to HELLO: the sender of HELLO is the expected rank. */
   HELLO_ACK: 2,
   /** A segment of the data of a collective or a message. */
   DATA: 3,
   /**
-   * The receiver has issued the same op (or posted the receive), so the other rank may send all of
-   * its data.
+   * The sender of READY has issued the same op (or posted the receive), so the other rank may send
+   * all of its data.
    */
   READY: 4,
   /**
@@ -241,7 +241,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
   const length = view.getUint16(LENGTH_AT, true);
   if (length !== frame.byteLength - FRAME_HEADER_BYTES) {
     throw new ProtocolError(
-      `A frame's header states ${length} payload bytes, but it has ${frame.byteLength - FRAME_HEADER_BYTES}.`,
+      `A frame's header states ${length} payload bytes, but the frame has ${frame.byteLength - FRAME_HEADER_BYTES}.`,
     );
   }
   return {

@@ -75,7 +75,7 @@ export const RunResultSchema = v.object({
    */
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
-  /** Epochs, complete or started. */
+  /** Number of epochs that were started. */
   epochs: count,
   /**
    * Mean training loss over the final step's samples of all ranks, including a Trainer's
@@ -100,19 +100,21 @@ export const RunResultSchema = v.object({
   /** The state hash of each rank, in rank order. */
   stateHash: perRank(hash),
   /**
-   * Bytes of frames sent for gradients (or parameters, depending on the strategy), one per rank.
-   * Headers are included; start-up, statistics and evaluation are not.
+   * Bytes of frames that each rank has sent for gradients (or for parameters, depending on the
+   * strategy). Headers are included; start-up, statistics and evaluation are not.
    */
   bytesSentPerRank: perRank(count),
-  /** Received bytes of the same kind, one number per rank. */
+  /** Bytes of frames that each rank has received for gradients (or parameters). */
   bytesReceivedPerRank: perRank(count),
-  /** Bytes sent for everything else (parameters, hashes, statistics, evaluation), one per rank. */
+  /**
+   * Bytes that each rank has sent for everything else (parameters, hashes, statistics, evaluation).
+   */
   otherBytesSentPerRank: perRank(count),
   /**
    * Encoded bytes of one rank's gradient in one exchange; for PowerSGD, in a step that compresses.
    */
   gradientBytes: count,
-  /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
+  /** Bytes of each rank's tensors at the end of the run; on a GPU, of its buffers. */
   memoryBytesPerRank: perRank(count),
   /**
    * Job `gpt` only: the generated texts, and the loss of a bigram model on the held-out text. Like
@@ -121,7 +123,7 @@ export const RunResultSchema = v.object({
   bigramLoss: v.optional(finite),
   samples: v.optional(v.array(WrittenSample)),
   stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
-  /** Mean loss of every step, over all ranks' samples. */
+  /** For every step, the mean loss over the samples of all ranks. */
   losses: v.array(finite),
   /**
    * The result of a range test. A range test evaluates no held-out samples and restores the model.

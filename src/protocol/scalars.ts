@@ -17,7 +17,7 @@ export const secret = v.pipe(v.string(), v.regex(/^[\w.-]{16,128}$/));
 export const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
 
 export const finite = v.pipe(v.number(), v.finite());
-/** A list with one element per rank. */
+/** Returns a schema for a list with one element per rank. */
 export const perRank = <const Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.maxLength(MAX_WORLD_SIZE));
 export const hash = text(64);

@@ -26,13 +26,17 @@ export function seats<Member extends Pick<RosterEntry, 'rank'>>(
  * for a machine.
  */
 export interface LocalRank {
-  /** 0 .. localWorldSize-1, in the order of ranks. */
+  /** Index of the rank, 0 .. localWorldSize-1, among the ranks of its browser. */
   localRank: number;
   /** Number of ranks in the same browser profile. */
   localWorldSize: number;
 }
 
-/** The local rank of `rank`. @param members in ring order. */
+/**
+ * Returns the local rank of `rank`.
+ *
+ * @param members in ring order.
+ */
 export function localRankOf(rank: number, members: readonly Pick<RosterEntry, 'browser'>[]): LocalRank {
   const isNear = ({ browser }: Pick<RosterEntry, 'browser'>): boolean => browser === members[rank]!.browser;
   return { localRank: members.slice(0, rank).filter(isNear).length, localWorldSize: members.filter(isNear).length };

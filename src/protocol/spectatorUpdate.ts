@@ -28,8 +28,8 @@ import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**
- * A result without the confusion matrix, which is sent separately, and without generated texts: the
- * final update must fit one message.
+ * A run's result without the confusion matrix and generated texts, so that the final update fits
+ * into one message. The confusion matrix is sent separately.
  */
 const Result = v.object({
   ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,
@@ -71,7 +71,7 @@ export function spectatorEventOf(event: EngineEvent): SpectatorEvent | null {
   return result.success ? result.output : null;
 }
 
-/** Removes the values of single steps. */
+/** Returns the result without the lists that have a value for each step. */
 function withoutSteps(result: RunResult): RunResult {
   const { rateTest } = result;
   return { ...result, losses: [], ...(rateTest && { rateTest: { ...rateTest, rates: [], losses: [] } }) };

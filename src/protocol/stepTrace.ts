@@ -43,7 +43,7 @@ export const StepTimes = v.object({
   readback: number,
   /** Time from the start of the first all-reduce to the end of the last one. */
   communicate: number,
-  /** The part of `communicate` that overlaps with nothing else. */
+  /** The part of `communicate` that does not overlap with computation. */
   exposed: number,
   /** Optimizer and upload of the parameters. */
   update: number,
@@ -59,7 +59,7 @@ export type Segment = v.InferOutput<typeof Segment>;
 /** The timeline of one step of one rank. */
 export const StepLane = v.object({
   step: count,
-  /** Start, by that rank's clock. */
+  /** Start of the step, by the clock of the rank that took it. */
   startedAt: number,
   duration: number,
   /** Segments, sorted by start. A segment of computation may overlap with one of communication. */

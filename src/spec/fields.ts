@@ -7,9 +7,9 @@ import { nearestOf } from '../util/nearest.ts';
 
 /** The command-line option of a field. */
 export interface FieldOption {
-  /** The option's name in camelCase, if it differs from the field's. */
+  /** The option's name in camelCase, if it differs from the field's name. */
   name?: string;
-  /** The placeholder of its value in the help. */
+  /** The placeholder of the option's value in the help. */
   value: string;
   help: string;
   /** The values to choose from, if the schema also accepts others. */

@@ -6,8 +6,8 @@ import * as v from 'valibot';
 import { field, fieldsOf, schemasOf } from './fields.ts';
 
 /**
- * Kinds of tokens. `characters`: one per character of the text. `byte-pairs`: bytes, and frequent
- * pairs merged into one token.
+ * Kinds of tokens. `characters`: one token per character of the text. `byte-pairs`: one token per
+ * byte, and one token for each frequent pair of tokens.
  */
 export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
 export type TokenKind = (typeof TOKEN_KINDS)[number];
@@ -88,7 +88,7 @@ export type GptModel = v.InferOutput<typeof GptModel>;
 export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large'] as const;
 export type PresetName = (typeof PRESET_NAMES)[number];
 
-/** A model's size, with a batch size and a learning rate that train it well. */
+/** A model's size, with a batch size and a learning rate that are good for this size. */
 interface Preset {
   model: Omit<GptModel, 'prompt'>;
   batchSize: number;

@@ -26,8 +26,8 @@ export interface Mistake extends LabelledImage {
  */
 export interface WeightPictures {
   /**
-   * Pixels per side of a picture: the whole image for dense units, otherwise the convolution
-   * window.
+   * Pixels per side of a picture. For a dense layer a picture has the size of the image; for a
+   * convolution, the size of its window.
    */
   side: number;
   /** Number of pictures (`count`), and number of units in the layer (`units`). */

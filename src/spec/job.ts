@@ -67,10 +67,10 @@ export const MAX_IMAGE_SIDE = 256;
 
 /** Fields about people's own files. Jobs without such files ignore them. */
 const FILE_FIELDS = {
-  /** `table`: the column to predict; `null`: the last. */
+  /** `table`: the column to predict; `null`: the last column. */
   target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
     value: 'column',
-    help: 'the column to predict (table; default: the last)',
+    help: 'the column to predict (table; default: the last column)',
   }),
   /** `table`: the task; `null`: the task that the column's values suggest. */
   task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
@@ -107,8 +107,11 @@ export const FIELDS = {
   ...MEASURE_FIELDS,
   data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
-  /** Workers in the one tab of `data-parallel`. */
-  replicas: field(positiveInteger(MAX_REPLICAS), 4, { value: 'n', help: 'workers in the one tab (data-parallel)' }),
+  /** Number of workers of `data-parallel`. All workers are in one tab. */
+  replicas: field(positiveInteger(MAX_REPLICAS), 4, {
+    value: 'n',
+    help: 'number of workers, all in one tab (data-parallel)',
+  }),
   transport: field(v.picklist(TRANSPORT_NAMES), 'webrtc', {
     value: 'name',
     help: 'how tabs of one browser are linked; auto: by message ports',

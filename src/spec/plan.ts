@@ -57,7 +57,7 @@ export const PLAN_FIELDS = {
     value: 'name',
     help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant); range-test searches for a rate',
   }),
-  /** Steps in which the learning rate rises to its full value at the start. */
+  /** Number of steps at the start in which the learning rate rises to its full value. */
   warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
     value: 'n',
     help: 'steps of linear learning-rate warm-up',
@@ -83,8 +83,8 @@ export const PLAN_FIELDS = {
   }),
   strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'strategy by which ranks learn together' }),
   /**
-   * Steps between two synchronizations, for strategies that have them; `null`: the strategy's
-   * default.
+   * Steps between two synchronizations, for strategies that synchronize only from time to time;
+   * `null`: the strategy's default.
    */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',

@@ -62,7 +62,7 @@ export interface TablePreview {
   columns: PreviewColumn[];
   /** The first rows' fields. */
   sample: string[][];
-  /** The target column: the job's, or the last one. */
+  /** The target column: the column that the job names, or the last column. */
   target: string;
   /**
    * Rows that are left out because they have no target value: the number of rows for each text of

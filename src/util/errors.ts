@@ -48,14 +48,16 @@ export class TimeoutError extends PeergradError {
   override readonly name: string = 'TimeoutError';
 }
 
-/** A neighbour's link closed or a member left: this process group is over. Rejoin to continue. */
+/**
+ * A neighbour's link closed or a member left, so this process group has ended. Rejoin to continue.
+ */
 export class PeerGoneError extends PeergradError {
   override readonly name: string = 'PeerGoneError';
 }
 
 /**
- * Ranks issued different collectives or hold different models: the program differs between ranks.
- * Give up.
+ * Ranks issued different collectives or have different models, because the program differs between
+ * ranks. Give up.
  */
 export class MismatchError extends PeergradError {
   override readonly name: string = 'MismatchError';

@@ -1,4 +1,4 @@
-/** The supported faults, and the record of an injected one. */
+/** The supported faults, and the record of an injected fault. */
 
 /**
  * - `close`: a tab is closed, as by a user.
