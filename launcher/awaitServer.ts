@@ -6,18 +6,19 @@ import { systemClock } from '../src/util/clock.ts';
 import { TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds before the second attempt; doubled each time up to the longest. Machines start
- * within seconds or minutes.
+ * Milliseconds before the second attempt. The pause doubles after each attempt, up to the longest,
+ * because machines start within seconds or minutes.
  */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** Milliseconds for one response. */
+/** Milliseconds to wait for one response. */
 const ANSWER_MS = 5_000;
 
 /**
- * Resolves when the server at `url` (`https://host:port`) answers. Its certificate is not verified.
+ * Resolves when the server at `url` (`https://host:port`) answers. The server's certificate is not
+ * verified.
  *
- * @throws (rejects) TimeoutError after `timeoutMs`; the reason of `signal`.
+ * @throws (rejects) TimeoutError after `timeoutMs`, or the reason of `signal` when it is aborted.
  */
 export async function awaitServer(url: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
   const giveUpAt = systemClock.now() + timeoutMs;
@@ -36,7 +37,7 @@ export async function awaitServer(url: string, timeoutMs: number, signal: AbortS
   }
 }
 
-/** Whether a peergrad server answers. */
+/** Resolves with whether a peergrad server answers. */
 function answers(url: string, signal: AbortSignal): Promise<boolean> {
   const { get } = url.startsWith('https:') ? https : http;
   return new Promise((resolve) => {

@@ -13,13 +13,13 @@ const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'example
 
 /** Builds {@link DIST} if it is out of date. @throws PeergradError if the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {
-  // The npm package contains the built page, and not its sources.
+  // The npm package contains the built pages without their sources.
   if (!existsSync(path.join(ROOT, 'index.html'))) return;
   const changes = await Promise.all(SOURCES.map((name) => changedAt(path.join(ROOT, name))));
   if ((await changedAt(path.join(DIST, 'index.html'))) >= Math.max(...changes)) return;
   io.err('Building the page ...');
   try {
-    // Loaded only when needed: loading takes longer than most commands.
+    // Vite is loaded only when needed, because loading it takes longer than most commands.
     const { build } = await import('vite');
     await build({ root: ROOT, logLevel: 'warn', build: { rolldownOptions: { checks: { bundlerTimings: false } } } });
   } catch (error) {
@@ -28,13 +28,13 @@ export async function ensureBuilt(io: Io): Promise<void> {
 }
 
 /**
- * Time of the last change of a file, or of anything in a folder, in milliseconds; 0 if it does not
+ * Returns when a file, or anything in a folder, was last changed, in milliseconds; 0 if it does not
  * exist.
  */
 async function changedAt(file: string): Promise<number> {
   try {
     const { mtimeMs } = await stat(file);
-    // A folder's own time changes when files are removed.
+    // The folder's own time is included, because it changes when files are removed.
     const inside = (await stat(file)).isDirectory() ? await readdir(file) : [];
     return Math.max(mtimeMs, ...(await Promise.all(inside.map((name) => changedAt(path.join(file, name))))));
   } catch {

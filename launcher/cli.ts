@@ -13,7 +13,10 @@ import { createProgram, runProgram } from './options/program.ts';
 import { run, type RunOptions } from './commands/run.ts';
 import { serve, type ServeOptions } from './commands/serve.ts';
 
-/** Seconds for an example: the longest takes about ten on two slow cores. */
+/**
+ * Default timeout of an example, in seconds. The longest example takes about ten seconds on two
+ * slow cores.
+ */
 const EXAMPLE_TIMEOUT_S = 5 * 60;
 
 const RUN_ENVIRONMENT = `
@@ -25,14 +28,14 @@ Environment variables, as in torch.distributed; an option that contradicts one i
   LOCAL_RANK                            only checked: local ranks are the tabs of a browser
 `;
 
-/** Largest `--max-restarts`: a larger number would be an endless loop. */
+/** The largest `--max-restarts`. A larger number would in fact be an endless loop. */
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
 const JSON_LINES = '--json-lines';
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
-  // Before parsing, so that usage errors are JSON lines, too.
+  // Checked before parsing, so that usage errors are JSON lines, too.
   const output = argv.includes(JSON_LINES) ? toJsonLines(io) : io;
   return runProgram(buildProgram(output, env), argv, output);
 }
@@ -49,7 +52,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .addArgument(jobFile())
     .description('serve the page and the signaling server until Ctrl-C')
     .option('--port <n>', 'port to listen on', wholeNumber(0, MAX_PORT), 8080)
-    .option('--host <address>', 'address to listen on (default: 127.0.0.1, with https 0.0.0.0)')
+    .option('--host <address>', 'address to listen on (default: 127.0.0.1; with https: 0.0.0.0)')
     .option('--https', 'serve https with a self-signed certificate')
     .option('--cert <file>', 'certificate for https (PEM)')
     .option('--key <file>', 'key of the certificate (PEM)')
@@ -68,7 +71,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--start-at <n>', 'open a room that starts by itself when n tabs are ready', wholeNumber(1, MAX_WORLD_SIZE))
     .option(
       '--nnodes <min:max>',
-      'fewest and most tabs of that room; tabs may come and go (default with a job: 1:64)',
+      'smallest and largest number of tabs in the room; tabs may join and leave during a run (default with a job: 1:64)',
       nodes,
     )
     .addOption(
@@ -84,12 +87,14 @@ function buildProgram(io: Io, env: Environment): Command {
   const runCommand = program
     .command('run')
     .addArgument(jobFile())
-    .description('train with N headless tabs on this machine, or on each of several machines, and print the result')
+    .description(
+      'train with N headless tabs on this machine, or with N tabs on each of several machines, and print the result',
+    )
     .option('--tabs <n>', 'number of tabs, each a rank (default: 4)', wholeNumber(1, MAX_WORLD_SIZE))
-    .option('--nproc-per-node <n>', "same as --tabs, under torchrun's name", wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--nproc-per-node <n>', "same as --tabs, with torchrun's name", wholeNumber(1, MAX_WORLD_SIZE))
     .option(
       '--nnodes <n>',
-      'number of machines, each with as many tabs (default: 1); MIN:MAX: machines may come and go',
+      'number of machines, all with the same number of tabs (default: 1); MIN:MAX: machines may join and leave during a run',
       nodes,
     )
     .option(
@@ -120,8 +125,8 @@ function buildProgram(io: Io, env: Environment): Command {
     .command('join')
     .argument('<url>', "the room's address, e.g. https://192.168.1.5:8080/#K7F3QX")
     .description(
-      'join a room with N headless tabs until its run has ended; lost tabs reconnect and wait for a server or room that is not ' +
-        'there yet; a single tab requests the rank RANK, if set',
+      'join a room with N headless tabs until its run has ended; tabs reconnect if they are lost, and wait until server and room ' +
+        'exist; a single tab requests the rank in the environment variable RANK, if set',
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, MAX_WORLD_SIZE), 1)
     .option('--name <name>', 'name of the tabs', 'tab')
@@ -129,7 +134,7 @@ function buildProgram(io: Io, env: Environment): Command {
       '--data <path>',
       "file or folder with the tabs' own training data, for rooms in which each tab brings its data",
     )
-    .option('--stay', 'stay for the following runs, too, until Ctrl-C or until the host removes the tabs')
+    .option('--stay', 'stay for later runs, until Ctrl-C or until the host removes the tabs')
     .option(JSON_LINES, 'log JSON lines on stderr, one event per line');
   addBrowserOptions(addBackendOption(joinCommand), null).action((url: string, options: JoinOptions) =>
     join(url, options, io, env),
@@ -138,7 +143,9 @@ function buildProgram(io: Io, env: Environment): Command {
   const exampleCommand = program
     .command('example')
     .addArgument(new Argument('[name]', 'which one').choices(EXAMPLE_NAMES))
-    .description("run an example in headless tabs and print every rank's lines; without a name, list the examples")
+    .description(
+      'run an example in headless tabs and print the output of every rank; without a name, list the examples',
+    )
     .option('--tabs <n>', "number of tabs, each a rank (default: the example's)", wholeNumber(1, MAX_WORLD_SIZE))
     .option('--headed', 'show the browser');
   addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action((name: string | undefined, options: ExampleOptions) =>

@@ -1,15 +1,15 @@
 /** Logs an event: its name, its fields for programs, and a sentence for people. */
 export type LogEvent = (event: string, fields: object, line: string) => void;
 
-/** A command's access to its process; tests pass their own. */
+/** What a command uses of its process: output, terminal and signals. Tests pass their own. */
 export interface Io {
-  /** Prints one line of output: the result, the link. */
+  /** Prints one line of output, such as the result or a link. */
   readonly out: (line: string) => void;
   /** Logs one line of progress or errors. */
   readonly err: (line: string) => void;
-  /** stderr if it is a terminal (progress is a bar there), else `null`. */
+  /** stderr if it is a terminal, which can show a progress bar; otherwise `null`. */
   readonly terminal: NodeJS.WriteStream | null;
-  /** Set if stderr has JSON lines. */
+  /** Logs an event as a JSON line. Only set with `--json-lines`. */
   readonly logEvent?: LogEvent;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;

@@ -25,15 +25,18 @@ interface JoinTabsOptions extends LaunchOptions {
   data: TabData | null;
   /** Whether the tabs also take part in the runs after the first. */
   stays: boolean;
-  /** Milliseconds for everything; `null`: no limit. */
+  /** Milliseconds until all tabs must have ended; `null`: no limit. */
   timeoutMs: number | null;
   /** The server's origin. */
   origin: string;
 }
 
-/** Milliseconds in which the machine's other tabs may receive the end of the run, too. */
+/**
+ * Milliseconds in which the machine's other tabs may still receive the end of the run, after the
+ * first tab.
+ */
 const LAST_EVENT_MS = 10_000;
-/** Most folders with skipped pictures that are named. */
+/** The largest number of folders with skipped pictures that a message names. */
 const MOST_NAMED = 4;
 
 /** A browser, and the profile that all its tabs share. */
@@ -43,11 +46,12 @@ interface TabSlot {
 }
 
 /**
- * Keeps the tabs in their room until the run has ended or they are removed. A tab that is
- * reconnecting at that time is not waited for.
+ * Keeps the tabs in their room until the run has ended or they are removed. It does not wait for a
+ * tab that is reconnecting at that time.
  *
  * @returns the outcomes, in the order of the tabs.
- * @throws (rejects) PeergradError if no browser starts; TimeoutError; the reason of `io.signal`.
+ * @throws (rejects) PeergradError if no browser starts; TimeoutError when the time is up; the
+ *   reason of `io.signal` when it is aborted.
  */
 export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOutcome[]> {
   io.signal.throwIfAborted();
@@ -127,7 +131,7 @@ class BrowserPool {
   }
 
   /**
-   * Opens a tab, in a new browser if its own has ended.
+   * Opens a tab. If the tab's browser has ended, a new one is started.
    *
    * @throws (rejects) PeergradError if the room does not admit it.
    */
@@ -154,7 +158,7 @@ class BrowserPool {
         const count = leftOut.reduce((sum, { pictures }) => sum + pictures, 0);
         const folders = leftOut.slice(0, MOST_NAMED).map(({ folder }) => `${folder}/`);
         const some = `${folders.join(', ')}${leftOut.length > folders.length ? ', ...' : ''}`;
-        const line = `${name}: ${count} pictures are skipped because their folder is not a class: ${some}.`;
+        const line = `${name}: ${count} pictures are skipped because their folders are not classes: ${some}.`;
         this.#log.event('left-out', { tab: name }, line);
       }
       if (event.type === 'admitted') this.#log.event('admitted', { tab: name }, `${name} is in the room.`);
@@ -182,11 +186,11 @@ class BrowserPool {
     return { over: visit.over, close };
   }
 
-  /** Chooses the data on the page, as a user does. Never rejects. */
+  /** Chooses the data files on the page, as a user does. Never rejects. */
   async #uploadData(page: Page, tab: string): Promise<boolean> {
     const { data } = this.#options;
     if (data === null) {
-      this.#log.event('no-data', { tab }, `${tab}: tabs of this room bring their own files: join with --data.`);
+      this.#log.event('no-data', { tab }, `${tab}: in this room each tab has its own files. Pass them with --data.`);
       return true;
     }
     const input = data.isFolder ? 'input[webkitdirectory]' : 'input[type=file]:not([webkitdirectory])';
@@ -197,7 +201,7 @@ class BrowserPool {
       this.#log.event(
         'no-data',
         { tab },
-        `${tab}: ${data.path} could not be uploaded: ${messageOf(error).split('\n', 1)[0]}`,
+        `${tab}: the page could not open ${data.path}. (${messageOf(error).split('\n', 1)[0]})`,
       );
       return false;
     }
@@ -212,8 +216,8 @@ class BrowserPool {
   }
 
   /**
-   * Waits for the server: a browser that starts before it would find no WebGPU, which it looks for
-   * on a page of the server.
+   * Waits for the server before a browser starts, because the launcher tries WebGPU on a page of
+   * the server.
    */
   async #awaitServer(): Promise<void> {
     const { origin, timeoutMs } = this.#options;

@@ -1,4 +1,4 @@
-/** The launcher's process. */
+/** The launcher's entry point. */
 import { runCli } from './cli.ts';
 import { runProcess } from './process.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Writes the files of a run: checkpoints while it trains, and its model at the end. A file is
- * always complete: the new version or the previous one.
+ * Writes the files of a run: checkpoints during the run, and the model at the end. A file is always
+ * complete, because a new version replaces the previous one at once.
  */
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent } from '../src/protocol/events.ts';
@@ -10,16 +10,16 @@ import type { Clock } from '../src/util/clock.ts';
 import { messageOf, PeergradError, TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds for a tab to export its model: a large one is read from a GPU that other tabs also
- * use.
+ * Milliseconds for a tab to export its model. A large model takes long to read from a GPU that
+ * other tabs also use.
  */
 const ANSWER_MS = 60_000;
-/** Milliseconds for the last checkpoint after Ctrl-C: the process has five seconds to end. */
+/** Milliseconds for the final checkpoint after Ctrl-C. The process must end within five seconds. */
 const HURRIED_MS = 3_000;
 
 /** Files to write during a run. */
 export interface ModelOutputs {
-  /** Path of the checkpoint, which each one overwrites; `null`: no checkpoints. */
+  /** Path of the checkpoint. Each checkpoint replaces the previous one. `null`: no checkpoints. */
   checkpoint: string | null;
   /** Path and format of the final model. */
   out: { path: string; format: WeightsFormat } | null;
@@ -33,7 +33,7 @@ interface ModelWriterOptions extends ModelOutputs {
    * Continues the runs that wait for the checkpoint after `step`, whether it was written or not.
    */
   release: (step: number) => Promise<void>;
-  /** Asks a tab to export its model. */
+  /** Requests a tab's model. */
   ask: (tab: string, format: ModelFormat) => Promise<void>;
   note: (line: string) => void;
 }
@@ -42,14 +42,19 @@ type Exported = Extract<EngineEvent, { type: 'exported' }>;
 
 export class ModelWriter {
   readonly #options: ModelWriterOptions;
-  /** The pending export request: one at a time. */
+  /** The pending request for a model, or `null`. There is at most one at a time. */
   #asked: { tab: string; answer: Deferred<Exported> } | null = null;
   /** Settles when pending files are written. Never rejects. */
   #work: Promise<void> = Promise.resolve();
-  /** The tab that last reported a state that all ranks agreed on. */
+  /**
+   * The tab with the latest report of a state on which all ranks agreed. Checkpoints are requested
+   * from it.
+   */
   #source: string | null = null;
   #comparedStep = -1;
-  /** Whether a checkpoint is due and not requested yet: it will have the latest state. */
+  /**
+   * Whether another checkpoint is needed after the pending one. It will contain the latest state.
+   */
   #isQueued = false;
   #isOver = false;
   #hasFailed = false;
@@ -61,7 +66,7 @@ export class ModelWriter {
   on(tab: string, event: EngineEvent): void {
     if (event.type === 'exported' && this.#asked?.tab === tab) this.#asked.answer.resolve(event);
     if (event.type === 'finished') this.#isOver = true;
-    // Once per comparison, for the first tab that reports it.
+    // Every tab reports a comparison. Only the first report is used.
     if (event.type !== 'hashes' || !event.agree || event.step <= this.#comparedStep) return;
     this.#comparedStep = event.step;
     this.#source = tab;
@@ -79,7 +84,7 @@ export class ModelWriter {
     return this.#work;
   }
 
-  /** Writes the last checkpoint of an interrupted run. Never rejects. */
+  /** Writes the final checkpoint of an interrupted run. Never rejects. */
   async saveLast(): Promise<void> {
     this.#saveCheckpoint();
     const late = deferred();
@@ -89,7 +94,7 @@ export class ModelWriter {
   }
 
   /**
-   * Writes the final model, exported by a tab that finished.
+   * Writes the final model, which a tab that has finished exports.
    *
    * @throws (rejects) PeergradError if it cannot be saved.
    */
@@ -111,7 +116,7 @@ export class ModelWriter {
     this.#work = this.#work.then(async () => {
       this.#isQueued = false;
       const step = this.#comparedStep;
-      // The run has finished: no checkpoint is needed.
+      // The run has finished, so no checkpoint is needed.
       if (this.#isOver) return;
       try {
         const { file, problem } = await this.#ask(tab, 'checkpoint');
@@ -123,7 +128,7 @@ export class ModelWriter {
         this.#hasFailed = true;
         note(`No checkpoint was written to ${checkpoint}: ${messageOf(error).split('\n', 1)[0]}`);
       } finally {
-        // A tab that is gone does not need to continue.
+        // Errors are ignored, because a tab that is gone does not need to continue.
         release(step).catch(() => {});
       }
     });
@@ -146,7 +151,7 @@ export class ModelWriter {
   }
 }
 
-/** Writes to a temporary file and renames it after all bytes are on the disk. */
+/** Writes to a temporary file, and renames that file when all bytes are on the disk. */
 async function writeWhole(path: string, bytes: Uint8Array): Promise<void> {
   const partial = `${path}.${process.pid}.part`;
   try {

@@ -1,23 +1,23 @@
 /**
- * The process of a command line: signals in, exit code out. Everything else is testable without a
- * process.
+ * Connects a command line with its process: signals abort it, and its result becomes the exit code.
+ * The rest can be tested without a process.
  */
 import { once } from 'node:events';
 import { messageOf } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 
-/** Exit codes of processes that a signal ended: 128 plus the signal's number. */
+/** Exit codes after a signal: 128 plus the signal's number. */
 const SIGNAL_EXITS = [
   ['SIGINT', 130],
   ['SIGTERM', 143],
   ['SIGHUP', 129],
 ] as const;
-/** Milliseconds to close browsers and server after a signal; then the process exits. */
+/** Milliseconds to close browsers and server after a signal. Then the process exits in any case. */
 const CLOSE_MS = 5_000;
 
 /**
- * Milliseconds in which a second signal counts as the same: the terminal sends it to all processes,
- * and tsx forwards its own.
+ * A second signal within this time, in milliseconds, is the same Ctrl-C: the terminal sends it to
+ * all processes, and tsx forwards the one that it receives.
  */
 const SAME_SIGNAL_MS = 500;
 
@@ -52,7 +52,7 @@ export async function runProcess(
     terminal: process.stderr.isTTY ? process.stderr : null,
     signal: controller.signal,
   });
-  // A long result may not be written to a pipe yet; exit() would truncate it.
+  // A long result may not yet be written to a pipe completely. exit() would truncate it.
   if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
   process.exit(signalExit ?? code);
 }

@@ -4,16 +4,20 @@ import { deferred } from '../src/util/deferred.ts';
 import { messageOf } from '../src/util/errors.ts';
 import type { TabOutcome } from './browser/visit.ts';
 
-/** Milliseconds before the second attempt, on average; doubled each time up to the longest. */
+/**
+ * Milliseconds before the second attempt, on average. The pause doubles after each attempt, up to
+ * the longest.
+ */
 export const FIRST_PAUSE_MS = 2_000;
 /**
- * Longest pause in milliseconds: a room may open after days, and each machine asks once a minute.
+ * The longest pause in milliseconds. A room may open only after days; until then, each machine
+ * tries once a minute.
  */
 export const LONGEST_PAUSE_MS = 60_000;
 
 /** A tab that its room has admitted. */
 export interface AdmittedTab {
-  /** How the visit ended. Rejects with the reason why the tab was lost. */
+  /** Resolves with the outcome of the visit. Rejects with the reason why the tab was lost. */
   over: Promise<TabOutcome>;
   /** Closes the tab. Never rejects. */
   close: () => Promise<void>;
@@ -21,20 +25,26 @@ export interface AdmittedTab {
 
 interface RejoinOptions {
   /**
-   * Resolves when the room has admitted the tab. Rejects with the reason why not, and leaves
-   * nothing open then.
+   * Opens a tab, and resolves when the room has admitted it. If it rejects with the reason why not,
+   * the tab is closed.
    */
   enter: () => Promise<AdmittedTab>;
   queue: AdmissionQueue;
   clock: Clock;
-  /** Returns 0 .. 1: tabs of many machines should not reconnect at the same time. */
+  /**
+   * Returns a random number in 0 .. 1 for the length of pauses, so that tabs of many machines do
+   * not reconnect at the same time.
+   */
   random: () => number;
   /** Called after a failed attempt, before the pause. */
   onpause: (why: string, pauseMs: number) => void;
   signal: AbortSignal;
 }
 
-/** Runs one task at a time: while one tab of a machine is not admitted, its other tabs wait. */
+/**
+ * Admits the tabs of a machine one after the other: while one tab is not admitted, the other tabs
+ * wait.
+ */
 export class AdmissionQueue {
   #last: Promise<unknown> = Promise.resolve();
 
@@ -45,7 +55,11 @@ export class AdmissionQueue {
   }
 }
 
-/** Keeps a tab in its room until its visit ends. @throws (rejects) the reason of `signal`. */
+/**
+ * Keeps a tab in its room until its visit ends.
+ *
+ * @throws (rejects) the reason of `signal` when it is aborted.
+ */
 export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome> {
   const { enter, queue, clock, random, onpause, signal } = options;
   let pauseMs = FIRST_PAUSE_MS;
@@ -73,7 +87,7 @@ export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome>
       return await tab.over;
     } catch (error) {
       await tab.close();
-      // A tab that was lost after a long visit starts with the shortest pause again.
+      // If a tab is lost after a long visit, its next pause is the shortest again.
       if (clock.now() - enteredAt >= LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS;
       await rest(error);
     }

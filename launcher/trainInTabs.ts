@@ -14,30 +14,32 @@ import { RunWatch, STALL_MS } from './watch.ts';
 interface SessionOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
   timeoutMs: number;
-  /**
-   * Whether other processes decide when the room starts: waiting is limited by `timeoutMs` only.
-   */
+  /** Whether the start also depends on other processes. If so, only `timeoutMs` limits the wait. */
   waitsForOthers: boolean;
-  /** Whether ranks may come and go: the run fails only with the last of the tabs. */
+  /**
+   * Whether ranks may join and leave during the run. If so, the run fails only when all tabs are
+   * lost.
+   */
   mayLoseTabs: boolean;
   /** File for a screenshot of rank 0's page, or `null`. */
   screenshot: string | null;
   /** Files to write during the run. */
   outputs: ModelOutputs;
-  /** File that the run continues from or starts with. */
+  /** A checkpoint from which the run continues, or weights with which it starts. */
   origin: Origin | null;
 }
 
 /**
- * Fraction of the steps after which the screenshot is taken: charts have data, and the ring still
- * moves.
+ * Fraction of the steps after which the screenshot is taken. At that time, charts have data and the
+ * ring still moves.
  */
 const SCREENSHOT_AT = 0.55;
 
 /**
  * Opens the tabs, follows their run, and always closes the browsers.
  *
- * @returns rank 0's result if rank 0 is one of the tabs, else the first tab's.
+ * @returns the result of rank 0 if rank 0 is one of the tabs, otherwise the result of the first
+ *   tab.
  * @throws PeergradError if a tab failed or the ranks do not agree.
  */
 export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
@@ -82,7 +84,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
       writer.tabLost(tab);
       watch.fail(tab, message);
     };
-    // A tab may fail while others still load: loading is not awaited, its errors end the watch.
+    // Loading is not awaited, because a tab may fail while others still load. Errors of loading end
+    // the watch.
     openTabs<EngineEvent>(browsers, {
       tabs,
       onevent,

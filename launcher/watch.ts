@@ -1,6 +1,5 @@
 /**
- * Follows the events of several tabs to the end of their run: all finished, one failed, or time is
- * up.
+ * Follows the events of several tabs until all have finished, one has failed, or the time is up.
  */
 import type { EngineEvent, RankState } from '../src/protocol/events.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
@@ -9,8 +8,8 @@ import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds without an event of any tab: shaders of a large model compile for tens of seconds in
- * software.
+ * Milliseconds without an event of any tab after which the run fails. The time is long because in
+ * software the shaders of a large model compile for tens of seconds.
  */
 export const STALL_MS = 120_000;
 
@@ -19,10 +18,11 @@ interface WatchOptions {
   tabs: readonly string[];
   /** Milliseconds for the whole run. */
   timeoutMs: number;
-  /** Milliseconds without an event. */
+  /** Milliseconds without an event after which the run fails. */
   stallMs: number;
   /**
-   * Whether silence counts while all tabs wait for their room to start; not if a person starts it.
+   * Whether the run also fails if there is no event while all tabs wait for the start. `false` if a
+   * person starts the run.
    */
   stallsWhileWaiting: boolean;
   /** Whether the other tabs continue without a lost tab. */
@@ -53,16 +53,17 @@ export class RunWatch {
     );
     this.#startedAt = options.clock.now();
     this.#lastEventAt = this.#startedAt;
-    // Opening the tabs may fail before anything awaits this.
+    // Opening the tabs may fail before anyone awaits this promise.
     this.#done.promise.catch(() => {});
     this.#watchTime();
   }
 
   /**
-   * All tabs' results, in the tabs' order; lost tabs are left out if tabs may be lost.
+   * Resolves with the results in the order of the tabs. If tabs may be lost, the results of lost
+   * tabs are left out.
    *
-   * @throws PeergradError naming the tab that failed first (or last, if tabs may be lost) before it
-   *   finished; TimeoutError with the state of each tab.
+   * @throws (rejects) PeergradError with the name of the first tab that failed before it finished
+   *   (of the last one, if tabs may be lost); TimeoutError with the state of each tab.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
@@ -94,8 +95,8 @@ export class RunWatch {
   }
 
   /**
-   * Marks a tab as lost, which fails the run. Failures of a finished tab are ignored, such as a
-   * closed server.
+   * Marks a tab as lost, so that the run fails. After a tab has finished, its failures are ignored;
+   * for example, the server may close then.
    */
   fail(name: string, message: string): void {
     const tab = this.#tabs.get(name);
@@ -112,7 +113,7 @@ export class RunWatch {
     this.#done.reject(error);
   }
 
-  /** Sleeps until the first of the two limits could be reached, and checks again. */
+  /** Waits until the first of the two limits could be reached, and then checks again. */
   #watchTime(): void {
     const { clock, timeoutMs, stallMs, stallsWhileWaiting } = this.#options;
     const now = clock.now();

@@ -1,4 +1,7 @@
-/** The tools' command line: training under faults, and recovery from crashes. */
+/**
+ * The command line of the tools: `chaos` trains under faults, `crash-recovery` checks the recovery
+ * from crashes.
+ */
 import type { Command } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
@@ -10,11 +13,11 @@ import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { crashRecovery, type CrashRecoveryOptions } from './crashRecovery/crashRecovery.ts';
 
-/** Timeout of a run under faults, in seconds. */
+/** Default timeout of a run under faults, in seconds. */
 const CHAOS_TIMEOUT_S = 2 * 60 * 60;
-/** Longest run under faults in minutes: a day. */
+/** The longest run under faults, in minutes (one day). */
 const MAX_MINUTES = 24 * 60;
-/** Most kills of a run. */
+/** The largest number of kills in a run. */
 const MAX_KILLS = 1000;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
@@ -30,11 +33,11 @@ function buildProgram(io: Io): Command {
     .description(
       'train with N headless tabs, each in its own browser, inject every supported fault and report recovery',
     )
-    // A duplicated tab is an additional one.
+    // One rank is left free for the copy of a duplicated tab.
     .option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
     .option(
       '--minutes <n>',
-      'minutes of the run; with --epochs or --steps minutes of faults (default: 3, or until the run has ended)',
+      'length of the run in minutes (default: 3); with --epochs or --steps, faults are injected for this time (default: until the run has ended)',
       wholeNumber(1, MAX_MINUTES),
     )
     .option('--json', 'print the report as one JSON object, last on stdout')
@@ -45,8 +48,8 @@ function buildProgram(io: Io): Command {
   const crashRecoveryCommand = program
     .command('crash-recovery')
     .description(
-      'train with N headless tabs, kill all of them at random steps, continue from the checkpoint each time, and report the lost ' +
-        'steps and whether the final state equals that of an undisturbed run',
+      'train with N headless tabs, kill all tabs at random steps, continue from the checkpoint each time, and report how many ' +
+        'steps were lost, and whether the final state is equal to that of an undisturbed run',
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
     .option('--kills <n>', 'number of times that all tabs are killed', wholeNumber(1, MAX_KILLS), 20)

@@ -13,29 +13,32 @@ export type GpuMode = (typeof GPU_MODES)[number];
 
 export const BACKEND_MODES = ['auto', 'webgpu', 'wasm'] as const;
 /**
- * `auto`: WebGPU on a GPU, else WebAssembly, which is faster on a CPU than WebGPU in software
- * (docs/SERVERS.md).
+ * `auto`: WebGPU if there is a GPU, otherwise WebAssembly. On a CPU, WebAssembly is faster than
+ * WebGPU in software (docs/SERVERS.md).
  */
 export type BackendMode = (typeof BACKEND_MODES)[number];
 
 export interface LaunchOptions {
-  /** Default: PEERGRAD_BROWSER, or an installed browser, or one that is installed now. */
+  /**
+   * Path of the browser. Default: PEERGRAD_BROWSER, else an installed browser, else a browser that
+   * is installed now.
+   */
   executable?: string;
   /** Backend of the pages. Default: `webgpu`. */
   backend?: BackendMode;
-  /** Device of WebGPU. Default: `auto`, a GPU if there is one. */
+  /** Device that WebGPU uses. Default: `auto`, which is a GPU if there is one. */
   gpu?: GpuMode;
   headed?: boolean;
   /**
-   * Page of the server on which WebGPU is tried: only a secure context has it. Without it, `auto`
-   * uses a GPU if its device file exists.
+   * URL of a page on which the launcher tries WebGPU, which only secure contexts have. Without this
+   * URL, `auto` uses a GPU if the GPU's device file exists.
    */
   probeUrl?: string;
-  /** Accepts any certificate, because no user can confirm an exception. */
+  /** Whether pages accept any certificate, because no user can confirm an exception. */
   anyCertificate?: boolean;
   /**
-   * Whether the server is on another machine. Pages of a local server may also connect over the
-   * loopback, so that a machine without a network can train.
+   * Whether the server is on another machine. With a server on this machine, tabs may also connect
+   * over the loopback interface, so that a machine without a network can train.
    */
   remote?: boolean;
 }
@@ -44,13 +47,13 @@ const SOFTWARE = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
   // Zero-initialized workgroup memory takes four fifths of SwiftShader's compile time, 15 s for
-  // four tabs on two cores. TensorFlow.js kernels write this memory before they read it: losses of
-  // both models are bit-identical without it.
+  // four tabs on two cores. It is not needed, because TensorFlow.js kernels write this memory
+  // before they read it. With and without it, the losses of both models are bit-identical.
   '--enable-dawn-features=disable_workgroup_init',
 ];
 /**
- * Chromium on Linux uses a GPU for WebGPU only through Vulkan, and, when headless, only without
- * Vulkan's own surface.
+ * On Linux, Chromium uses a GPU for WebGPU only through Vulkan. A headless Chromium also needs
+ * Vulkan's own surface to be disabled.
  */
 const HARDWARE_LINUX = [
   '--use-angle=vulkan',
@@ -59,12 +62,14 @@ const HARDWARE_LINUX = [
   '--enable-unsafe-webgpu',
   '--ignore-gpu-blocklist',
 ];
-/** With these flags pages find no adapter, even if there is a GPU, and compute in WebAssembly. */
+/** With these flags, pages find no adapter even if there is a GPU, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * Features that Playwright disables, and two more (WebUIOmnibox*): for each window the browser
- * would prepare pages of its address bar in separate processes, which takes a quarter of the time
- * of opening a tab and training a few steps. Chromium uses only the last list that it receives.
+ * Chromium's features to disable: those that Playwright disables, and two more (WebUIOmnibox*). If
+ * these two are enabled, the browser prepares pages of its address bar in separate processes for
+ * each window. That takes a quarter of the time for opening a tab and training a few steps.
+ * Playwright's features are repeated here, because Chromium uses only the final list that it
+ * receives.
  */
 const FEATURES_OFF = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
@@ -87,14 +92,17 @@ const FEATURES_OFF = [
   'WebUIOmniboxAimPopup',
 ];
 /**
- * Most tabs of one browser if WebGPU runs in software. SwiftShader keeps a stack for every thread
- * group in flight: some 7000 memory mappings a device, of the 65530 that Linux allows a process
- * (vm.max_map_count). With 8 devices the GPU process crashes.
+ * The largest number of tabs in one browser if WebGPU runs in software. SwiftShader needs about
+ * 7000 memory mappings per device, because it has a stack for every thread group in flight. Linux
+ * allows 65530 mappings per process (vm.max_map_count), and with 8 devices the GPU process crashes.
  */
 export const TABS_PER_SOFTWARE_GPU = 4;
-/** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never resolves. */
+/**
+ * Milliseconds to wait for an adapter. Without a working Vulkan driver, `requestAdapter` never
+ * resolves.
+ */
 const ADAPTER_MS = 15_000;
-/** Milliseconds for a browser to close. */
+/** Milliseconds to wait until a browser has closed. */
 const CLOSE_MS = 10_000;
 
 /**
@@ -108,10 +116,10 @@ export async function launchBrowser(options: LaunchOptions = {}): Promise<Browse
 }
 
 /**
- * Starts as many browsers as `tabs` tabs need: one, or with WebGPU in software one for every {@link
- * TABS_PER_SOFTWARE_GPU} tabs.
+ * Starts as many browsers as `tabs` tabs need: usually one; if WebGPU runs in software, one for
+ * every {@link TABS_PER_SOFTWARE_GPU} tabs.
  *
- * @throws (rejects) as {@link launchBrowser}; no browser is left running then.
+ * @throws (rejects) the errors of {@link launchBrowser}. It then leaves no browser running.
  */
 export async function launchBrowsers(tabs: number, options: LaunchOptions): Promise<Browser[]> {
   const { browser: first, again } = await launch(options);
@@ -126,11 +134,14 @@ export async function launchBrowsers(tabs: number, options: LaunchOptions): Prom
   }
 }
 
-/** `again` starts another browser with the same flags; `null` unless WebGPU runs in software. */
+/**
+ * Starts the first browser. `again` starts another browser with the same flags; it is `null` unless
+ * WebGPU runs in software.
+ */
 async function launch(options: LaunchOptions): Promise<{ browser: Browser; again: (() => Promise<Browser>) | null }> {
   const { backend = 'webgpu', gpu = 'auto', probeUrl } = options;
   if (backend === 'wasm' && gpu !== 'auto') {
-    throw new UsageError(`--backend wasm computes without a GPU: remove --gpu ${gpu}, or choose --backend webgpu.`);
+    throw new UsageError(`--backend wasm computes without a GPU. Remove --gpu ${gpu}, or choose --backend webgpu.`);
   }
   const executable = options.executable ?? (await ensureBrowser(undefined, console.error));
   const withoutGpu = async () => ({ browser: await start(executable, options, NO_GPU), again: null });
@@ -151,14 +162,14 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
 const closesLate = (): Error => new TimeoutError(`The browser did not close within ${CLOSE_MS / 1000} s.`);
 
 /**
- * Closes a browser. A browser whose GPU process hangs may never close: it is killed, so that its
- * tabs leave their room.
+ * Closes a browser. If it does not close in time, for example because its GPU process hangs, it is
+ * killed, so that its tabs leave their room.
  */
 export async function closeBrowser(browser: Browser): Promise<void> {
   try {
     await within(systemClock, CLOSE_MS, browser.close(), closesLate);
   } catch {
-    // If this hangs too, the browser ends with this process.
+    // If killing hangs too, the browser ends with this process.
     await within(systemClock, CLOSE_MS, killBrowser(browser), closesLate).catch(() => {});
   }
 }
@@ -170,13 +181,13 @@ export async function killBrowser(browser: Browser): Promise<void> {
   browser.on('disconnected', () => ended.resolve());
   const cdp = await browser.newBrowserCDPSession();
   const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
-  // The browser's main process first: it would restart the others.
+  // The browser's main process is killed first, because it would restart the other processes.
   const inOrder = [...processInfo].sort((a, b) => Number(b.type === 'browser') - Number(a.type === 'browser'));
   for (const { id } of inOrder) {
     try {
       process.kill(id, 'SIGKILL');
     } catch {
-      // It has already ended with the browser.
+      // The process has already ended with the browser.
     }
   }
   await ended.promise;
@@ -216,20 +227,24 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   }
 }
 
-/** Playwright's message is a page long; it contains the browser's own last lines. */
+/**
+ * Returns the reason in one line. Playwright's message is a page long and contains the browser's
+ * output.
+ */
 function whyNotStarted(message: string): string {
   const library = /error while loading shared libraries: \S+/.exec(message)?.[0];
   if (library !== undefined) return `${library} is missing.`;
-  if (/Missing X server|\$DISPLAY/.test(message)) return 'there is no display; remove --headed.';
+  if (/Missing X server|\$DISPLAY/.test(message)) return 'there is no display. Remove --headed.';
   return message.split('\n', 1)[0]!.replace(/^browserType\.launch: /, '');
 }
 
-/** Whether the browser finds a GPU adapter that is not a software renderer. */
+/** Resolves with whether the browser finds a GPU adapter that is not a software renderer. */
 async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
   const page = await browser.newPage();
   try {
     await page.goto(url);
-    // As text: a function would bring the transpiler's helpers into the page.
+    // The code is passed as text, because the transpiler would add helpers to a function that the
+    // page does not have.
     return await page.evaluate<boolean>(`Promise.race([
       navigator.gpu.requestAdapter().then((adapter) => {
         if (adapter === null || adapter.info.isFallbackAdapter) return false;

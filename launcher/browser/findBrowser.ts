@@ -1,4 +1,4 @@
-/** Finds a Chrome, Chromium or Edge on this machine, or installs one. */
+/** Finds Chrome, Chromium or Edge on this machine, or installs Chromium. */
 import { spawn } from 'node:child_process';
 import { constants, existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
@@ -26,11 +26,11 @@ const WINDOWS_APPS = [
 ];
 
 /**
- * The browser to use: `--browser`, PEERGRAD_BROWSER, an installed one, or one that is installed
- * now.
+ * Resolves with the path of the browser to use: that of `--browser`, else PEERGRAD_BROWSER, else an
+ * installed browser, else a browser that it installs now.
  *
- * @throws UsageError if the given path is not a program, PeergradError if no browser is found or
- *   installed.
+ * @throws (rejects) UsageError if the given path is not a program, PeergradError if no browser is
+ *   found and none can be installed.
  */
 export async function ensureBrowser(requested: string | undefined, log: Log): Promise<string> {
   const fromEnv = process.env['PEERGRAD_BROWSER'];
@@ -53,7 +53,7 @@ async function isProgram(file: string): Promise<boolean> {
   }
 }
 
-/** The first browser in the usual locations, or `null`. */
+/** Returns the path of the first browser in the usual locations, or `null`. */
 async function findInstalled(): Promise<string | null> {
   const { chromium } = await import('playwright-core');
   for (const file of [...usualPlaces(), chromium.executablePath()]) {
@@ -81,7 +81,10 @@ function usualPlaces(): string[] {
   return [...apps, ...programs];
 }
 
-/** Installs Debian's package if allowed, else Playwright's build into the user's cache. */
+/**
+ * Installs Debian's package if this user may install packages, otherwise Playwright's build into
+ * the user's cache.
+ */
 async function install(log: Log): Promise<string> {
   if (process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
     log('No Chrome, Chromium or Edge found: installing chromium with apt-get ...');
@@ -106,7 +109,7 @@ async function install(log: Log): Promise<string> {
   );
 }
 
-/** Runs a program with its output on stderr; resolves with whether it succeeded. */
+/** Runs a program and writes its output to stderr. Resolves with whether the program succeeded. */
 function succeeds(program: string, args: string[]): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, args, {

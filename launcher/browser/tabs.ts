@@ -1,4 +1,6 @@
-/** Pages of one or more browsers, each a rank: opens them and forwards their events. */
+/**
+ * Opens the pages of a run in one or more browsers, and forwards their events. Each page is a rank.
+ */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
@@ -12,9 +14,9 @@ interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertific
   ondeath: (tab: string, message: string) => void;
   /** The page logged an error; it may continue. */
   onerror: (tab: string, message: string) => void;
-  /** File that the first tab's run continues from or starts with. */
+  /** A checkpoint from which the first tab's run continues, or weights with which it starts. */
   origin?: Origin | null | undefined;
-  /** Whether runs wait after each state comparison until {@link Tabs.release}. */
+  /** Whether a run waits after each state comparison until {@link Tabs.release} is called. */
   waitsForCheckpoints?: boolean;
 }
 
@@ -26,23 +28,24 @@ export interface Origin {
 export interface Tabs {
   /** Continues the runs that wait after `step`. */
   release(step: number): Promise<void>;
-  /** Asks a tab's engine for its model; the answer is an event. */
+  /** Requests a tab's model. The engine answers with the event `exported`. */
   askForModel(tab: string, format: ModelFormat): Promise<void>;
   screenshot(tab: string, file: string): Promise<void>;
 }
 
 const VIEWPORT = { width: 1280, height: 800 };
 /**
- * Milliseconds that the ring animation plays before the screenshot: chunks are on their way then.
+ * Milliseconds for which the ring animation plays before the screenshot, so that the picture shows
+ * moving chunks.
  */
 const PLAY_MS = 2_500;
-/** Milliseconds for a page to load: 64 of them are slow on two cores. */
+/** Milliseconds for a page to load. It is long because 64 pages load slowly on two cores. */
 const LOAD_MS = 120_000;
 
 /**
- * The app calls `peergradReport` with every engine event. Traces and segments stay in the page:
- * they serve its animation, and a message to this process for every hop of every bucket would slow
- * down the run that is measured.
+ * The app calls `peergradReport` with every engine event. Traces and segments are not forwarded:
+ * only the page's animation needs them, and a message to this process for every hop of every bucket
+ * would slow down the run.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
   if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});
@@ -74,7 +77,7 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
     },
     async screenshot(tab, file) {
       const page = pages.get(tab);
-      // Under a launcher the ring animation is paused: Space starts it.
+      // The launcher's pages start with a paused ring animation. The Space key starts it.
       await page?.keyboard.press('Space');
       await page?.waitForTimeout(PLAY_MS);
       await page?.screenshot({ path: file, type: 'png' });
@@ -82,7 +85,7 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
   };
 }
 
-/** Opens one browser's tabs and adds them to `pages`. */
+/** Opens the tabs of one browser and adds their pages to `pages`. */
 async function openShare<Event>(
   browser: Browser,
   options: TabsOptions<Event>,
@@ -104,14 +107,16 @@ async function openShare<Event>(
   for (const [page, name] of names) pages.set(name, page);
 }
 
-/** A separate profile in a browser, which forwards the engine events of its pages. */
+/**
+ * Opens a separate profile in a browser. The engine events of its pages are passed to `onevent`.
+ */
 export async function openProfile(
   browser: Browser,
   options: Pick<LaunchOptions, 'remote' | 'anyCertificate'> & { onevent: (page: Page, event: unknown) => void },
 ): Promise<BrowserContext> {
   const { remote = false, anyCertificate = false, onevent } = options;
   const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
-  // Chromium exposes only the default route to WebRTC, unless the page may use the microphone.
+  // WebRTC finds only the default route in Chromium, unless the page may use the microphone.
   if (!remote) await context.grantPermissions(['microphone']);
   await context.exposeBinding('peergradToLauncher', ({ page }, event: unknown) => onevent(page, event));
   await context.addInitScript(REPORT_SCRIPT);
@@ -138,12 +143,12 @@ async function openTab(
   await loadPage(page, url);
 }
 
-/** Forwards a page's crash and the errors that it logs. */
+/** Reports when a page crashes, and the errors that the page logs. */
 export function watchPage(
   page: Page,
   { ondeath, onerror }: { ondeath: (message: string) => void; onerror: (message: string) => void },
 ): void {
-  page.on('crash', () => ondeath('the tab crashed; it may have run out of memory'));
+  page.on('crash', () => ondeath('the tab crashed. It may have run out of memory'));
   page.on('pageerror', (error) => onerror(messageOf(error)));
   page.on('console', (message) => {
     if (message.type() === 'error') onerror(message.text());
@@ -158,10 +163,12 @@ export async function loadPage(page: Page, url: string): Promise<void> {
   } catch (error) {
     const reason = /net::(ERR_\w+)/.exec(messageOf(error))?.[1] ?? messageOf(error).split('\n', 1)[0];
     throw new PeergradError(
-      `The page at ${new URL(url).origin} could not be loaded (${reason}). Check the address, and that the server runs.`,
+      `The page at ${new URL(url).origin} could not be loaded (${reason}). Check the address, and check that the server runs.`,
     );
   }
   if (status !== undefined && status >= 400) {
-    throw new PeergradError(`The server at ${new URL(url).origin} answered ${status} instead of the page.`);
+    throw new PeergradError(
+      `The server at ${new URL(url).origin} answered with HTTP status ${status} instead of the page. Check the address.`,
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** One tab's visit to a room, from its first event to its outcome. */
+/** Follows one tab's visit to a room, from the tab's first event to the outcome of the visit. */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { Clock } from '../../src/util/clock.ts';
@@ -16,7 +16,7 @@ export type TabOutcome =
 
 interface VisitOptions {
   name: string;
-  /** Whether the tab waits for further runs: the end of a run does not end the visit then. */
+  /** Whether the tab waits for further runs. If so, the end of a run does not end the visit. */
   stays: boolean;
   clock: Clock;
 }
@@ -35,7 +35,7 @@ export class Visit {
       timeoutMs: Number.POSITIVE_INFINITY,
       stallMs: STALL_MS,
       clock,
-      // A person starts the room at any time.
+      // The host may start the run at any time, so a long wait is normal.
       stallsWhileWaiting: false,
       mayLoseTabs: false,
     });
@@ -43,20 +43,25 @@ export class Visit {
       this.#admitted.reject(error);
       this.#over.reject(error);
     });
-    // A tab that is not admitted never has an outcome: one of the two promises may stay unhandled.
+    // The caller may await only one of the two promises. A rejection of the other must not be
+    // reported as unhandled.
     for (const { promise } of [this.#admitted, this.#over]) promise.catch(() => {});
   }
 
   /**
    * Resolves when the room has admitted the tab.
    *
-   * @throws (rejects) PeergradError with the reason why not.
+   * @throws (rejects) PeergradError with the reason why the room did not admit it.
    */
   get admitted(): Promise<void> {
     return this.#admitted.promise;
   }
 
-  /** How the visit ended. @throws (rejects) PeergradError with the reason why the tab was lost. */
+  /**
+   * Resolves with the outcome of the visit.
+   *
+   * @throws (rejects) PeergradError with the reason why the tab was lost.
+   */
   get over(): Promise<TabOutcome> {
     return this.#over.promise;
   }
@@ -77,7 +82,7 @@ export class Visit {
     else if (!stays) this.#end(outcome);
   }
 
-  /** Ends the visit: the page or its browser is gone. */
+  /** Ends the visit, because the page or its browser has ended. */
   fail(message: string): void {
     this.#watch.fail(this.#options.name, message);
   }

@@ -1,4 +1,7 @@
-/** `peergrad example`: runs one of `examples/` in headless tabs and prints its ranks' output. */
+/**
+ * `peergrad example`: runs an example of the folder `examples/` in headless tabs and prints the
+ * output of its ranks.
+ */
 import type { Browser } from 'playwright-core';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';
@@ -48,11 +51,11 @@ export async function example(name: string | undefined, options: ExampleOptions,
 }
 
 /**
- * Runs an example as a user does: the first tab opens a room and reports its code and the world
- * size; the other tabs join.
+ * Runs an example as a user would: the first tab opens a room and reports the room's code and world
+ * size; then the other tabs join.
  *
- * @throws (rejects) PeergradError with the message of the first tab that fails, TimeoutError naming
- *   the tabs that have not finished.
+ * @throws (rejects) PeergradError with the message of the first tab that fails, or TimeoutError
+ *   with the names of the tabs that have not finished.
  */
 export async function runInTabs(
   browser: Browser,
@@ -61,11 +64,11 @@ export async function runInTabs(
   io: Io,
 ): Promise<void> {
   const done = deferred();
-  /** Names of the tabs that still run; `rank <n>` as soon as they have a rank. */
+  /** Names of the tabs that still run. A tab with a rank has the name `rank <n>`. */
   const running = new Map<string, string>();
   const fail = (tab: string, message: string): void => {
     const rank = running.get(tab);
-    // Failures after a tab has finished are ignored.
+    // Failures of a tab that has finished are ignored.
     if (rank !== undefined) done.reject(new PeergradError(`${rank}: ${message.replace(/[^.!?]$/, '$&.')}`));
   };
   const warn = (tab: string, message: string): void => io.err(`${tab}: ${message}`);

@@ -12,25 +12,28 @@ import { disagreement, summarize } from '../output/report.ts';
 export interface JoinOptions {
   tabs: number;
   name: string;
-  /** File or folder, for rooms in which each tab brings its own data. */
+  /** File or folder with the tabs' own data, for rooms in which each tab has its own. */
   data?: string;
-  /** Whether the tabs stay for the following runs. */
+  /** Whether the tabs stay for later runs. */
   stay?: true;
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  /** Seconds; `undefined`: no limit. */
+  /** Timeout in seconds; `undefined`: no limit. */
   timeout?: number;
 }
 
-/** Longest name that the protocol accepts, less room for "-64". */
+/**
+ * The longest `--name`: the protocol's limit without the characters of "-64", which is added to it.
+ */
 const MAX_NAME = 36;
 
 export async function join(address: string, options: JoinOptions, io: Io, env: Environment): Promise<void> {
   const { page, room } = parseRoomUrl(address);
   const rank = rankOfJoin(options.tabs, env);
   const name = options.name.trim();
-  if (name === '' || name.length > MAX_NAME) throw new UsageError(`--name must have 1 to ${MAX_NAME} characters.`);
+  if (name === '' || name.length > MAX_NAME)
+    throw new UsageError(`The name has too few or too many characters. Pass --name with 1 to ${MAX_NAME} characters.`);
   const data = options.data === undefined ? null : await readTabData(options.data);
   const tabs = Array.from({ length: options.tabs }, (_, i) => {
     const tabName = options.tabs === 1 ? name : `${name}-${i + 1}`;
@@ -57,12 +60,12 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   if (results.length > 0) {
     const differ = disagreement(results);
     if (differ !== null) throw new PeergradError(differ);
-    // With JSON lines the result has already been logged.
+    // With JSON lines, the result is already in the log.
     if (io.logEvent === undefined) io.out(summarize(results[0]!));
     return;
   }
   const ended = outcomes.find(({ kind }) => kind === 'ended');
-  // Removed tabs have already logged it.
+  // If the host removed the tabs, they have already logged that.
   if (ended?.kind === 'ended') throw new PeergradError(ended.message);
 }
 
@@ -74,7 +77,11 @@ async function readTabData(path: string): Promise<TabData> {
   return { path, isFolder: found.isDirectory() };
 }
 
-/** Splits a room's URL. @throws UsageError if it is not one. */
+/**
+ * Splits a room's URL into page and room.
+ *
+ * @throws UsageError if it is not the URL of a room.
+ */
 export function parseRoomUrl(address: string): { page: string; room: string } {
   const url = URL.canParse(address) ? new URL(address) : null;
   const room = url === null ? null : parseRoomCode(decodeHash(url).split('?', 1)[0]!);

@@ -1,6 +1,6 @@
 /**
- * `peergrad run`: trains in headless tabs on this machine, as a whole world or as this machine's
- * part of one.
+ * `peergrad run`: trains in headless tabs on this machine. They are all ranks of the world, or this
+ * machine's part of them.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -34,19 +34,19 @@ import { trainInTabs } from '../trainInTabs.ts';
 import type { Origin } from '../browser/tabs.ts';
 
 interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
-  /** Name of the run, by which its processes find the same room. */
+  /** Name of the run, by which all its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;
   headed?: true;
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  /** Seconds, in addition to the minutes of training. */
+  /** Timeout in seconds, in addition to the minutes of training. */
   timeout: number;
   screenshot?: string;
   /**
-   * Files: the final model; checkpoints during the run; a checkpoint to continue from; weights to
-   * start with.
+   * Paths of files: the final model (`out`), checkpoints during the run (`checkpoint`), a
+   * checkpoint to continue from (`resume`), and initial weights (`from`).
    */
   out?: string;
   checkpoint?: string;
@@ -58,10 +58,10 @@ export interface RunOptions extends TrainOptions {
   json?: true;
 }
 
-/** torchrun's default: processes without a name find the same room, too. */
+/** torchrun's default. So processes without `--rdzv-id` find the same room, too. */
 const DEFAULT_RDZV_ID = 'none';
 
-/** The room of all tabs of the world. */
+/** The room in which all tabs of the world meet. */
 interface Rendezvous {
   /** URL of the page, without a trailing slash. */
   url: string;
@@ -79,7 +79,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 }
 
 /**
- * Trains in tabs of this machine and logs progress on `io.err`.
+ * Trains in tabs of this machine and writes progress to `io.err`.
  *
  * @throws (rejects) UsageError, PeergradError.
  */
@@ -91,7 +91,8 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   if (resolved) checkOutputs(options, resolved.job);
   const ice = iceOf(options);
   const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...iceFlags(options)];
-  if (ignored.length > 0) io.err(`Ignored, as only the process with rank 0 uses these options: ${ignored.join(', ')}.`);
+  if (ignored.length > 0)
+    io.err(`Only the process with rank 0 uses these options, so they are ignored here: ${ignored.join(', ')}.`);
   const screenshot = options.screenshot ?? null;
   for (const name of ['screenshot', 'out', 'checkpoint'] as const) checkFolder(name, options[name]);
   const out = modelFileOf(options);
@@ -103,7 +104,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
       : await serveRoom(placement, options, { ...resolved, ice }, io);
   const tabs = Array.from({ length: placement.tabs }, (_, i) => {
     const name = `tab-${firstRank + i + 1}`;
-    // Ranks of an elastic run are not fixed.
+    // In an elastic run, no tab requests a rank, because ranks change.
     const rank = elastic === null ? `&rank=${firstRank + i}` : '';
     return { name, url: `${rendezvous.url}/#${rendezvous.room}?name=${name}&auto${rank}` };
   });
@@ -147,7 +148,8 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
 }
 
 /**
- * The file that the run continues from or starts with, and the job of a checkpoint.
+ * Reads the checkpoint to continue from or the initial weights. Also returns the job of a
+ * checkpoint.
  *
  * @throws (rejects) UsageError, DataError.
  */
@@ -158,7 +160,7 @@ async function readOrigin(
   const { resume, from, data } = options;
   if (resume === undefined && from === undefined) return null;
   if (resume !== undefined && from !== undefined) {
-    throw new UsageError('--resume continues a run, and --from starts one with weights. Pass only one of them.');
+    throw new UsageError('--resume continues a run, but --from starts a new run with weights. Pass only one of them.');
   }
   if (firstRank !== 0) {
     throw new UsageError(
@@ -193,8 +195,8 @@ function checkFolder(option: string, file: string | undefined): void {
 }
 
 /**
- * @throws UsageError if the job supports no checkpoints or initial weights, or leaves no model to
- *   save.
+ * @throws UsageError if an option needs checkpoints, initial weights or a trained model, which this
+ *   job does not have.
  */
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
@@ -204,7 +206,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
-    `With the strategy ${job.strategy} each rank has its own state, which no file contains. Choose ddp for --checkpoint and --from.`,
+    `With the strategy ${job.strategy} each rank has its own state, so one file cannot contain it. Choose ddp for --checkpoint and --from.`,
   );
 }
 
@@ -214,12 +216,12 @@ function modelFileOf({ out }: TrainOptions): ModelOutputs['out'] {
   const format = weightsFormatOf(out);
   if (format !== null) return { path: out, format };
   const endings = WEIGHTS_FORMATS.map((one) => FILE_ENDINGS[one]).join(', ');
-  throw new UsageError(`The format of ${out} is not known. Choose a file name that ends in ${endings}.`);
+  throw new UsageError(`The format of ${out} is not known. Choose a file name that ends in one of these: ${endings}.`);
 }
 
 /**
- * Starts the server, in the process with rank 0. For other machines it uses https: WebGPU needs a
- * secure context.
+ * Starts the server, in the process with rank 0. If there are other machines it uses https, because
+ * WebGPU needs a secure context.
  */
 async function serveRoom(
   { worldSize, elastic, tabs, master }: Placement,
@@ -231,7 +233,8 @@ async function serveRoom(
   const { host, port } = master;
   const others = Math.max(0, worldSize - tabs);
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
-  // Other machines may use an address that this machine does not have, behind NAT for example.
+  // The server listens on all addresses. Behind NAT, other machines use an address that this
+  // machine does not have.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
   const server = await startSignaling({
     host: tls === null ? host : anyAddress,
@@ -247,7 +250,7 @@ async function serveRoom(
   io.err(`Training ${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
   if (others > 0) io.err(`Waiting for ${others} ranks of other processes at ${urlOf(host, server.port)}.`);
   return {
-    // The last URL always reaches this machine itself.
+    // From this machine, the last URL always reaches the server.
     url: server.urls.at(-1)!,
     room,
     open: () => Promise.resolve(),
@@ -273,9 +276,9 @@ function urlOf(host: string, port: number): string {
 }
 
 /**
- * Repeats `attempt` until it succeeds, has failed more than `maxRestarts` times, or time is up.
- * Usage errors and Ctrl-C are not retried. `attempt` receives the remaining milliseconds and the
- * number of previous attempts.
+ * Repeats `attempt` until it succeeds, has failed more than `maxRestarts` times, or the time is up.
+ * After usage errors and Ctrl-C it does not repeat. `attempt` receives the remaining milliseconds
+ * and the number of previous attempts.
  */
 async function withRestarts<Result>(
   { maxRestarts, timeout, minutes = 0 }: TrainOptions,
@@ -285,7 +288,7 @@ async function withRestarts<Result>(
   const endsAt = systemClock.now() + (timeout + minutes * 60) * 1000;
   for (let restarts = 0; ; restarts++) {
     try {
-      // Rounded up to whole seconds, as messages show them.
+      // Rounded up to whole seconds, because messages show seconds.
       return await attempt(Math.ceil((endsAt - systemClock.now()) / 1000) * 1000, restarts);
     } catch (error) {
       const isFinal = error instanceof UsageError || io.signal.aborted || systemClock.now() >= endsAt;

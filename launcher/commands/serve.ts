@@ -35,7 +35,8 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const ice = iceOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
-  // A room for the page is elastic; programs with their own code count on a fixed world.
+  // A room with a job is elastic by default. A room without a job is for programs with their own
+  // code, which expect a fixed world.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes =
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
@@ -45,7 +46,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
 
   const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
-  // Listen first: an error for a port in use need not wait for the build.
+  // The server listens before the build, so that an error about a port in use appears at once.
   const server = await startSignaling({
     host,
     port,
@@ -80,7 +81,8 @@ async function servedData(data: string | undefined): Promise<string | null> {
 }
 
 async function chooseCertificate({ https, cert, key }: ServeOptions): Promise<Certificate | null> {
-  if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key go together: pass both.');
+  if ((cert === undefined) !== (key === undefined))
+    throw new UsageError('Only one of --cert and --key is set. Pass both.');
   if (cert !== undefined && key !== undefined) return readCertificate(cert, key);
   return https === true ? selfSignedCertificate() : null;
 }

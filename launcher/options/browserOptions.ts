@@ -3,14 +3,17 @@ import { type Command, Option } from 'commander';
 import { BACKEND_MODES, GPU_MODES } from '../browser/browser.ts';
 import { wholeNumber } from './jobOptions.ts';
 
-/** Seconds before a run is aborted: ten times the demo on two slow cores. */
+/** Default timeout of a run, in seconds: ten times what the demo takes on two slow cores. */
 export const RUN_TIMEOUT_S = 15 * 60;
-/** Longest timeout in seconds: the range of setTimeout. */
+/** The longest timeout in seconds, limited by the range of setTimeout. */
 const MAX_TIMEOUT_S = 2_000_000;
 
 export function addBackendOption(command: Command): Command {
   return command.addOption(
-    new Option('--backend <name>', 'backend of the tabs; auto: WebGPU on a GPU or as set by --gpu, else WebAssembly')
+    new Option(
+      '--backend <name>',
+      'backend of the tabs; auto: WebGPU if there is a GPU or --gpu is set, otherwise WebAssembly',
+    )
       .choices(BACKEND_MODES)
       .default('auto'),
   );
@@ -23,7 +26,7 @@ export function addBrowserOptions(command: Command, timeoutSeconds: number | nul
     .addOption(new Option('--gpu <mode>', 'device that WebGPU runs on').choices(GPU_MODES).default('auto'))
     .option(
       '--timeout <seconds>',
-      'abort the run after this time, in addition to --minutes',
+      'abort the run after this time (with --minutes, after that time and this time)',
       wholeNumber(1, MAX_TIMEOUT_S),
       timeoutSeconds ?? undefined,
     );

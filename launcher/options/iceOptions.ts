@@ -19,7 +19,7 @@ export function addIceOptions(command: Command): Command {
     .addOption(
       new Option('--turn-secret <secret>', 'static-auth-secret of the TURN server').env('PEERGRAD_TURN_SECRET'),
     )
-    .option('--relay-only', 'connect tabs through the TURN server only, even if they can reach each other');
+    .option('--relay-only', 'connect tabs only through the TURN server, even if they can reach each other directly');
 }
 
 /** @throws UsageError if options contradict each other or an address is invalid. */
@@ -30,8 +30,8 @@ export function iceOf({ stun = [], turn = [], turnSecret, relayOnly }: IceFlags)
 }
 
 /**
- * Flags of these options that are set. The secret is left out: it may come from the environment of
- * all commands.
+ * Returns the flags of the ICE options that are set. The secret is not included, because it may
+ * come from the environment, which is the same for all commands.
  */
 export function iceFlags({ stun = [], turn = [], relayOnly }: IceFlags): string[] {
   return [

@@ -30,10 +30,10 @@ const JOB_OPTION_NAMES = [
   'preset',
 ] as (keyof JobOptions)[];
 
-/** Data that jobs require. */
+/** The data that each job needs, in words for errors. */
 const NEEDED: Readonly<Record<string, string>> = {
   mnist: 'a folder of IDX files',
-  images: 'a zip or npz file, or a folder of pictures in a folder for each class',
+  images: 'a zip or npz file, or a folder that has one folder of pictures per class',
   table: 'a CSV file',
 };
 
@@ -60,19 +60,19 @@ type OptionsOf<Fields extends Record<string, Field>> = {
 };
 
 export interface JobOptions extends Omit<OptionsOf<typeof FIELDS>, 'minutes'>, OptionsOf<typeof GPT_FIELDS> {
-  /** A job file; other options override its fields. */
+  /** A job file. Other options override the fields of the file. */
   file?: string;
   preset?: PresetName;
   /** A folder or file on this machine, or a URL that every tab can read. */
   data?: string;
 }
 
-/** Length of a run, for commands that end with it. */
+/** Options for the length of a run, for commands that end when the run ends. */
 export interface LengthOptions {
   minutes?: number;
 }
 
-/** Parses a whole number from `min` to `max`. */
+/** Returns a parser for whole numbers from `min` to `max`. */
 export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
   return (text: string): number => {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -104,7 +104,7 @@ function optionsOf(fields: Record<string, Field>): OptionField[] {
   );
 }
 
-/** The option for a field. {@link parseJob} checks bounds. */
+/** Returns the option for a field. It does not check bounds; {@link parseJob} does. */
 function optionFor({ name, schema, option }: OptionField): Option {
   const result = new Option(`${flagOf(name)} <${option.value}>`, option.help);
   const { choices } = option;
@@ -134,7 +134,7 @@ export function addJobOptions(command: Command): Command {
   }
   return command.option(
     '--data <path|url>',
-    'data: IDX files (mnist), a CSV file (table), a zip or npz file or a folder of pictures by class (images), a text or a folder of texts (gpt)',
+    'data: a folder of IDX files (mnist); a CSV file (table); a zip or npz file, or a folder with one folder per class (images); a text or a folder of texts (gpt)',
   );
 }
 
@@ -143,19 +143,19 @@ function addGptOptions(command: Command): void {
   for (const one of GPT_OPTIONS) command.addOption(optionFor(one));
 }
 
-/** Adds `--minutes`, for commands that end with the run. */
+/** Adds `--minutes`, for commands that end when the run ends. */
 export function addLengthOptions(command: Command): Command {
   const { schema, option } = FIELDS.maxMinutes;
   return command.addOption(optionFor({ field: 'maxMinutes', name: option.name, schema, option }));
 }
 
-/** Whether any option defines the job itself. (A data folder alone is only served.) */
+/** Returns whether any option defines the job. A data folder alone does not: it is only served. */
 export function describesJob(options: JobOptions & LengthOptions): boolean {
   const { minutes, file } = options;
   return minutes !== undefined || file !== undefined || JOB_OPTION_NAMES.some((name) => options[name] !== undefined);
 }
 
-/** Arguments that define the same job for another process. */
+/** Returns the arguments that define the same job in another process. */
 export function jobArguments(options: JobOptions): string[] {
   return [...JOB_OPTION_NAMES, 'data' as const].flatMap((name) => {
     const value = options[name];
@@ -163,7 +163,10 @@ export function jobArguments(options: JobOptions): string[] {
   });
 }
 
-/** Flags of the job and its data that are set, to report which ones a process ignores. */
+/**
+ * Returns the flags of the job and its data that are set, to report the flags that a process
+ * ignores.
+ */
 export function jobFlags(options: JobOptions & LengthOptions): string[] {
   const { file } = options;
   const named = [...JOB_OPTION_NAMES, 'data' as const, 'minutes' as const].filter(
@@ -177,7 +180,8 @@ function flagOf(name: string): string {
 }
 
 /**
- * The job that the options and their file define, and the folder or file to serve for it, if any.
+ * Resolves with the job that the options and the job file define, and with the folder or file to
+ * serve for this job, if there is one.
  *
  * @throws UsageError if they are invalid or contradict each other; DataError if the file is not a
  *   job file.
@@ -193,7 +197,7 @@ export async function resolveJob(
   const served = data === undefined || isUrl ? null : await checkData(data, name);
   const needed = name === undefined ? undefined : NEEDED[name];
   if (needed !== undefined && data === undefined && fromFile['data'] === undefined) {
-    throw new UsageError(`The job ${name} needs data. Pass --data with ${needed}, or its URL.`);
+    throw new UsageError(`The job ${name} needs data. Pass --data with ${needed}, or with a URL.`);
   }
   const fields = { ...fieldsFrom(options, JOB_OPTIONS), maxMinutes: minutes, data: await dataOf(name, data, isUrl) };
   const requested = { ...fromFile, ...gptFields(name, options, fromFile, minutes), ...definedOf(fields) };
@@ -201,7 +205,7 @@ export async function resolveJob(
 }
 
 /**
- * Fields of a job file.
+ * Reads the fields of a job file.
  *
  * @throws (rejects) UsageError if it cannot be read, DataError if it is not a job file.
  */
@@ -212,7 +216,7 @@ async function readJobFields(file: string): Promise<Record<string, unknown>> {
   return readJobFile(path.basename(file), text).fields;
 }
 
-/** Fields that options set, by name. */
+/** Returns the job's fields that options set. */
 function fieldsFrom(options: JobOptions, fields: readonly OptionField[]): Record<string, unknown> {
   const values = fields.map(({ field, name, schema }) => {
     const value: unknown = options[name as keyof JobOptions];
@@ -226,7 +230,7 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
 }
 
 /**
- * Fields that define the size of a language model; empty for other jobs.
+ * Returns the fields that define the size of a language model; none for other jobs.
  *
  * @throws UsageError if an option for them is set for another job.
  */
@@ -250,12 +254,13 @@ function gptFields(
   return {
     ...plan,
     gpt: { ...before, ...model, ...chosen },
-    // With --minutes time limits the run, unless the job file sets steps. Range tests need steps.
+    // With --minutes the default limit of steps is removed, unless the job file sets one. A range
+    // test always needs a number of steps.
     ...(minutes !== undefined && file['maxSteps'] === undefined && !isTest && { maxSteps: null }),
   };
 }
 
-/** The job's `data` field; `undefined` for jobs with built-in data. */
+/** Returns the job's `data` field; `undefined` for jobs with built-in data. */
 async function dataOf(job: string | undefined, data: string | undefined, isUrl: boolean): Promise<unknown> {
   if (data === undefined) return undefined;
   if (job === 'mnist') return { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH };
@@ -265,18 +270,18 @@ async function dataOf(job: string | undefined, data: string | undefined, isUrl: 
   return { kind: 'url', url: isFile ? DATA_PATH + encodeURIComponent(path.basename(data)) : DATA_PATH };
 }
 
-/** {@link resolveJob} for jobs that headless tabs can train. */
+/** Does the same as {@link resolveJob}, and rejects jobs that headless tabs cannot train. */
 export async function resolveTraining(options: JobOptions, length: LengthOptions = {}): ReturnType<typeof resolveJob> {
   const resolved = await resolveJob(options, length);
   const { job, data } = resolved.job;
   if (job === 'lesson') {
     throw new UsageError(
-      'A lesson is for people and does not train. Open one with `serve --job lesson`, or on the page.',
+      'A lesson is for people and does not train. Open a lesson with `serve --job lesson`, or on the page.',
     );
   }
   if (data.kind !== 'files' && data.kind !== 'shared') return resolved;
   throw new UsageError(
-    `On the page a user chooses the files of this job. Here, pass --data with ${NEEDED[job] ?? 'a text'}, or its URL.`,
+    `On the page, a user chooses the files of this job. Here, pass --data with ${NEEDED[job] ?? 'a text'}, or with a URL.`,
   );
 }
 
@@ -284,11 +289,15 @@ function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }
 
-/** @throws UsageError unless `data` fits `job`, or, without a job, fits any job. */
+/**
+ * Checks that `data` contains files for `job`, or for any job if none is given.
+ *
+ * @throws UsageError if it does not.
+ */
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
   if (job === 'images' || job === 'table') {
-    return checkFiles(data, 'pictures', 'a file, or a folder of pictures in a folder for each class');
+    return checkFiles(data, 'pictures', 'a file, or a folder that has one folder of pictures per class');
   }
   const names = job === undefined ? await listDataFiles(data).catch(() => []) : [];
   return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
@@ -297,24 +306,28 @@ export async function checkData(data: string, job?: string): Promise<string> {
 /** @throws UsageError if there are no files of this kind. */
 async function checkFiles(data: string, what: string, expected: string): Promise<string> {
   const names = await listDataFiles(data).catch(() => {
-    throw new UsageError(`The data ${data} cannot be read: expected ${expected}.`);
+    throw new UsageError(`The data ${data} cannot be read. Pass ${expected}.`);
   });
-  if (names.length === 0) throw new UsageError(`The data folder ${data} holds no ${what}: expected ${expected}.`);
+  if (names.length === 0) throw new UsageError(`The data folder ${data} contains no ${what}. Pass ${expected}.`);
   return data;
 }
 
-/** @throws UsageError unless `folder` holds at least one pair of images and labels. */
+/**
+ * Checks the files in a folder of IDX files.
+ *
+ * @throws UsageError unless `folder` contains at least one pair of images and labels.
+ */
 export async function checkDataFolder(folder: string): Promise<string> {
   const expected =
-    'expected train-images-idx3-ubyte and train-labels-idx1-ubyte, or the same two named t10k-..., each plain or .gz';
+    'Pass a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte, or with the two files whose names begin with t10k. They may be compressed (.gz)';
   let files: string[];
   try {
     files = await listDataFiles(folder);
   } catch {
-    throw new UsageError(`The data folder ${folder} cannot be read: ${expected}.`);
+    throw new UsageError(`The data folder ${folder} cannot be read. ${expected}.`);
   }
   const has = (name: string) => files.includes(name) || files.includes(`${name}.gz`);
   const hasPair = ['train', 't10k'].some((set) => has(`${set}-images-idx3-ubyte`) && has(`${set}-labels-idx1-ubyte`));
-  if (!hasPair) throw new UsageError(`The data folder ${folder} holds no pair of images and labels: ${expected}.`);
+  if (!hasPair) throw new UsageError(`The data folder ${folder} contains no pair of images and labels. ${expected}.`);
   return folder;
 }

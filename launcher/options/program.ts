@@ -8,7 +8,7 @@ const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
 const EXIT_INTERRUPTED = 130;
 
-/** A program without commands yet. */
+/** Creates a program without commands. */
 export function createProgram(name: string, description: string, io: Io): Command {
   return new Command(name)
     .description(description)
@@ -16,14 +16,14 @@ export function createProgram(name: string, description: string, io: Io): Comman
     .configureOutput({
       writeOut: (text) => io.out(text.trimEnd()),
       writeErr: (text) => io.err(text.trimEnd()),
-      // runProgram logs it, once.
+      // Commander does not print errors, because runProgram logs them.
       outputError: () => {},
     });
 }
 
 /**
- * Runs one command line (without `node` and the script). Never throws; logs on `io.err` why an exit
- * code is not 0.
+ * Runs one command line (without `node` and the script), and resolves with the exit code. Never
+ * rejects: if the exit code is not 0, it writes the reason to `io.err`.
  */
 export async function runProgram(program: Command, argv: readonly string[], io: Io): Promise<number> {
   const name = program.name();

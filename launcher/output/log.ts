@@ -10,16 +10,21 @@ export interface Log {
   /** Logs an event of a tab. */
   event: LogEvent;
   note: (line: string) => void;
-  /** Stops the progress bar: a run has ended, or all tabs have. */
+  /** Stops the progress bar, because a run or all tabs have ended. */
   stop: () => void;
 }
 
 /** Milliseconds between two logged steps of a tab. */
 const STEP_EVERY_MS = 5_000;
-/** Most distinct page errors that are logged; a broken page repeats itself. */
+/** The largest number of distinct page errors that are logged. A broken page logs many. */
 const MAX_ERRORS = 20;
 
-/** @param lead the tab whose progress people see: all ranks are at the same step. */
+/**
+ * Creates a log.
+ *
+ * @param lead the tab whose progress people see. One tab is enough, because all ranks are at the
+ *   same step.
+ */
 export function createLog(io: Io, lead: string, clock: Clock): Log {
   return io.logEvent === undefined ? new ProgressLog(io, lead, clock) : new EventLog(io.logEvent, clock);
 }
@@ -63,7 +68,7 @@ class ProgressLog implements Log {
 class EventLog implements Log {
   readonly event: LogEvent;
   readonly #clock: Clock;
-  /** Time of the last logged step, by tab. */
+  /** For each tab, the time of its latest logged step. */
   readonly #steppedAt = new Map<string, number>();
 
   constructor(logEvent: LogEvent, clock: Clock) {
@@ -90,7 +95,7 @@ class EventLog implements Log {
       const { step, choice } = event;
       this.event('codec', { tab, step, choice }, describeCodec(choice));
     } else if (event.type === 'finished') {
-      // Losses of all steps are too long for a log.
+      // The list of all steps' losses is too long for a log.
       const { losses: _, ...result } = event.result;
       this.event('finished', { tab, result }, `${tab} has finished after ${result.steps} steps.`);
     } else if (event.type === 'failed') {
@@ -102,7 +107,7 @@ class EventLog implements Log {
     const now = this.#clock.now();
     if (now - (this.#steppedAt.get(tab) ?? Number.NEGATIVE_INFINITY) < STEP_EVERY_MS) return;
     this.#steppedAt.set(tab, now);
-    // Steps count from 0.
+    // Steps are numbered from 0.
     this.event('step', { tab, step, epoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
   }
 

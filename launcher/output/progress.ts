@@ -1,4 +1,6 @@
-/** Progress of the run on stderr: a bar on a terminal, else a line every few seconds. */
+/**
+ * Shows the progress of the run on stderr: a bar on a terminal, otherwise a line every few seconds.
+ */
 import { SingleBar } from 'cli-progress';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
@@ -14,7 +16,7 @@ export class Progress {
   readonly #clock: Clock;
   #bar: SingleBar | null = null;
   #totalSteps = 0;
-  /** Length of runs that are limited by time; `null` for others. */
+  /** Length of the run if it is limited by time, otherwise `null`. */
   #totalMs: number | null = null;
   #loggedAt = Number.NEGATIVE_INFINITY;
   #measured = '';
@@ -24,7 +26,7 @@ export class Progress {
     this.#clock = clock;
   }
 
-  /** Handles one tab's events: all ranks are at the same step. */
+  /** Handles the events of one tab. One tab is enough, because all ranks are at the same step. */
   on(event: EngineEvent): void {
     if (event.type === 'device') {
       const { backend, adapter } = event.device;
@@ -45,7 +47,7 @@ export class Progress {
         .map((one) => ` | ${one}`)
         .join('');
     } else if (event.type === 'step') {
-      // Steps count from 0.
+      // Steps are numbered from 0.
       this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#measured}`);
     }
   }
@@ -87,7 +89,7 @@ export class Progress {
   }
 }
 
-/** Minutes and seconds. */
+/** Returns a time as minutes and seconds. */
 function clockTime(ms: number): string {
   const seconds = Math.round(ms / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;

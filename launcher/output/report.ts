@@ -1,8 +1,10 @@
-/** Report of a finished run, and whether its ranks agree. */
+/** Writes the report of a finished run, and checks that the ranks agree. */
 import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, metricsTold } from '../../src/spec/measures.ts';
 
-/** `null` if all tabs report the same final state for all ranks, else an error message. */
+/**
+ * Returns `null` if all tabs report the same final state for all ranks, otherwise an error message.
+ */
 export function disagreement(results: readonly RunResult[]): string | null {
   const worldSize = results[0]?.worldSize ?? 0;
   const hashes = new Set(results.flatMap((result) => result.stateHash));
@@ -20,7 +22,7 @@ const OVER: Record<RunResult['transport'], string> = {
   unknown: '',
 };
 
-/** The result in a few lines for people. */
+/** Returns the result in a few lines for people. */
 export function summarize(result: RunResult): string {
   const { worldSize, backend, adapter, transport, steps, stepMs } = result;
   const { valLoss, bigramLoss } = result;
@@ -34,7 +36,9 @@ export function summarize(result: RunResult): string {
       ? foundRate(rateTest)
       : `Loss ${[result.loss.toFixed(4), ...formatMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
     ...(isText
-      ? [`Held-out text: ${valLoss.toFixed(3)} nats a character; a bigram model ${bigramLoss.toFixed(3)}.`]
+      ? [
+          `Held-out text: the loss is ${valLoss.toFixed(3)} nats per character. A bigram model has ${bigramLoss.toFixed(3)}.`,
+        ]
       : []),
     `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computation ${ms(stepMs.compute)}, ` +
       `communication ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} were not overlapped.`,
@@ -42,7 +46,7 @@ export function summarize(result: RunResult): string {
   ].join('\n');
 }
 
-/** `accuracy 97.2 %`, `rmse 1234`: metrics of held-out samples besides the loss. */
+/** Returns the metrics of held-out samples, without the loss: `accuracy 97.2 %`, `rmse 1234`. */
 export function formatMetrics(result: Parameters<typeof metricsTold>[0]): string[] {
   return metricEntries(metricsTold(result)).map(([name, value]) => {
     const isShare = name === 'accuracy' || name === 'top-3';
@@ -50,7 +54,7 @@ export function formatMetrics(result: Parameters<typeof metricsTold>[0]): string
   });
 }
 
-/** One line with the codec that ranks chose, and why. */
+/** Returns one line with the codec that the ranks chose, and the reason. */
 export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion }: CodecChoice): string {
   const added = `${ms(exposedMs)} to ${ms(ownMs)} of computation`;
   const reason =
@@ -61,12 +65,12 @@ export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion 
   return `Codec ${codec}: ${reason}${advice}`;
 }
 
-/** Result of a range test, with advice. */
+/** Returns the result of a range test, with advice. */
 function foundRate({ rates, suggested, reason }: RateTest): string {
   const tried = `Learning rates from ${rates[0]!.toExponential(0)} to ${rates.at(-1)!.toPrecision(2)} were tried`;
   if (suggested !== null) return `${tried}; the loss fell steepest at ${suggested}: train with --lr ${suggested}.`;
   return reason === 'short'
-    ? `${tried}, too few for a suggestion: the loss rose at once, or time was up. Try other data or more time.`
+    ? `${tried}. These are too few for a suggestion, because the loss rose at once or the time was up. Try other data or more time.`
     : `${tried}, and the loss did not clearly fall. Use a larger --batch or more --steps, and check that the labels fit the data.`;
 }
 

@@ -1,6 +1,6 @@
 /**
  * `initProcessGroup` and `destroyProcessGroup`, as in torch.distributed, for programs without the
- * app. They run on a page's main thread, where WebRTC is, without a worker.
+ * app. They run on a page's main thread, because browsers have WebRTC only there.
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
@@ -20,9 +20,12 @@ import { browserId } from '../engine/membership/browserId.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 
-/** Milliseconds until all ranks must have joined: people open tabs by hand. */
+/** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
-/** The state that ranks report to the server: comparing states is left to the program. */
+/**
+ * The state that ranks report to the server. It is the same for all ranks, because the program
+ * itself compares states.
+ */
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
 export interface InitProcessGroupOptions {
@@ -31,21 +34,22 @@ export interface InitProcessGroupOptions {
   /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
   room?: string;
   /**
-   * When a room is opened: the group forms once it has this many ranks. When a room is joined: the
-   * expected world size; a room with another one refuses.
+   * If a room is opened: the group begins when this many ranks have joined. If a room is joined:
+   * the expected world size. A room with another world size refuses this rank.
    */
   worldSize?: number;
-  /** The requested rank, as with torch's env://; by default any free rank. */
+  /** The requested rank, as with torch's `env://`. Default: any free rank. */
   rank?: number;
   /** The name that other members see. */
   name?: string;
-  /** Called with the room's code once admitted. */
+  /** Called with the room's code when the room has admitted this rank. */
   onroom?: (room: string) => void;
-  /** Milliseconds for the whole world to join. */
+  /** Milliseconds for all ranks to join. */
   timeoutMs?: number;
   /**
-   * How tabs of one browser are linked: `auto`, the default, by a message port if the browser
-   * supports it; `webrtc` like ranks of different browsers. Must be the same on all ranks.
+   * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
+   * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
+   * value.
    */
   transport?: TransportName;
 }
@@ -53,10 +57,10 @@ export interface InitProcessGroupOptions {
 interface Membership {
   /** Aborted when the generation ends early. */
   signal: AbortSignal;
-  /** Resolves when this rank is done with the group. */
+  /** Resolves when this rank no longer needs the group. */
   released: Deferred<void>;
   release: () => void;
-  /** Resolves when all ranks are done. */
+  /** Resolves when no rank needs the group any more. */
   over: Deferred<void>;
   /** Leaves the room. Resolves when the server knows. */
   leave: () => Promise<void>;
@@ -65,9 +69,9 @@ interface Membership {
 const memberships = new WeakMap<ProcessGroup, Membership>();
 
 /**
- * Joins or opens a room, and resolves with the process group once its whole world is linked. There
- * is no default group as in torch: a page may have several. After the group was destroyed on all
- * ranks, they can form another in the same room; the server keeps it for a minute.
+ * Joins or opens a room, and resolves with the process group when all its ranks are linked. Unlike
+ * torch there is no default group: a page may have several groups. After all ranks have destroyed a
+ * group, they can form another group in the same room. The server keeps the room for a minute.
  *
  * @throws (rejects) UsageError for an invalid code or rank, or a new room without a world size;
  *   SignalingError if the server does not answer or refuses; TimeoutError if other ranks do not
@@ -83,8 +87,10 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     transport = 'auto',
   } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
-  if (options.room !== undefined && room === null) throw new UsageError(`"${options.room}" is not a room code.`);
-  if (room === null && worldSize === undefined) throw new UsageError('Opening a room needs a worldSize.');
+  if (options.room !== undefined && room === null)
+    throw new UsageError(`"${options.room}" is not a room code. Pass a code such as K7F-3QX.`);
+  if (room === null && worldSize === undefined)
+    throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
   checkWorld(worldSize, rank);
   await tf.ready();
   const clock = systemClock;
@@ -126,8 +132,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         group.destroy();
         released.resolve();
       };
-      // The server sends the same sentence to the other ranks. A group has one generation, so this
-      // rank leaves.
+      // The server sends this sentence to the other ranks, too. A group has one generation only, so
+      // this rank leaves the room.
       const end = (): void => {
         group.abort(
           new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
@@ -162,7 +168,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     rendezvous.leave();
     await rendezvous.left();
   }
-  // A closed tab's neighbours would otherwise wait 6 s for the browser to notice.
+  // Otherwise the neighbours of a closed tab would wait 6 s until their browser notices.
   const onpagehide = (): void => void leave();
   globalThis.addEventListener('pagehide', onpagehide);
   try {
@@ -171,7 +177,10 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
       clock,
       timeoutMs,
       joined.promise,
-      () => new TimeoutError(`Timed out: not all ranks had joined after ${timeoutMs / 1000} s.`),
+      () =>
+        new TimeoutError(
+          `Timed out: not all ranks had joined after ${timeoutMs / 1000} s. Start the missing ranks, or pass a longer timeoutMs.`,
+        ),
     );
   } catch (error) {
     await leave();
@@ -179,18 +188,20 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   }
 }
 
-/** Leaves the group once every rank is done with it. No op may be in flight. */
+/** Leaves the group once every rank is done with it. When it is called, no op may be in flight. */
 export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   const membership = memberships.get(group);
   if (!membership)
-    throw new UsageError('This process group was not made by initProcessGroup, or is destroyed already.');
+    throw new UsageError(
+      'This process group was not made by initProcessGroup, or was already destroyed. Destroy a group once, and only if initProcessGroup returned it.',
+    );
   memberships.delete(group);
   const { signal, released, release, over, leave } = membership;
   released.resolve();
-  // A generation that ended early is over for all ranks.
+  // A generation that ended early is over for all ranks, so there is nothing to wait for.
   if (!signal.aborted) await over.promise;
   release();
-  // Awaited, so that this rank does not find its own place taken if it joins again at once.
+  // Wait for the server, so that its rank is free if this page joins again at once.
   await leave();
 }
 
@@ -200,15 +211,15 @@ const isWhole = (value: number, min: number, max: number): boolean =>
 /** @throws UsageError */
 function checkWorld(worldSize: number | undefined, rank: number | undefined): void {
   if (worldSize !== undefined && !isWhole(worldSize, 1, MAX_WORLD_SIZE)) {
-    throw new UsageError(`A world size is a whole number from 1 to ${MAX_WORLD_SIZE}, not ${worldSize}.`);
+    throw new UsageError(`The world size is ${worldSize}. Pass a whole number from 1 to ${MAX_WORLD_SIZE}.`);
   }
   const ranks = worldSize ?? MAX_WORLD_SIZE;
   if (rank !== undefined && !isWhole(rank, 0, ranks - 1)) {
-    throw new UsageError(`There is no rank ${rank} in a world of ${ranks}: ranks are 0 .. ${ranks - 1}.`);
+    throw new UsageError(`There is no rank ${rank} in a world of ${ranks}. Pass a rank from 0 to ${ranks - 1}.`);
   }
 }
 
-/** The device that TensorFlow.js uses now, as set up by the page. */
+/** Returns the device that TensorFlow.js uses now. The page has chosen it. */
 export function tensorflowDevice(): Device {
   const backend = tf.getBackend();
   const known = Device.entries.backend.options.find((name) => name === backend);

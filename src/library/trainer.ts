@@ -27,30 +27,31 @@ import { transportOf } from '../engine/membership/transport.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
-   * Number of tabs; each runs the same page. Default: as many as the room has, or this one alone
-   * without a room. A room with another number refuses.
+   * Number of tabs. Every tab runs the same page. Default: the room's number of tabs, or this tab
+   * alone if there is no room. A room with another number refuses this tab.
    */
   tabs?: number | undefined;
   /** Address of the signaling server (default: the page's own). */
   server?: string | undefined;
   /**
-   * Room to train in. Default: the one in the page's address (`#K7F3QX`, in capitals); otherwise a
-   * room is opened for `tabs` and put into the address, with which other tabs can be opened.
+   * The room's code. Default: the code in the page's address (`#K7F3QX`, in capitals). If the
+   * address has no code, a room for `tabs` tabs is opened and its code is added to the address, so
+   * that other tabs can be opened with this address.
    */
   room?: string | undefined;
   /** How tabs of one browser are linked; see {@link initProcessGroup}. */
   transport?: InitProcessGroupOptions['transport'] | undefined;
   /**
-   * A group to train in, instead of tabs and rooms. The caller keeps it; a `fit` that fails aborts
-   * it for all ranks.
+   * A process group to train in, instead of tabs and a room. Trainer does not destroy the group,
+   * but if `fit` fails, it aborts the group for all ranks.
    */
   group?: ProcessGroup | undefined;
   /** Called with the room's code if a room was opened. */
   onroom?: ((room: string) => void) | undefined;
   /**
-   * Number of evaluations without a lower held-out loss after which `fit` stops, as with Keras's
-   * EarlyStopping; `null`, the default: never. The model keeps the weights of the last step; `best`
-   * of the result names the step with the lowest loss.
+   * Early stopping, like Keras's EarlyStopping: `fit` stops after this many evaluations without a
+   * lower held-out loss. `null` (the default): no early stopping. The model has the weights of the
+   * final step; `best` of the result names the step with the lowest loss.
    */
   patience?: number | null;
   callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
@@ -73,29 +74,32 @@ export class Trainer {
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
     if (this.#plan.strategy === 'data-parallel') {
-      throw new UsageError('data-parallel uses workers of the app: with Trainer, choose ddp or parameter-server.');
+      throw new UsageError('A Trainer does not support the strategy data-parallel. Choose ddp or parameter-server.');
     }
     if (group && (tabs !== undefined || room !== undefined)) {
-      throw new UsageError('A Trainer needs either a group, or tabs and a room: not both.');
+      throw new UsageError(
+        'A Trainer cannot have a group together with tabs or a room. Pass only group, or only tabs and room.',
+      );
     }
   }
 
   /**
-   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters. Every tab must call
-   * it with the same model and samples, and computes its share of every batch. With `shard`,
-   * samples are each tab's own. Every call uses the same order of samples, which depends on the
-   * seed, and a new optimizer.
+   * Trains `model` on the GPUs of all tabs. In the end, every tab has the same parameters. Every
+   * tab must call `fit` with the same model and samples; it computes its share of every batch. With
+   * `shard`, each tab passes its own samples. Every call uses a new optimizer, and an order of
+   * samples that only depends on the seed.
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch,
    * {size})`, `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`,
-   * `onTrainEnd`. Loss and size are of all ranks' samples; with the strategies `local-sgd`,
-   * `diloco` and `async-parameter-server`, whose ranks train independently, of this rank's.
-   * `val_loss` and `val_acc` (for losses that classify) are of all held-out samples after the
-   * epoch's last step; with those strategies they exist only if that step is one after which ranks
-   * agree, as the last one is.
+   * `onTrainEnd`. `loss` and `size` are those of all ranks' samples. With the strategies
+   * `local-sgd`, `diloco` and `async-parameter-server`, ranks train independently, so `loss` and
+   * `size` are those of this rank's samples. `val_loss` and `val_acc` (only for classification) are
+   * those of all held-out samples after the epoch's last step. With these three strategies they
+   * exist only if all ranks have the same parameters after that step, which is always true after
+   * the final epoch.
    *
-   * With the schedule `range-test` it searches for a learning rate, `rateTest` of the result, and
-   * restores the model.
+   * With the schedule `range-test`, `fit` searches for a learning rate and restores the model. The
+   * result's `rateTest` has the learning rate.
    *
    * @throws (rejects) UsageError for samples that do not fit; if data or models differ, DataError
    *   or MismatchError on the divergent ranks and PeergradError on the others; the errors of {@link
@@ -135,7 +139,7 @@ export class Trainer {
   async #join(): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
     const { group, tabs, server, room, transport = 'auto', onroom } = this.#world;
     if (group) return { group, leave: () => Promise.resolve() };
-    // Outside a page there is no address.
+    // A program outside a page has no address.
     const world = worldOf({ tabs, room }, globalThis.location?.hash ?? '');
     if (world === null) {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
@@ -147,7 +151,7 @@ export class Trainer {
       ...world,
       onroom: (code) => {
         if (world.room !== undefined) return;
-        // The address bar now has the address for the other tabs.
+        // The address bar then shows the address with which to open the other tabs.
         history.replaceState(null, '', `#${code}`);
         onroom?.(code);
       },
@@ -157,11 +161,11 @@ export class Trainer {
 }
 
 /**
- * Returns the room to join, as options of `initProcessGroup`; `null` to train alone: neither
- * several tabs nor a room is given.
+ * Returns the room to join, as options of `initProcessGroup`; `null` to train alone, if neither a
+ * room nor several tabs are given.
  *
- * @param hash of the page's address. Only a code in capitals, as Trainer writes it, is a room:
- *   `#header` is an anchor.
+ * @param hash the fragment of the page's address. Only a code in capitals, as Trainer writes it,
+ *   means a room, because `#header` is an anchor.
  */
 export function worldOf(
   { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,
@@ -176,7 +180,7 @@ export function worldOf(
   };
 }
 
-/** Calls TensorFlow.js's callbacks for a run's events. */
+/** Calls the user's TensorFlow.js callbacks when events of the run arrive. */
 class CallbackEvents {
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
   #epoch = -1;

@@ -1,9 +1,8 @@
 /**
- * The state of a run as bytes, to continue it later in this browser or in another: the format of
- * stored checkpoints and of checkpoint files.
- *
- * Layout: a digest of all that follows (16 hexadecimal digits), the header's length (4 bytes,
- * little-endian), the header as JSON, and the arrays' bytes, one array after the other.
+ * Checkpoints: the state of a run as bytes, to continue the run later in this browser or in another
+ * one. Stored checkpoints and checkpoint files have the same format: a digest of all that follows
+ * (16 hexadecimal digits), the header's length (4 bytes, little-endian), the header as JSON, and
+ * the arrays' bytes, one array after the other.
  */
 import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
@@ -20,7 +19,7 @@ const PREFIX_BYTES = HASH_BYTES + 4;
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 export const CheckpointMeta = v.strictObject({
-  /** Identifies the checkpoint; also the name it is stored under. */
+  /** Identifies the checkpoint. It is also the name under which the checkpoint is stored. */
   id: v.pipe(v.string(), v.regex(/^[\w-]{1,64}$/)),
   room: v.string(),
   job: JobSpec,
@@ -28,22 +27,22 @@ export const CheckpointMeta = v.strictObject({
   savedAt: v.pipe(v.number(), v.finite()),
   /** Steps done. */
   step: count,
-  /** The position of the data cursor. */
+  /** The position in the training data from which the run continues. */
   position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
   /** Steps between two evaluations on held-out samples. */
   evaluateEvery: count,
-  /** Milliseconds spent in steps; runs with a time limit count them. */
+  /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
   trainedMs: v.pipe(v.number(), v.finite(), v.minValue(0)),
-  /** The results of the latest evaluations, in runs that stop early; see Progress. */
+  /** The results of the latest evaluations, in runs with early stopping; see Progress. */
   verdicts: v.array(
     v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count }),
   ),
-  /** Mean loss of each step, over the samples of all ranks. */
+  /** For each step, the mean loss over the samples of all ranks. */
   losses: v.array(v.pipe(v.number(), v.finite())),
-  /** Digest of the replica's state, computed as ranks compare it. */
+  /** Digest of the replica's state, computed in the same way as for comparisons between ranks. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),
-  /** Facts of the data, if they come from files: the facts that all ranks agreed on. */
+  /** The facts of the data on which all ranks agreed; missing unless the data come from files. */
   agreed: v.exactOptional(ShardFacts),
   /** Vocabulary of a language model; missing for other models. */
   vocabulary: v.exactOptional(Vocabulary),
@@ -95,12 +94,12 @@ export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArr
 }
 
 /**
- * Reads the metadata without the arrays. The bytes of the arrays are only verified by {@link
- * decodeCheckpoint}.
+ * Reads the metadata without the arrays. It does not verify the arrays' bytes; {@link
+ * decodeCheckpoint} does.
  *
  * @param name the checkpoint's name in errors.
- * @throws (rejects) DataError if the header is missing or the file has another length than the
- *   header states; whatever reading `blob` rejects with.
+ * @throws (rejects) DataError if the header is missing or the file's length is not the one in the
+ *   header. Errors of reading `blob` are passed on.
  */
 export async function readCheckpointMeta(name: string, blob: Blob): Promise<CheckpointMeta> {
   return (await readHeader(name, blob)).header.meta;
@@ -126,7 +125,7 @@ export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkp
 }
 
 /**
- * Whether a file that begins with `head` is meant to be a checkpoint.
+ * Returns whether a file that begins with `head` looks like a checkpoint.
  *
  * @param head 21 bytes or more.
  */
@@ -156,7 +155,9 @@ function damage(name: string, what: string): DataError {
 }
 
 /**
- * Validates the metadata and puts its fields into the schema's order, by which jobs are compared.
+ * Validates the metadata and sorts its fields as in the schema, because jobs are compared as JSON
+ * text.
+ *
  * @throws UsageError
  */
 function parseMeta(meta: CheckpointMeta): CheckpointMeta {

@@ -4,9 +4,9 @@ import type { JobSpec } from '../spec/job.ts';
 import type { ModelFormat, ModelVersion } from '../spec/modelFile.ts';
 
 /**
- * A command of the page. `rank`: the requested rank. `isSpectator`: the tab never trains. `resume`:
- * the id of a checkpoint in this browser to resume from. `origin`: a checkpoint file to resume
- * from, or a weights file to start with.
+ * A command of the page. Fields of several commands: `rank` is the requested rank. `isSpectator`
+ * means that the tab never trains. `resume` is the id of a checkpoint in this browser from which
+ * the run continues. `origin` is a file: a checkpoint to continue from, or initial weights.
  */
 export type EngineCommand =
   | {
@@ -40,33 +40,33 @@ export type EngineCommand =
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
   /**
-   * Files that the user chose, for jobs with data of kind `shared` or `federated`; `shared` files
-   * are distributed to all ranks. The name of a file from a folder includes the folder,
-   * `cats/1.png`.
+   * Files that the user chose, for jobs whose data is `shared` (distributed to all ranks) or
+   * `federated` (never sent). The name of a file in a folder includes the folder: `cats/1.png`.
    */
   | { type: 'files'; files: File[] }
   /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
   | { type: 'lesson'; order: LessonOrder }
-  /** Whether this page is hidden; sent to the other ranks. */
+  /** Whether this page is hidden. The engine sends this to the other ranks. */
   | { type: 'visibility'; isHidden: boolean }
   /** Requests the recording of the flight recorder. */
   | { type: 'recording' }
   /**
-   * Requests a prediction, also after the run. `pixels`: IMAGE_SIDE x IMAGE_SIDE, row by row, 0
-   * (paper) to 1 (ink).
+   * Requests a prediction, during or after the run. `pixels` has IMAGE_SIDE x IMAGE_SIDE values in
+   * row-major order, from 0 (paper) to 1 (ink).
    */
   | { type: 'predict'; id: number; pixels: Float32Array }
   /** Requests a {@link ModelInspection}. */
   | { type: 'inspect' }
   /**
-   * Requests text from a language model that continues `prompt`, also after the run. `temperature`:
-   * 0 takes the likeliest token, 1 samples from the model's distribution.
+   * Requests text that continues `prompt` from a language model, during or after the run. At
+   * `temperature` 0 the likeliest token is chosen; at 1 tokens are sampled from the model's
+   * distribution.
    */
   | { type: 'generate'; id: number; prompt: string; temperature: number }
   /**
-   * Requests the model as a file, also after the run; a checkpoint only during the run. `best`: the
-   * model with the best evaluation, which exists if the job has {@link JobSpec.patience} and this
-   * tab was in the run at that evaluation.
+   * Requests the model as a file. Weights can be requested during or after the run, a checkpoint
+   * only during the run. `best` is the model with the lowest held-out loss. It exists if the job
+   * has {@link JobSpec.patience} and this tab took part in that evaluation.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /**

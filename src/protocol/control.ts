@@ -1,7 +1,7 @@
 /**
  * Control messages between a tab and the signaling server: JSON text over one WebSocket. Both ends
- * check every message against these schemas; invalid messages are rejected. docs/PROTOCOL.md has
- * the same as a table.
+ * check every message against these schemas; invalid messages are rejected. docs/PROTOCOL.md lists
+ * the messages in a table.
  */
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
@@ -23,15 +23,18 @@ import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, world
 export const PROTOCOL_VERSION = 9;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
-/** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
+/** The longest control message, in bytes. An SDP offer with many candidates has about 8 KiB. */
 export const MAX_CONTROL_BYTES = 64 * 1024;
-/** Most spectators in a room: two classes. */
+/** The largest number of spectators in a room, enough for two school classes. */
 export const MAX_SPECTATORS = 64;
-/** Longest update for spectators, characters: with escaped quotes about 32 KiB of a message. */
+/**
+ * The longest update for spectators, in characters. With escaped quotes it takes about 32 KiB of a
+ * message.
+ */
 export const MAX_UPDATE_LENGTH = 24 * 1024;
 /**
- * Signals for simple-peer. Its other signals (`renegotiate`, `transceiverRequest`) would act on the
- * peer and are not allowed.
+ * Signals for simple-peer. The library's other signals (`renegotiate`, `transceiverRequest`) would
+ * change the receiver's connection, so they are rejected.
  */
 export const PeerSignal = v.variant('type', [
   v.strictObject({ type: v.literal('offer'), sdp: text(48 * 1024) }),
@@ -50,7 +53,10 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 /** Signals by which two ranks connect. */
 export const LinkSignal = v.variant('type', [
   ...PeerSignal.options,
-  /** Sent instead of an offer to a tab of the same browser: connect over a port with this key. */
+  /**
+   * Sent instead of an offer to a tab of the same browser. Both connect over a message port, which
+   * they find by this key.
+   */
   v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
 ]);
 export type LinkSignal = v.InferOutput<typeof LinkSignal>;
@@ -71,7 +77,7 @@ export const ClientMessage = v.variant('type', [
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
     room: roomCode,
-    /** The expected world size. A room with another one refuses the newcomer. */
+    /** The expected world size. A room with another world size refuses the newcomer. */
     worldSize: v.optional(worldSize),
     /** A member with this key is a host. */
     hostKey: v.optional(secret),
@@ -89,10 +95,10 @@ export const ClientMessage = v.variant('type', [
     reconnectState: ReconnectState,
   }),
   /**
-   * The device is open, shaders are compiled and the job's data is present: this member can be
-   * counted. Sent again after a `configure` that asks for other data, after a reconnect, after
-   * `failed`, and when `room` shows its device as `null` because it missed a deadline.
-   * `stateOfRun`: the run whose state it has; `null`: none.
+   * This member can train: its device is open, its shaders are compiled, and it has the job's data.
+   * The message is repeated after a `configure` that needs other data, after a reconnect, after
+   * `failed`, and when `room` shows the member's device as `null` because the member missed a
+   * deadline. `stateOfRun` is the run whose model state the member has, or `null`.
    */
   v.strictObject({ type: v.literal('ready'), device: Device, stateOfRun: v.nullable(ordinal) }),
   /** Host only, before a run. */
@@ -101,7 +107,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('start') }),
   /**
    * Host only, during a run that ranks may join and leave: the run waits between two steps until
-   * `resume`. It continues with the ranks that are there then.
+   * `resume`. It then continues with the ranks that are ready at that time.
    */
   v.strictObject({ type: v.literal('pause') }),
   v.strictObject({ type: v.literal('resume') }),
@@ -115,13 +121,13 @@ export const ClientMessage = v.variant('type', [
     type: v.literal('signal'),
     generation: ordinal,
     to: memberId,
-    /** Number of the connection attempt. A new attempt ignores signals of earlier ones. */
+    /** Number of the connection attempt. A new attempt ignores signals of earlier attempts. */
     attempt: count,
     signal: LinkSignal,
   }),
   /** All links to neighbours in this generation's ring are open. */
   v.strictObject({ type: v.literal('linked'), generation: ordinal }),
-  /** This member's own state before the generation's first step. */
+  /** This member's step number and state hash before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
    * This member has begun to synchronize. Sent again when it makes progress and needs more time:
@@ -130,10 +136,10 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member cannot continue in this generation; `message` is shown to the others. `scope`
-   * defines what follows: `rank`: it is out until it sends `ready` again; `generation`: another
-   * generation with the same members; `run`: no member can continue. In a fixed world all three end
-   * the run.
+   * This member cannot continue in this generation. The other members see `message`. `scope`
+   * defines the consequence. `rank`: this member is left out until it sends `ready` again.
+   * `generation`: another generation begins with the same members. `run`: no member can continue.
+   * In a fixed world, each of the three ends the run.
    */
   v.strictObject({
     type: v.literal('failed'),
@@ -142,15 +148,18 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * Links of this member to ranks of this generation broke or could not be opened; the list is
-   * complete. Both ends report it. If links of another rank broke, this member reports `failed`.
+   * The links of this member to the ranks `peers` broke or could not be opened. The list contains
+   * all of them. Both ends of a link report it. If only links between other ranks broke, this
+   * member sends `failed`.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
-  /** These ranks did not call a collective before its deadline, as this member observed itself. */
+  /**
+   * These ranks did not call a collective before its deadline. This member observed that itself.
+   */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
   /**
-   * The link to the next rank has been far slower for a while than the other links of the ring,
-   * which wait for it.
+   * For a while, the link to the next rank has been far slower than the ring's other links. It
+   * delays the whole ring.
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
@@ -158,7 +167,9 @@ export const ClientMessage = v.variant('type', [
    * text to the spectators without parsing it.
    */
   SpectatorUpdate,
-  /** Answered by the server's heartbeat, so that each side notices when the other is gone. */
+  /**
+   * The server answers with its own `heartbeat`, so that each side notices when the other is gone.
+   */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
 ]);
@@ -175,9 +186,12 @@ const iceServers = v.pipe(v.array(IceServer), v.maxLength(16));
 export const REFUSALS = [
   /** No such room. */
   'no-room',
-  /** The reconnecting tab is not a member of the room, or cannot prove it; it may join again. */
+  /**
+   * The reconnecting tab is not a member of the room, or cannot prove that it is. It may join
+   * again.
+   */
   'not-member',
-  /** The room has as many members as it may have. */
+  /** The room already has the largest allowed number of members. */
   'room-full',
   /** The room is training: newcomers are refused until the run has ended. */
   'room-running',
@@ -188,15 +202,15 @@ export const REFUSALS = [
   /** The message does not match the protocol, or has another version. */
   'bad-message',
   /**
-   * The newcomer's request contradicts the room: a rank that is taken or does not exist, or another
-   * world size.
+   * The newcomer's request does not fit the room: the requested rank is taken or does not exist, or
+   * the world size differs.
    */
   'mismatch',
   /** Only the host may do that. */
   'not-host',
   /**
-   * Impossible in the room's present phase, before the host is ready, or with the present number of
-   * members.
+   * The request is not possible in the room's present phase, before the host is ready, or with the
+   * present number of members.
    */
   'not-now',
   /** Too many wrong codes, rooms or messages from this address. */
@@ -217,7 +231,10 @@ export const ServerMessage = v.variant('type', [
     member: memberId,
     /** Proves the member's identity when it reconnects. */
     token: secret,
-    /** Sent to the member that opened the room and to members that joined with the key. */
+    /**
+     * The key that makes a member a host. Sent to the member that opened the room and to members
+     * that joined with the key; `null` for all others.
+     */
     hostKey: v.nullable(secret),
     room: roomCode,
     iceServers,
@@ -232,26 +249,29 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('room'),
     phase: v.picklist(ROOM_PHASES),
-    /** Number of the current or latest run; 0 before the first. */
+    /** Number of the current run, or else of the latest run; 0 before the first run. */
     run: ordinal,
     generation: ordinal,
     hosts: v.array(memberId),
     members: v.array(RosterEntry),
-    /** Spectators are not counted and never get a rank. With the room's key they are hosts. */
+    /**
+     * Spectators are not included in the world size and never get a rank. A spectator that joined
+     * with the host key is a host.
+     */
     spectators: v.array(Spectator),
     ...RoomSettings.entries,
     removed: v.optional(Removed),
-    /** Number of ready members that are missing for a run to start by itself or to continue. */
+    /** How many more ready members are needed for a run to start by itself or to continue. */
     waitingFor: count,
   }),
   /** Replaces the credentials from `admitted`, which expire. */
   v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
-  /** New ICE servers: their passwords expire. */
+  /** Replaces the ICE servers, because their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
-   * A new generation: `members` in ring order; a member's index is its rank, their number the world
-   * size. Generations of one run share its number. If all ranks of the previous generation are
-   * still there, it continues until `sync`.
+   * A new generation begins. `members` are in ring order: a member's index is its rank, and the
+   * list's length is the world size. `run` is the same in all generations of a run. If all ranks of
+   * the previous generation are still connected, they continue in it until `sync`.
    */
   v.strictObject({
     type: v.literal('prepare'),
@@ -259,14 +279,18 @@ export const ServerMessage = v.variant('type', [
     run: ordinal,
     members: ring,
     job: JobSpec,
-    /** Pairs that must connect over a TURN relay, as direct connections failed. */
+    /**
+     * Pairs of members that must connect over a TURN relay, because their direct connection failed.
+     */
     relayed: v.array(v.tuple([memberId, memberId])),
-    /** Pairs that the ring order keeps apart, as the link between them was slow. */
+    /**
+     * Pairs of members that are not neighbours in the ring, because the link between them was slow.
+     */
     separated: v.array(v.tuple([memberId, memberId])),
   }),
-  /** All members are linked: compare states. */
+  /** All members are linked and now compare their states. */
   v.strictObject({ type: v.literal('sync'), generation: ordinal }),
-  /** All members have the same state: train. */
+  /** All members have the same state and now train. */
   v.strictObject({ type: v.literal('go'), generation: ordinal }),
   v.strictObject({
     type: v.literal('signal'),
@@ -277,24 +301,27 @@ export const ServerMessage = v.variant('type', [
   }),
   SpectatorUpdate,
   /**
-   * Answer to each `heartbeat`. A client without answers has a dead connection, which TCP may
-   * report much later.
+   * The answer to each `heartbeat`. A client that receives no answer knows that its connection is
+   * dead; TCP may report this much later.
    */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
    * Too few ranks are left, or the host has paused the run. All generations up to this one are
-   * over. The run continues when `waitingFor` more members are ready; 0: when the host resumes it.
+   * over. The run continues when `waitingFor` more members are ready. If `waitingFor` is 0, it
+   * continues when the host resumes it.
    */
   v.strictObject({ type: v.literal('pause'), run: ordinal, generation: ordinal, waitingFor: count }),
   /**
-   * This member delayed the others: the run continues without it, and all generations up to this
-   * one are over for it. It stays in the room and joins again after a while.
+   * The receiver delayed the other ranks, so the run continues without it. All generations up to
+   * this one are over for the receiver. It stays in the room and takes part again after a while.
    */
   v.strictObject({
     type: v.literal('suspended'),
     run: ordinal,
     generation: ordinal,
-    /** One or two sentences for people: the reason, the advice, the duration. */
+    /**
+     * One or two sentences for people: why the member was left out, what to do, and for how long.
+     */
     message: text(1000),
   }),
   /** The run is over; the room is back in FORMING. */

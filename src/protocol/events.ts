@@ -1,7 +1,7 @@
 /**
- * The events that one rank emits: the only view of the engine that the pages, the launcher and the
- * tests have. They are plain data for structured clone and JSON. Times are milliseconds of this
- * rank's clock, sizes are bytes.
+ * The events that one rank emits. Pages, the launcher and tests see the engine only through them.
+ * Events are plain data for structured clone and JSON. Times are milliseconds of this rank's clock,
+ * sizes are bytes.
  */
 import type { Device } from './room.ts';
 import type { ServerMessage } from './control.ts';
@@ -17,15 +17,15 @@ export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING
 /** The status of a rank. */
 export interface RankStatus {
   state: RankState;
-  /** The generation that `state` is about. */
+  /** The generation to which `state` refers. */
   generation: number;
-  /** The same as a sentence, for logs. */
+  /** The status as a sentence, for logs. */
   detail: string;
   /** Whether the connection to the signaling server is lost and being restored. */
   isServerAway: boolean;
   /**
-   * Neighbours that it connects to, by their ranks in the next generation; `isRelayed`: over a
-   * relay only.
+   * Neighbours to which this rank is connecting. `rank` is the neighbour's rank in the next
+   * generation. `isRelayed` means that the connection uses a TURN relay.
    */
   connecting: readonly { rank: number; isRelayed: boolean }[];
 }
@@ -43,33 +43,33 @@ export interface EdgeReport {
   bytesSent: number;
   bytesReceived: number;
   /**
-   * Mean time of a chunk of the second round (all-gather) between the two ranks; `null` until
-   * clocks are compared.
+   * Mean time from sending a chunk to its receipt, in the all-gather phase; `null` until the clocks
+   * of the two ranks are compared.
    */
   transitMs: number | null;
 }
 
 /**
- * Report of each rank to all others about its latest steps; emitted with `ranks`, every
- * `hashEvery` steps.
+ * A rank's report about its latest steps. Every rank sends its report to all others every
+ * `hashEvery` steps; the event `ranks` contains the reports.
  */
 export interface RankTelemetry {
   rank: number;
-  /** Whether its page is hidden: browsers slow hidden pages down. */
+  /** Whether the rank's page is hidden. Browsers slow down hidden pages. */
   isHidden: boolean;
   /**
-   * Median over the steps since the last exchange: time of waiting for the left neighbour with
-   * nothing else to do.
+   * Time per step in which the rank only waits for its left neighbour: the median over the steps
+   * since the previous exchange.
    */
   waitMs: number;
-  /** `null` in a world of one rank. */
+  /** The link to the right neighbour; `null` in a world of one rank. */
   right: EdgeReport | null;
   /**
-   * The offset of its clock to this rank's, with the maximum error; `null` until clocks are
-   * compared.
+   * The offset of the reporting rank's clock to the clock of this rank, with the maximum error;
+   * `null` until the clocks are compared.
    */
   clock: { offsetMs: number; errorMs: number } | null;
-  /** The oldest first; simplified for sending. */
+  /** Timelines of the latest steps, the oldest first, with less detail than the rank's own. */
   lanes: readonly StepLane[];
 }
 /** A model as a file, of the state after `step` steps. */
@@ -85,7 +85,7 @@ export type EngineEvent =
   | ({ type: 'state' } & RankStatus)
   /** `note` is a sentence that explains why the device is not WebGPU; `null` for WebGPU. */
   | { type: 'device'; device: Device; note: string | null }
-  /** `hostKey` makes a member that joins with it a host; `null` for guests. */
+  /** Members that join with `hostKey` are hosts too. `null` if this member is not a host. */
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
   /** Replaces the key from `admitted`, which expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
@@ -93,11 +93,11 @@ export type EngineEvent =
   | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
   | { type: 'warmup'; stage: WarmupStage; message: string }
   /**
-   * Progress of reading the files that this tab's user chose for all ranks, in bytes. Distribution
-   * begins when all are read.
+   * Progress, in bytes, of reading the files that this tab's user chose for all ranks. The
+   * distribution begins when all files are read.
    */
   | { type: 'reading'; bytes: number; total: number }
-  /** Ranks distribute the job's files: bytes of `total` that each rank has. */
+  /** Progress of distributing the job's files: how many of the `total` bytes each rank has. */
   | { type: 'file-distribution'; generation: number; total: number; bytesPerRank: readonly number[] }
   /** The room's first run will resume from this tab's checkpoint after `step` steps. */
   | { type: 'checkpoint'; step: number }
@@ -105,40 +105,43 @@ export type EngineEvent =
   | { type: 'weights'; file: string }
   /** The state after `step` steps was saved in this browser. */
   | { type: 'saved'; step: number }
-  /** A hint as a sentence; the run continues. */
+  /** A hint for the user, as a sentence. The run continues. */
   | { type: 'note'; message: string }
   /**
-   * Progress of a test of held-out samples after a step: samples of this rank's share that are
-   * done.
+   * Progress of an evaluation on held-out samples after a step. This rank has evaluated `done` of
+   * the `share` samples that it evaluates.
    */
   | { type: 'testing'; step: number; done: number; share: number }
-  /** A step begins. `samples` as in its `step` event. */
+  /** A step begins. `samples` has the same value as in the step's `step` event. */
   | { type: 'begin'; step: number; epoch: number; samples: number }
   /** How this rank spent a step. */
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   /**
-   * The preview of this tab's files, or the problem with them or with the job's fields for them;
-   * emitted when the files or the job change. Both are `null` while the files are being read.
+   * The preview of this tab's files, or the problem with the files or with the job's fields about
+   * them. Emitted when the files or the job change. `preview` and `problem` are both `null` while
+   * the files are being read.
    */
   | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**
-   * The flight recording of the latest run; `null` before the first. Answers the command
-   * `recording`. Also emitted before a fatal failure, after which commands are not answered.
+   * The answer to the command `recording`: the flight recording of the latest run, or `null` before
+   * the first run. It is also emitted before a fatal failure, because commands are not answered
+   * afterwards.
    */
   | { type: 'recording'; recording: FlightRecording | null }
   /**
-   * The answers to the commands `predict`, with its `id`, and `inspect`, from this rank's own copy
-   * of the model. `null` without a model: before the first run, in a spectator, or after the GPU
-   * was lost.
+   * The answers to the commands `predict` (with the same `id`) and `inspect`, from this rank's copy
+   * of the model. The answer is `null` if there is no model: before the first run, in a spectator,
+   * or after the GPU was lost.
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'inspection'; inspection: ModelInspection | null }
-  /** The answer to the command `generate`, as `prediction` is to `predict`. */
+  /** The answer to the command `generate` with the same `id`; `null` if there is no model. */
   | { type: 'generated'; id: number; answer: { text: string; steps: number } | null }
   /**
-   * The answer to the command `export`, with its `id`: a file, or the problem that prevented it.
+   * The answer to the command `export` with the same `id`: a file, or the problem that prevented
+   * the export.
    */
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
-  /** The run is over for this rank; `fatal`: the connection to the room, too. */
+  /** The run is over for this rank. If it is `fatal`, the rank has also left the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };

@@ -1,4 +1,4 @@
-/** The contents of a flight recorder: plain data, JSON-able. */
+/** The contents of a flight recorder: plain data that can be written as JSON. */
 import * as v from 'valibot';
 import { count } from './scalars.ts';
 import { RecordedTrace, StepLane } from './stepTrace.ts';
@@ -10,8 +10,8 @@ const FlightRecordSchema = v.object({
   group: count,
   kind: v.picklist(['collective', 'send', 'receive']),
   /**
-   * Sequence number in the group. For messages, the number from sender to receiver; `null` for a
-   * receive without a message.
+   * Sequence number of the collective in its group. Messages are numbered per sender and receiver.
+   * `null` for a receive whose message has not arrived.
    */
   seq: v.nullable(count),
   /** `allReduce`. */
@@ -27,7 +27,7 @@ const FlightRecordSchema = v.object({
   count,
   /** The call, as in error messages: `allReduce(25450 float32, SUM)`. */
   call: v.string(),
-  /** Scheduled ops wait for other ops of this rank; started ones for other ranks. */
+  /** A scheduled op waits for other ops of this rank. A started op waits for other ranks. */
   state: v.picklist(['scheduled', 'started', 'completed', 'failed']),
   /** Milliseconds of this rank's clock; `null` until it happens. */
   scheduledAt: v.number(),
@@ -45,11 +45,11 @@ export const FlightRecordingSchema = v.object({
   rank: count,
   worldSize: v.pipe(count, v.minValue(1)),
   generation: count,
-  /** Oldest first, like all that follows. */
+  /** The oldest first, as in the lists below. */
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),
   lanes: v.array(StepLane),
-  /** By rank: the offset of its clock to this rank's, if known. */
+  /** For each rank: the offset of its clock to the clock of this rank; `null` if unknown. */
   clocks: v.array(v.nullable(v.object({ offsetMs: v.number(), errorMs: v.number() }))),
 });
 export interface FlightRecording extends v.InferOutput<typeof FlightRecordingSchema> {}

@@ -1,7 +1,7 @@
 /**
  * The binary frame: everything that crosses a link has a 32-byte header and a payload. This file
- * defines the whole format; docs/PROTOCOL.md has it as a table. All numbers are little-endian, like
- * every WebGPU machine, so typed-array views of a payload need no byte swapping.
+ * defines the whole format; docs/PROTOCOL.md shows it in a table. All numbers are little-endian, as
+ * on every machine with WebGPU, so typed arrays can read a payload without byte swapping.
  */
 import { ProtocolError } from '../util/errors.ts';
 
@@ -9,13 +9,13 @@ export const FRAME_HEADER_BYTES = 32;
 export const FRAME_VERSION = 3;
 
 /**
- * Largest frame, header included: data channels promise 64 KiB messages in every browser (RFC 8841,
- * section 6.1).
+ * The largest frame, header included. Data channels accept messages of 64 KiB in every browser (RFC
+ * 8841, section 6.1).
  */
 export const MAX_FRAME_BYTES = 64 * 1024;
 /**
- * Files are distributed in slices of two full frames; the last slice of a file may be shorter, and
- * an empty file has none.
+ * Files are distributed in slices of two full frames. The last slice of a file may be shorter; an
+ * empty file has no slices.
  */
 export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
@@ -23,11 +23,14 @@ export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 export const FrameKind = {
   /** First frame on a link: identifies the sender. Payload: JSON. */
   HELLO: 1,
-  /** Answer to HELLO: the sender is the expected one. */
+  /** Answer to HELLO: the sender of HELLO is the expected rank. */
   HELLO_ACK: 2,
   /** A segment of the data of a collective or a message. */
   DATA: 3,
-  /** The receiver has issued the same op (or posted the receive): send all of it. */
+  /**
+   * The sender of READY has issued the same op (or posted the receive), so the other rank may send
+   * all of its data.
+   */
   READY: 4,
   /**
    * The sender has issued this op but has no data for the receiver; the frame only announces the
@@ -90,7 +93,7 @@ export const ReduceOp = {
 } as const;
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
-/** Algorithms of collectives; `collectives/plans.ts` defines each. */
+/** Algorithms of collectives. `collectives/plans.ts` defines them. */
 export const Algorithm = {
   NONE: 0,
   RING: 1,
@@ -108,31 +111,35 @@ export interface FrameHeader {
   dtype: DtypeCode;
   reduceOp: ReduceOp;
   algorithm: Algorithm;
-  /** The algorithm's step. Together with the sender, it identifies the transfer of the segment. */
+  /**
+   * The algorithm's step. Step and sender together identify the transfer to which the segment
+   * belongs.
+   */
   step: number;
   /** Membership generation; frames of another generation are dropped. */
   generation: number;
   /** Process group of that generation; 0 is the world. */
   group: number;
   /**
-   * The op's sequence number in its group, the same on every rank. For messages, the number from
-   * sender to receiver.
+   * The op's sequence number in its group, the same on every rank. Messages are numbered per sender
+   * and receiver.
    */
   seq: number;
   /** The number of a gradient bucket, a digest of a collective's part sizes, or a message's tag. */
   tag: number;
   /** Root rank in the group; 0 for ops without a root. */
   root: number;
-  /** Offset of the segment in its transfer, elements. */
+  /** Offset of the segment in its transfer, in elements. */
   offset: number;
   /**
-   * Elements of the op's whole tensor; for an all-to-all, elements of the transfer. Together with
-   * `op`, `dtype`, `reduceOp`, `algorithm`, `root` and `tag` it detects ranks that disagree.
+   * Number of elements in the op's whole tensor; for an all-to-all, in the transfer. Ranks compare
+   * this number and `op`, `dtype`, `reduceOp`, `algorithm`, `root` and `tag`, to detect that they
+   * issued different ops.
    */
   count: number;
 }
 
-/** The header of a frame that carries no data. */
+/** Returns the header of a frame without data. */
 export function emptyHeader(kind: FrameKind, generation: number): FrameHeader {
   return {
     kind,
@@ -151,7 +158,7 @@ export function emptyHeader(kind: FrameKind, generation: number): FrameHeader {
   };
 }
 
-// Named offsets, bytes.
+// Offsets of the header's fields, in bytes.
 const VERSION_AT = 0;
 const KIND_AT = 1;
 const OP_AT = 2;
@@ -176,8 +183,8 @@ export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuf
 }
 
 /**
- * Overwrites the header of a frame. A ring forwards a received payload with the header of the next
- * hop.
+ * Overwrites the header of a frame. A rank in a ring forwards a received payload in its frame, with
+ * a header for the next hop.
  */
 export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
@@ -234,7 +241,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
   const length = view.getUint16(LENGTH_AT, true);
   if (length !== frame.byteLength - FRAME_HEADER_BYTES) {
     throw new ProtocolError(
-      `A frame's header states ${length} payload bytes, but it has ${frame.byteLength - FRAME_HEADER_BYTES}.`,
+      `A frame's header states ${length} payload bytes, but the frame has ${frame.byteLength - FRAME_HEADER_BYTES}.`,
     );
   }
   return {

@@ -1,7 +1,7 @@
 /**
- * The lesson: a room whose ranks hold a few small numbers instead of a model, and add them up step
- * by step. This file defines the leader's orders and the state that all ranks hold and pages show.
- * Both cross links as objects, so they are schemas.
+ * The lesson: a room whose ranks have a few small numbers instead of a model, and add them up step
+ * by step. This file defines the leader's orders and the lesson's state, which all ranks have and
+ * pages show. Both are sent as JSON, so they are schemas.
  */
 import * as v from 'valibot';
 import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './scalars.ts';
@@ -9,22 +9,22 @@ import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './scalars.ts';
 export const LESSON_MODES = ['ring', 'parameter-server'] as const;
 export type LessonMode = (typeof LESSON_MODES)[number];
 
-/** Largest number: sums stay easy to follow, and exact in float32. */
+/** The largest number of a lesson. Sums of such numbers are easy to follow and exact in float32. */
 export const MAX_NUMBER = 99;
 /**
- * Least count of numbers per rank; with more ranks, one number per rank, because a chunk must not
- * be empty.
+ * The smallest count of numbers that each rank has. With more ranks than this, each has as many
+ * numbers as there are ranks, so that no chunk is empty.
  */
 const LEAST_NUMBERS = 4;
 /**
- * Seconds by which a slowed link may delay a message: long enough to be visible, short enough to
- * wait for.
+ * Limits of the delay of a slowed link, in seconds: long enough to be visible, short enough to wait
+ * for.
  */
 const SLOW_SECONDS = { min: 2, max: 8 } as const;
-/** Most pages of text. */
+/** The largest number of pages in a lesson's text. */
 const MAX_PAGES = 32;
 
-/** Count of numbers that each of `n` ranks has. */
+/** Returns how many numbers each of `n` ranks has. */
 export function numbersOf(n: number): number {
   return Math.max(LEAST_NUMBERS, n);
 }
@@ -37,7 +37,7 @@ const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_NUMBER), v.maxVal
 /** A rank's own numbers. */
 export const OwnNumbers = v.pipe(v.array(number), v.minLength(LEAST_NUMBERS), v.maxLength(MAX_WORLD_SIZE));
 
-/** Each message of `rank` is delayed by `seconds`, one after the other. */
+/** A slowed rank: each of its messages is delayed by `seconds`, one after the other. */
 const Slow = v.strictObject({
   rank,
   seconds: v.pipe(v.number(), v.minValue(SLOW_SECONDS.min), v.maxValue(SLOW_SECONDS.max)),
@@ -45,8 +45,8 @@ const Slow = v.strictObject({
 
 export const LessonOrder = v.variant('type', [
   /**
-   * Changes one of a rank's numbers. Ranks other than the leader may only send this order, for
-   * their own numbers.
+   * Changes one number of a rank. This is the only order that other ranks than the leader may send,
+   * and only for their own numbers.
    */
   v.strictObject({
     type: v.literal('edit'),
@@ -54,7 +54,9 @@ export const LessonOrder = v.variant('type', [
     place: v.pipe(count, v.maxValue(MAX_WORLD_SIZE - 1)),
     value: number,
   }),
-  /** Take up to `count` next steps of the round without pausing between them. */
+  /**
+   * Take the next `count` steps of the round, or all that are left, without a pause between them.
+   */
   v.strictObject({ type: v.literal('steps'), count: v.pipe(count, v.minValue(1)) }),
   /** Begin a new round with all ranks and their present numbers. */
   v.strictObject({ type: v.literal('begin'), mode }),
@@ -66,8 +68,8 @@ export const LessonOrder = v.variant('type', [
 export type LessonOrder = v.InferOutput<typeof LessonOrder>;
 
 /**
- * A step, by rank. Times are whole milliseconds since the round's first step, without waits for
- * people.
+ * A step: each list has one element per rank. Times are whole milliseconds since the round's first
+ * step, without the time in which ranks wait for the leader.
  */
 const LessonStep = v.strictObject({
   /** When the data that the rank sends in this step was ready. */
@@ -86,7 +88,7 @@ const Round = v.strictObject({
   mode,
   /** Ranks 0 .. n-1 take part; ranks that joined later wait for the next round. */
   n: worldSize,
-  /** The initial and the present numbers of each rank. */
+  /** Each rank's numbers at the start of the round (`own`) and now (`held`). */
   own: perRank(v.array(v.number())),
   held: perRank(v.array(v.number())),
   /** The completed steps. */
@@ -97,26 +99,26 @@ export type LessonRound = v.InferOutput<typeof Round>;
 const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.maxLength(40)) });
 const Named = v.strictObject({ rank, name: v.string() });
 
-/** Bytes of the busiest rank in a whole round. */
+/** The bytes sent in a whole round by the rank that sends most. */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 
 export const LessonState = v.strictObject({
-  /** Number of changes; the higher version of two states is newer. */
+  /** The number of changes so far. Of two states, the one with the higher version is newer. */
   version: count,
   /** In ring order. */
   members: perRank(Member),
   /** The rank whose page sends the orders. */
   leader: rank,
   page: count,
-  /** Numbers with which each rank starts the next round. */
+  /** The numbers with which each rank starts the next round. */
   numbers: perRank(OwnNumbers),
   round: Round,
   slow: v.nullable(Slow),
-  /** Measurements of the last complete round of each mode. */
+  /** Measurements of the latest complete round of each mode. */
   measured: v.strictObject({ ring: v.nullable(Measured), 'parameter-server': v.nullable(Measured) }),
   /**
-   * Ranks that left (by their former rank) and joined since the last order of a round;
-   * `isRestarted`: the round was restarted.
+   * Ranks that left (with their former rank) or joined since a round last began or made a step.
+   * `isRestarted` means that the round was restarted because of that.
    */
   change: v.nullable(v.strictObject({ left: v.array(Named), joined: v.array(Named), isRestarted: v.boolean() })),
   isOver: v.boolean(),

@@ -1,11 +1,11 @@
-/** The members and the settings of a room, as control messages and events have them. */
+/** Schemas of a room's members and settings, for control messages and events. */
 import * as v from 'valibot';
 import { JobSpec } from '../spec/job.ts';
 import { count, displayName, MAX_WORLD_SIZE, memberId, ordinal, rank, secret, text, worldSize } from './scalars.ts';
 
 /**
- * How many ranks a run may have, like torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond
- * `max` members wait.
+ * How many ranks a run may have, like torchrun's `--nnodes MIN:MAX`: with fewer than `min` ranks it
+ * pauses; members beyond `max` wait.
  */
 export const Nodes = v.pipe(
   v.strictObject({ min: worldSize, max: worldSize }),
@@ -13,20 +13,23 @@ export const Nodes = v.pipe(
 );
 export type Nodes = v.InferOutput<typeof Nodes>;
 
-/** Optional statements of a newcomer beside its name. */
+/** What a newcomer may state in addition to its name. */
 export const newcomer = {
   name: displayName,
   /**
-   * Random, the same in all tabs of a browser's profile, so that a rank can know which of them it
-   * is. Told to the server only: the others see a number.
+   * A random id that all tabs of a browser profile share, by which a rank learns its local rank.
+   * Only the server sees it; other members see a number instead.
    */
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
   /** The requested rank; without it, any rank that no other member has requested. */
   rank: v.optional(rank),
-  /** Whether it only watches: it never trains, and needs neither a device nor links. */
+  /** Whether the newcomer only watches: it never trains, and needs neither a device nor links. */
   isSpectator: v.optional(v.boolean()),
 };
-/** How a tab computes: TensorFlow.js's backend, and the browser's name of the adapter. */
+/**
+ * What a tab computes with: the backend of TensorFlow.js, and the adapter's name as the browser
+ * reports it.
+ */
 export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'wasm', 'cpu']), adapter: text(200) });
 export type Device = v.InferOutput<typeof Device>;
 
@@ -54,30 +57,33 @@ export const ring = v.pipe(
   v.array(RosterEntry),
   v.minLength(1),
   v.maxLength(MAX_WORLD_SIZE),
-  v.check((ranks) => new Set(ranks.map(({ member }) => member)).size === ranks.length, 'a member is there twice'),
+  v.check((ranks) => new Set(ranks.map(({ member }) => member)).size === ranks.length, 'a member occurs twice'),
 );
 
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
 
-/** Members that a host has sent out, the latest. */
+/** The latest members that a host removed. */
 export const Removed = v.strictObject({
   members: v.pipe(v.array(memberId), v.maxLength(MAX_WORLD_SIZE)),
-  /** The server's signature: it believes no member that another was sent out. */
+  /**
+   * The server's signature. Without it, a member could falsely tell a restarted server that another
+   * member was removed.
+   */
   seal: secret,
 });
 
-/** How a room is set up: a server that has restarted learns it from the members. */
+/** The settings of a room. A server that has restarted receives them from the members. */
 export const RoomSettings = v.strictObject({
   job: JobSpec,
   /**
-   * Start without the host once this many members are ready: the room's world size; `null`: the
-   * host starts. It is `null` after such a start, too, until members have left.
+   * The run starts without the host once this many members are ready; this is the room's world
+   * size. `null`: the host starts the run. After such a start it is also `null`, until members
+   * leave.
    */
   startAt: v.nullable(worldSize),
   /**
-   * How many ranks a run may have. `null`: the world is fixed, and a run ends when one of its ranks
-   * leaves.
+   * How many ranks a run may have. `null`: the world is fixed, and the run ends when a rank leaves.
    */
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
@@ -86,11 +92,11 @@ export const RoomSettings = v.strictObject({
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 
-/** The settings that a room is opened with. */
+/** The settings with which a room is opened. */
 export const RoomOpening = v.pick(RoomSettings, ['job', 'startAt', 'nodes']);
 export type RoomOpening = v.InferOutput<typeof RoomOpening>;
 
-/** The settings in a room's state or in a message about it. */
+/** Returns only the settings from a room's state or from a message about the room. */
 export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
   const names = Object.keys(RoomSettings.entries) as (keyof RoomSettings)[];
   return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
@@ -99,14 +105,15 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
 /** The run and the generation of a member that reconnects. */
 export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
-  /** The latest run that it knows, from `prepare`, `pause` or `room`; 0: none. */
+  /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if none is known. */
   run: ordinal,
-  /** Whether that run was going on when it was last informed. */
+  /** Whether that run had not ended, as far as the member knows. */
   isRunOn: v.boolean(),
-  /** Highest generation that it knows, from `prepare` or `room`; 0: none. */
+  /** The highest generation that the member knows from `prepare` or `room`; 0 if none is known. */
   generation: ordinal,
   /**
-   * The generation it is in; `null`: none. `isSteady`: it trains there, without needing the server.
+   * The generation in which the member is, or `null`. `isSteady` means that the member trains in it
+   * and does not need the server.
    */
   active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
 });

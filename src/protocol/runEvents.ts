@@ -1,6 +1,6 @@
 /**
- * Events of a run that are sent (`spectatorUpdate.ts`) or stored in a file (`flightRecording.ts`):
- * schemas from which their types are inferred. Other events (`events.ts`) stay in one tab.
+ * Schemas of those events of a run that are sent to spectators (`spectatorUpdate.ts`) or stored in
+ * a file (`flightRecording.ts`). Other events (`events.ts`) stay in their tab and have only types.
  */
 import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
@@ -12,52 +12,59 @@ import { RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { Metrics } from '../spec/measures.ts';
 
-/** Statistics of one rank; exchanged every `hashEvery` steps. */
+/** Statistics of one rank. Ranks exchange them every `hashEvery` steps. */
 const RankStatistics = v.object({
   rank,
-  /** Medians over the steps since the last exchange, milliseconds. */
+  /** Medians over the steps since the previous exchange, in milliseconds. */
   computeMs: finite,
   communicateMs: finite,
   stepMs: finite,
-  /** Bytes of frames sent since the run began: for gradients, and for everything else. */
+  /**
+   * Bytes of frames that the rank has sent since the run began: for gradients, and for everything
+   * else.
+   */
   gradientBytesSent: count,
   otherBytesSent: count,
-  /** Bytes of gradients' frames received. */
+  /** Bytes of received frames with gradients. */
   gradientBytesReceived: count,
-  /** Bytes of its tensors; on a GPU, of the buffers there. */
+  /** Bytes of the rank's tensors; on a GPU, of its buffers. */
   memoryBytes: count,
 });
 export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 /**
- * The route to a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one
- * browser.
+ * The route to a neighbour. `direct` and `relayed` (TURN) use the network; `memory` stays inside
+ * one browser.
  */
 const LinkRoute = v.picklist(['direct', 'relayed', 'memory', 'unknown']);
 export type LinkRoute = v.InferOutput<typeof LinkRoute>;
 /**
- * A new generation. For spectators, this event and all later events of the run come from `rank`.
+ * A new generation has begun. For spectators, this event and all later events of the run are those
+ * of `rank`.
  */
 export const GenerationEvent = v.object({
   type: v.literal('generation'),
   generation: count,
-  /** Generations of one run share its number. */
+  /** The run's number, the same in all its generations. */
   run: count,
   rank,
   worldSize,
-  /** Number of this rank among the ranks of its browser in this generation, and their number. */
+  /**
+   * Like torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE: this rank's index among the ranks of its
+   * browser, and the number of these ranks.
+   */
   localRank: rank,
   localWorldSize: worldSize,
   /** In ring order: index is rank. */
   members: perRank(RosterEntry),
   /**
-   * Pairs of ranks that the ring order keeps apart, as the link between them was slow; missing if
-   * there are none.
+   * Pairs of ranks that are not neighbours in the ring, because the link between them was slow.
+   * Missing if there are none.
    */
   separated: v.optional(v.pipe(perRank(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
   job: JobSpec,
 });
 
-/** The model is built and checked; its sizes. */
+/** The model is built and checked. The event states its sizes. */
 export const ModelEvent = v.object({
   type: v.literal('model'),
   parameters: count,
@@ -80,16 +87,17 @@ export const LinkEvent = v.object({
 export const StepEvent = v.object({
   type: v.literal('step'),
   step: count,
-  /** The step's epoch, from 0, and the samples of the epoch before it. */
+  /** The step's epoch, from 0, and the number of the epoch's samples before this step. */
   epoch: count,
   offset: count,
   /**
-   * Mean loss over this step's samples: of all ranks, or of this one if ranks train independently.
+   * Mean loss over the step's samples: those of all ranks, or those of this rank if ranks train
+   * independently.
    */
   loss: finite,
   samples: count,
   ms: StepTimes,
-  /** When the step was applied, milliseconds since the run began. */
+  /** When the parameters were updated, in milliseconds since the run began. */
   at: finite,
 });
 
@@ -108,8 +116,8 @@ export const HashesEvent = v.object({
 export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
 
 /**
- * Held-out samples were tested after `step`: their mean loss, the share of correct answers (`null`
- * if the task does not classify), and other metrics of the job.
+ * The model was evaluated on held-out samples after `step`: their mean loss, the accuracy (`null`
+ * if the task is not a classification), and the job's other metrics.
  */
 export const EvaluationEvent = v.object({
   type: v.literal('evaluation'),
@@ -121,7 +129,7 @@ export const EvaluationEvent = v.object({
 });
 
 /**
- * All held-out samples were evaluated after `step`: the confusion matrix, if there are few classes.
+ * The confusion matrix of all held-out samples after `step`. Emitted only if there are few classes.
  */
 export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: count, ...Confusion.entries });
 
@@ -132,8 +140,8 @@ export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: cou
 export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: finite, ...WrittenSample.entries });
 
 /**
- * The numbers of all ranks of a lesson. `waitsFor`: the rank whose numbers this one waits for in a
- * step. `isMoving`: steps are being taken.
+ * The numbers of all ranks of a lesson. `waitsFor` is the rank for whose numbers this rank waits in
+ * a step. `isMoving` means that steps are being taken.
  */
 export const LessonEvent = v.object({
   type: v.literal('lesson'),
@@ -143,7 +151,7 @@ export const LessonEvent = v.object({
 });
 
 export const FinishedEvent = v.object({ type: v.literal('finished'), result: RunResultSchema });
-/** An event that may be sent. */
+/** An event that may be sent to spectators or stored in a file. */
 export type RunEvent = v.InferOutput<
   | typeof GenerationEvent
   | typeof ModelEvent

@@ -7,24 +7,28 @@ import { MAX_PROMPT } from '../spec/gpt.ts';
 import { Metrics } from '../spec/measures.ts';
 import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
 
-/** Characters: a byte-pair token may be a long word. */
+/** The longest generated text, in characters. A byte-pair token may be a long word. */
 const MAX_SAMPLE_LENGTH = 4000;
 
-/** The reason for the ranks' choice of a codec: medians of the first steps, with fp32. */
+/** Why the ranks chose a codec. Times are medians of the first steps, which use fp32. */
 export const CodecChoice = v.object({
   codec: v.picklist(CODEC_NAMES),
-  /** Milliseconds of a step in which a rank computes, reads gradients back and updates. */
+  /**
+   * Milliseconds per step in which a rank computes, reads gradients back and updates parameters.
+   */
   ownMs: finite,
-  /** Milliseconds of communication, and the exposed part. */
+  /**
+   * Milliseconds of communication per step, and the part that does not overlap with computation.
+   */
   communicateMs: finite,
   exposedMs: finite,
-  /** Throughput of a rank's line, bytes per millisecond. */
+  /** Throughput of a rank's connection, in bytes per millisecond. */
   bytesPerMs: finite,
   /** Expected exposed communication of a step with each codec, milliseconds. */
   expectedMs: v.object({ fp32: finite, fp16: finite, int8: finite, powersgd: finite }),
   /**
-   * A strategy to try, if communication takes longer than computation with any codec. It is not
-   * chosen automatically.
+   * A strategy to try if communication takes longer than computation even with the best codec. It
+   * is never chosen automatically.
    */
   suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
 });
@@ -32,7 +36,7 @@ export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 
 /** A text that a language model generated during training. */
 export const WrittenSample = v.object({
-  /** Steps taken before it, and the loss of the last. */
+  /** The number of steps before the text was generated, and the loss of the latest step. */
   steps: count,
   loss: finite,
   /** The prompt. */
@@ -47,7 +51,10 @@ export const RateTest = v.object({
   rates: v.array(finite),
   /** Smoothed losses of the same steps. */
   losses: v.array(finite),
-  /** The rate at which the loss fell most steeply; `null` if no rate was found, for `reason`. */
+  /**
+   * The rate at which the loss fell most steeply; `null` if no rate was found. `reason` then says
+   * why.
+   */
   suggested: v.nullable(finite),
   /** `flat`: the loss did not fall clearly. `short`: there were too few steps. */
   reason: v.nullable(v.picklist(['flat', 'short'])),
@@ -57,62 +64,72 @@ export type RateTest = v.InferOutput<typeof RateTest>;
 export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
-  /** The codec at the end, and the reason if ranks chose it. */
+  /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),
   ...Device.entries,
   /**
-   * The links between ring neighbours: `memory` if all are inside one browser, `mixed` if some are,
-   * `none` in a world of one, `unknown` for a Trainer's group without ring links.
+   * The links between ring neighbours: `memory` if all links are inside one browser, `mixed` if
+   * some are, `none` in a world of one rank, and `unknown` for a Trainer's group without ring
+   * links.
    */
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
-  /** Epochs, complete or started. */
+  /** Number of epochs that were started. */
   epochs: count,
-  /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
+  /**
+   * Mean training loss over the final step's samples of all ranks, including a Trainer's
+   * regularizers.
+   */
   loss: finite,
   /**
-   * Share of held-out samples classified correctly, over all ranks; `null` if there are none, or
-   * the task does not classify.
+   * Share of all held-out samples that are classified correctly; `null` if there are no held-out
+   * samples, or the task is not a classification.
    */
   accuracy: v.nullable(finite),
-  /** Other metrics of held-out samples that the job asks for; for amounts, `rmse` by default. */
+  /** The job's other metrics on held-out samples. The default for amounts is `rmse`. */
   metrics: v.optional(Metrics),
-  /** Mean loss over the held-out samples; `null` if there are none. */
+  /** Mean loss over the held-out samples; `null` if there are no held-out samples. */
   valLoss: v.nullable(finite),
-  /** In runs with `patience`: the lowest such loss, and the number of steps before it. */
+  /**
+   * In runs with `patience`: the lowest held-out loss, and the step after which it was measured.
+   */
   best: v.exactOptional(v.object({ step: count, valLoss: finite })),
   /** The confusion matrix of all held-out samples, if there are few classes. */
   confusion: v.optional(Confusion),
-  /** One per rank, in rank order. */
+  /** The state hash of each rank, in rank order. */
   stateHash: perRank(hash),
   /**
-   * Bytes of frames sent for gradients (or parameters, depending on the strategy), one per rank.
-   * Headers are included; start-up, statistics and evaluation are not.
+   * Bytes of frames that each rank has sent for gradients (or for parameters, depending on the
+   * strategy). Headers are included; start-up, statistics and evaluation are not.
    */
   bytesSentPerRank: perRank(count),
-  /** Bytes of such frames received, one per rank. */
+  /** Bytes of frames that each rank has received for gradients (or parameters). */
   bytesReceivedPerRank: perRank(count),
-  /** Bytes sent for everything else (parameters, hashes, statistics, evaluation), one per rank. */
+  /**
+   * Bytes that each rank has sent for everything else (parameters, hashes, statistics, evaluation).
+   */
   otherBytesSentPerRank: perRank(count),
   /**
-   * Bytes of one gradient in one exchange, with the codec; for PowerSGD, in its compressed steps.
+   * Encoded bytes of one rank's gradient in one exchange; for PowerSGD, in a step that compresses.
    */
   gradientBytes: count,
-  /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
+  /** Bytes of each rank's tensors at the end of the run; on a GPU, of its buffers. */
   memoryBytesPerRank: perRank(count),
   /**
-   * Job `gpt` only: the loss of a bigram model on the held-out text, in nats per character as all
-   * losses of this job, and the generated texts.
+   * Job `gpt` only: the generated texts, and the loss of a bigram model on the held-out text. Like
+   * all losses of this job, it is in nats per character.
    */
   bigramLoss: v.optional(finite),
   samples: v.optional(v.array(WrittenSample)),
   stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
-  /** Mean loss of every step, over all ranks' samples. */
+  /** For every step, the mean loss over the samples of all ranks. */
   losses: v.array(finite),
-  /** Result of a range test, which evaluates no held-out samples and restores the model. */
+  /**
+   * The result of a range test. A range test evaluates no held-out samples and restores the model.
+   */
   rateTest: v.optional(RateTest),
-  /** Changes of the ranks since this rank began. */
+  /** How often ranks joined or left since this rank started. */
   restarts: count,
   ms: finite,
 });

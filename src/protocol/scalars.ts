@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-/** Most ranks in a room. */
+/** The largest number of ranks in a room. */
 export const MAX_WORLD_SIZE = 64;
 
 export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
@@ -17,7 +17,7 @@ export const secret = v.pipe(v.string(), v.regex(/^[\w.-]{16,128}$/));
 export const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
 
 export const finite = v.pipe(v.number(), v.finite());
-/** A list with one element per rank. */
+/** Returns a schema for a list with one element per rank. */
 export const perRank = <const Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.maxLength(MAX_WORLD_SIZE));
 export const hash = text(64);

@@ -1,15 +1,14 @@
 /**
  * Assigns ranks: the order of a generation's ring, and the index of a rank among the tabs of its
- * browser. Pure; used by server and page.
+ * browser. The functions are pure; server and page use them.
  */
 import type { RosterEntry } from './room.ts';
 
 /**
- * Assigns every member a rank: requested ranks first, then the gaps in the given order. The index
- * is the rank; `null` is an unassigned rank. The result has at least `members.length` and
- * `worldSize` elements, and includes the highest requested rank.
- *
- * Requested ranks must be distinct; the room ensures this.
+ * Returns the member of each rank; `null` where a rank is not assigned. Members with a requested
+ * rank are assigned first; the others fill the gaps in the given order. The result has at least
+ * `members.length` and `worldSize` elements, and includes the highest requested rank. Requested
+ * ranks must be distinct; the room ensures this.
  */
 export function seats<Member extends Pick<RosterEntry, 'rank'>>(
   members: readonly Member[],
@@ -27,13 +26,17 @@ export function seats<Member extends Pick<RosterEntry, 'rank'>>(
  * for a machine.
  */
 export interface LocalRank {
-  /** 0 .. localWorldSize-1, in the order of ranks. */
+  /** Index of the rank, 0 .. localWorldSize-1, among the ranks of its browser. */
   localRank: number;
   /** Number of ranks in the same browser profile. */
   localWorldSize: number;
 }
 
-/** The local rank of `rank`. @param members in ring order. */
+/**
+ * Returns the local rank of `rank`.
+ *
+ * @param members in ring order.
+ */
 export function localRankOf(rank: number, members: readonly Pick<RosterEntry, 'browser'>[]): LocalRank {
   const isNear = ({ browser }: Pick<RosterEntry, 'browser'>): boolean => browser === members[rank]!.browser;
   return { localRank: members.slice(0, rank).filter(isNear).length, localWorldSize: members.filter(isNear).length };

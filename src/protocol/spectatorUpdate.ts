@@ -1,7 +1,7 @@
 /**
  * Updates for spectators of a run: some of rank 0's events, as JSON text. The signaling server
- * forwards the text without parsing it, so both ends validate it: rank 0 sends only valid events,
- * and spectators ignore all others.
+ * forwards the text without parsing it. Therefore rank 0 sends only valid events, and spectators
+ * ignore invalid ones.
  */
 import * as v from 'valibot';
 import { parseJson } from '../util/json.ts';
@@ -24,12 +24,12 @@ import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
 import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
-/** An empty list in place of too many numbers. */
+/** An empty list: the full list would be too long for an update. */
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**
- * A result without the confusion matrix, which is sent separately, and without generated texts: the
- * final update must fit one message.
+ * A run's result without the confusion matrix and generated texts, so that the final update fits
+ * into one message. The confusion matrix is sent separately.
  */
 const Result = v.object({
   ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,
@@ -61,14 +61,17 @@ export const SpectatorEvent = v.variant('type', [
 ]);
 export type SpectatorEvent = v.InferOutput<typeof SpectatorEvent>;
 
-/** The event for spectators; `null` if it is not sent to them or is invalid. */
+/**
+ * Returns the event as spectators receive it, or `null` if spectators do not receive this event or
+ * it is invalid.
+ */
 export function spectatorEventOf(event: EngineEvent): SpectatorEvent | null {
   const sent = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
   const result = v.safeParse(SpectatorEvent, sent);
   return result.success ? result.output : null;
 }
 
-/** Removes the values of single steps. */
+/** Returns the result without the lists that have a value for each step. */
 function withoutSteps(result: RunResult): RunResult {
   const { rateTest } = result;
   return { ...result, losses: [], ...(rateTest && { rateTest: { ...rateTest, rates: [], losses: [] } }) };

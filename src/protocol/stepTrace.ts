@@ -1,16 +1,20 @@
-/** Timing of a step: its durations, the hops of its all-reduces, and the segments of its lane. */
+/**
+ * Timing of a step: its durations, the hops of its all-reduces, and the segments of its timeline.
+ */
 import * as v from 'valibot';
 import { SEGMENT_KINDS } from '../spec/names.ts';
 import { count, MAX_WORLD_SIZE } from './scalars.ts';
 
 const number = v.pipe(v.number(), v.finite());
 
-/** Most hops: ring steps of the largest world. */
+/** The largest number of hops: the ring steps in the largest world. */
 export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
 
-/** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
+/**
+ * One ring step of an all-reduce as this rank saw it: the rank sent one chunk and received another.
+ */
 export const HopEvent = v.object({
-  /** 0 .. 2(n-1)-1: the ring plan's step. */
+  /** The number of the ring step, 0 .. 2(n-1)-1. */
   ringStep: count,
   /** Chunk that this rank sent to its right neighbour in that ring step. */
   sentChunk: count,
@@ -18,11 +22,11 @@ export const HopEvent = v.object({
   receivedChunk: count,
   /** When the last byte of the chunk was passed to the link; `null` if nothing was sent. */
   sentAt: v.nullable(number),
-  /** When the last byte had arrived (and, in reduce-scatter, was added). */
+  /** When the last byte had arrived. In reduce-scatter, the chunk was also added by then. */
   receivedAt: v.nullable(number),
   /**
-   * Milliseconds of adding or copying the received chunk, included in `receivedAt`; missing if not
-   * measured.
+   * Milliseconds for adding or copying the received chunk, which ended at `receivedAt`. Missing if
+   * not measured.
    */
   reduceMs: v.exactOptional(number),
 });
@@ -31,13 +35,15 @@ export type HopEvent = v.InferOutput<typeof HopEvent>;
 /** Times of one optimizer step, milliseconds. */
 export const StepTimes = v.object({
   total: number,
-  /** Forward and backward on the GPU, until the first bucket's gradients could be read. */
+  /** Forward and backward pass on the GPU, until the first bucket's gradients can be read. */
   compute: number,
-  /** Reading gradients back, summed over buckets, the wait for compute excluded. */
+  /**
+   * Reading gradients back, summed over buckets. The wait for the backward pass is not included.
+   */
   readback: number,
-  /** From the first all-reduce issued to the last one done. */
+  /** Time from the start of the first all-reduce to the end of the last one. */
   communicate: number,
-  /** The part of `communicate` that overlaps with nothing else. */
+  /** The part of `communicate` that does not overlap with computation. */
   exposed: number,
   /** Optimizer and upload of the parameters. */
   update: number,
@@ -53,15 +59,15 @@ export type Segment = v.InferOutput<typeof Segment>;
 /** The timeline of one step of one rank. */
 export const StepLane = v.object({
   step: count,
-  /** Start, by that rank's clock. */
+  /** Start of the step, by the clock of the rank that took it. */
   startedAt: number,
   duration: number,
-  /** Segments by start. Segments of the rank alone and with others may overlap. */
+  /** Segments, sorted by start. A segment of computation may overlap with one of communication. */
   segments: v.array(Segment),
 });
 export type StepLane = v.InferOutput<typeof StepLane>;
 
-/** The way of one bucket of one step round the ring, as this rank saw it. */
+/** The all-reduce of one bucket in one step, as this rank saw it. */
 export const RecordedTrace = v.object({
   step: count,
   bucket: count,

@@ -1,17 +1,17 @@
 /**
- * Facts of data apart from their samples. Tables: the columns' names, the distinct words of
- * categories, mean and deviation of numbers. Images: shape and class names. Texts: the characters.
- * A model file stores them, because they define the meaning of inputs and outputs. With federated
- * data they are all that leaves a tab besides gradients; all ranks use the merged facts, and a
- * checkpoint stores them.
+ * Facts of data: what is known about a data set without its samples. For tables: the columns'
+ * names, the distinct words of categories, mean and deviation of numbers. For images: shape and
+ * class names. For texts: the characters. Model files store the facts, because they define the
+ * meaning of inputs and outputs. With federated data, only gradients and facts leave a tab; all
+ * ranks use the merged facts, and checkpoints store them.
  */
 import * as v from 'valibot';
 import { TASK_NAMES } from './measures.ts';
 import { COLUMN_KINDS, DECIMAL_MARKS } from './preview.ts';
 
 /**
- * Least number of rows or samples of a tab with federated data: facts about fewer would reveal
- * single samples.
+ * The smallest number of rows or samples in a tab with federated data. Facts about fewer samples
+ * would reveal single ones.
  */
 export const LEAST_OWN_SAMPLES = 10;
 
@@ -28,11 +28,11 @@ export type Moments = v.InferOutput<typeof Moments>;
 const ColumnFacts = v.strictObject({
   name: v.string(),
   kind: v.picklist(COLUMN_KINDS),
-  /** The decimal mark of the column's numbers; `null` if they contain no marks. */
+  /** The decimal mark of the column's numbers; `null` if no number contains a mark. */
   mark: v.nullable(v.picklist(DECIMAL_MARKS)),
   /**
-   * Distinct values in code unit order: for categories those of training rows, for a target class
-   * those of all rows. `null`: not shared.
+   * Distinct values, sorted by code units: of the training rows for categories, of all rows for a
+   * target class. `null` if they are not shared with other ranks.
    */
   values: v.nullable(v.array(v.string())),
   /** Whether a training row lacks a value. */
@@ -47,7 +47,7 @@ const TableFacts = v.strictObject({
   columns: v.array(ColumnFacts),
   /** The column to predict. */
   target: v.string(),
-  /** The task that the job states or the values suggest; `null` if neither is known. */
+  /** The job's task, or the task that the values suggest; `null` if neither is known. */
   task: v.nullable(v.picklist(TASK_NAMES)),
 });
 export type TableFacts = v.InferOutput<typeof TableFacts>;
@@ -59,9 +59,13 @@ const ImagesFacts = v.strictObject({
   /** Whether classes are numbers, as in arrays, or folder names; they are sorted accordingly. */
   isNumbered: v.boolean(),
   classes: v.array(v.string()),
-  /** Classes that only occur in held-out samples, if the files define the split. */
+  /**
+   * Classes that occur only in held-out samples. This is possible if the files define the split.
+   */
   untrained: v.array(v.string()),
-  /** Moments of training samples, per feature or over whole images; `null` for bytes. */
+  /**
+   * Moments of the training samples, per feature or over whole images; `null` if samples are bytes.
+   */
   moments: v.nullable(v.array(Moments)),
 });
 export type ImagesFacts = v.InferOutput<typeof ImagesFacts>;

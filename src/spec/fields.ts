@@ -1,19 +1,22 @@
-/** Declarations and error messages of the fields of objects that people write by hand. */
+/**
+ * Declares the fields of objects that people write by hand, such as jobs, and words the errors
+ * about them.
+ */
 import * as v from 'valibot';
 import { nearestOf } from '../util/nearest.ts';
 
 /** The command-line option of a field. */
 export interface FieldOption {
-  /** The option's name in camelCase, if it differs from the field's. */
+  /** The option's name in camelCase, if it differs from the field's name. */
   name?: string;
-  /** The placeholder of its value in the help. */
+  /** The placeholder of the option's value in the help. */
   value: string;
   help: string;
   /** The values to choose from, if the schema also accepts others. */
   choices?: readonly string[];
 }
 
-/** The single declaration of a field, from which command line, links, forms and files derive. */
+/** The declaration of a field. Command line, links, forms and files are all derived from it. */
 export interface Field<
   Schema extends v.GenericSchema = v.GenericSchema,
   Option extends FieldOption | undefined = FieldOption | undefined,
@@ -46,7 +49,9 @@ export function defaultValuesOf<const Fields extends FieldTable>(
   return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as never;
 }
 
-/** The notation of a value in a command line or a link; `null` if it cannot be written there. */
+/**
+ * How a field's value is written in a command line or a link; `null` if it cannot be written there.
+ */
 export type Notation = 'choice' | 'text' | 'whole' | 'decimal' | 'switch' | 'list' | null;
 
 export function notationOf(schema: v.GenericSchema): Notation {
@@ -69,13 +74,15 @@ export function notationOf(schema: v.GenericSchema): Notation {
   }
 }
 
-/** The values of a picklist; empty for other schemas. */
+/** Returns the values of a picklist, or an empty list for other schemas. */
 export function choicesOf(schema: v.GenericSchema): readonly unknown[] {
   if ('wrapped' in schema) return choicesOf(schema.wrapped as v.GenericSchema);
   return 'options' in schema ? (schema.options as unknown[]) : [];
 }
 
-/** A problem and the path to it from the top: field names and list indices. */
+/**
+ * A problem in an object. The path to it consists of field names and list indices, from the top.
+ */
 export interface Problem {
   path: readonly (string | number)[];
   /** The message, without a full stop. */
@@ -83,8 +90,8 @@ export interface Problem {
 }
 
 /**
- * A schema for objects with exactly these fields. The error for an unknown field suggests the most
- * similar name.
+ * Returns a schema for objects with exactly these fields. The error for an unknown field suggests
+ * the most similar name.
  */
 export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.strictObject(entries, ({ expected, input, message }) => {
@@ -93,12 +100,12 @@ export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries
   });
 }
 
-/** The first problem that a schema reported. */
+/** Returns the first problem that a schema reported. */
 export function problemOf([issue]: readonly [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]]): Problem {
   return { path: issue.path?.map(({ key }) => key as string | number) ?? [], message: issue.message };
 }
 
-/** A problem's path in valibot's format. */
+/** Returns a problem's path in valibot's format. */
 export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
   const items = path.map((key): v.IssuePathItem => ({
     type: 'unknown',
@@ -110,7 +117,7 @@ export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePa
   return items as [v.IssuePathItem, ...v.IssuePathItem[]];
 }
 
-/** `model.config.layers[3].units: what is wrong`. */
+/** Returns a problem as text, like `model.config.layers[3].units: what is wrong`. */
 export function sentenceOf({ path, message }: Problem): string {
   const place = path.map((step, i) => (typeof step === 'number' ? `[${step}]` : i === 0 ? step : `.${step}`)).join('');
   return place === '' ? message : `${place}: ${message}`;

@@ -1,13 +1,22 @@
-/** The manifest of distributed files in a job. */
+/** The manifest of distributed files: the part of a job that lists names, sizes and digests. */
 import * as v from 'valibot';
 
-/** Most bytes of all files together, because their readers keep them in memory. */
+/**
+ * The largest size of all files together, in bytes. It is limited because every rank keeps the
+ * files in memory.
+ */
 export const MAX_SHARED_BYTES = 2 ** 30;
-/** Most files: a job is part of messages of at most 64 KiB. */
+/**
+ * The largest number of files. It is limited because the list must fit into a message of 64 KiB, as
+ * part of the job.
+ */
 export const MAX_SHARED_FILES = 64;
 export const MAX_FILE_NAME_LENGTH = 200;
 
-/** Length of a digest of `util/hash.ts`: of a slice, or of a file's concatenated slice digests. */
+/**
+ * Length of a digest of `util/hash.ts`. A slice has a digest of its bytes; a file has a digest of
+ * its slices' digests.
+ */
 export const DIGEST_LENGTH = 16;
 
 export const ManifestFile = v.strictObject({

@@ -1,27 +1,36 @@
 /**
- * The size and the tokens of a language model: part of a job. Presets are named sizes for people; a
- * job contains the numbers.
+ * The size and the kind of tokens of a language model, as fields of a job. Presets are named sizes
+ * for people; a job contains only the numbers.
  */
 import * as v from 'valibot';
 import { field, fieldsOf, schemasOf } from './fields.ts';
 
 /**
- * Kinds of tokens. `characters`: one per character of the text. `byte-pairs`: bytes, and frequent
- * pairs merged into one token.
+ * Kinds of tokens. `characters`: one token per character of the text. `byte-pairs`: one token per
+ * byte, and one token for each frequent pair of tokens.
  */
 export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
 export type TokenKind = (typeof TOKEN_KINDS)[number];
 
-/** Least number of byte-pair tokens: every byte and one pair. */
+/** The smallest number of byte-pair tokens: every byte, and one pair. */
 const MIN_BYTE_PAIRS = 257;
-/** Most tokens: the input and output layers have a row for each, used at every position. */
+/**
+ * The largest number of tokens. It is limited because the output layer computes a value for each
+ * token at every position.
+ */
 export const MAX_VOCABULARY = 4096;
-/** Longest context: the cost of attention grows with its square. */
+/**
+ * The longest context. It is limited because the cost of attention grows with the square of the
+ * context.
+ */
 const MAX_CONTEXT = 512;
-/** Largest width: about 50 M parameters with {@link MAX_LAYERS}, whose gradient has 200 MB. */
+/**
+ * The largest width. With {@link MAX_LAYERS} it means about 50 M parameters, so the gradient has
+ * 200 MB.
+ */
 const MAX_WIDTH = 1024;
 const MAX_LAYERS = 24;
-/** Most characters of a prompt. */
+/** The longest prompt, in characters. */
 export const MAX_PROMPT = 200;
 
 const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max));
@@ -29,8 +38,8 @@ const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.mi
 const characters = { tokens: 'characters', vocabulary: 512 } as const;
 
 /**
- * 56 k parameters, for tabs without a GPU: four tabs on two cores beat a bigram model within a
- * quarter of an hour.
+ * A model of 56 k parameters, for tabs without a GPU: four tabs on two cores reach a lower loss
+ * than a bigram model within a quarter of an hour.
  */
 const TINY = {
   ...characters,
@@ -43,19 +52,22 @@ const TINY = {
 
 export const GPT_FIELDS = {
   layers: field(count(1, MAX_LAYERS), TINY.layers),
-  /** Attention heads of each layer; each one has `width / heads` channels. */
+  /** Attention heads per layer. Each head has `width / heads` channels. */
   heads: field(count(1, 64), TINY.heads),
   /** Channels. */
   width: field(count(8, MAX_WIDTH), TINY.width),
-  /** Tokens in the context window: a sample has so many tokens, each with its successor. */
+  /**
+   * Tokens in the context window. A sample is this many tokens; the label of each token is the next
+   * token.
+   */
   context: field(count(4, MAX_CONTEXT), TINY.context),
-  /** Share of a sample's channels that dropout drops in training. */
+  /** Dropout rate in training. */
   dropout: field(v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)), TINY.dropout),
   tokens: field(v.picklist(TOKEN_KINDS), TINY.tokens, {
     value: 'kind',
     help: 'kind of tokens of the job gpt (default: characters)',
   }),
-  /** Number of byte-pair tokens; characters are as many as the text has. */
+  /** Number of byte-pair tokens. With `characters`, the text determines the number of tokens. */
   vocabulary: field(count(MIN_BYTE_PAIRS, MAX_VOCABULARY), TINY.vocabulary, {
     value: 'n',
     help: 'number of byte-pair tokens',
@@ -63,7 +75,7 @@ export const GPT_FIELDS = {
   /** The start of the texts that are generated during training. */
   prompt: field(v.pipe(v.string(), v.maxLength(MAX_PROMPT)), '\n', {
     value: 'text',
-    help: 'start of the texts that the job gpt generates',
+    help: 'first characters of the texts that the job gpt generates',
   }),
 };
 
@@ -76,7 +88,7 @@ export type GptModel = v.InferOutput<typeof GptModel>;
 export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large'] as const;
 export type PresetName = (typeof PRESET_NAMES)[number];
 
-/** A model's size, with a batch size and a learning rate that train it well. */
+/** A model's size, with a batch size and a learning rate that are good for this size. */
 interface Preset {
   model: Omit<GptModel, 'prompt'>;
   batchSize: number;

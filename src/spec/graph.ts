@@ -1,12 +1,12 @@
 /**
  * Connections between the layers of a Functional, in the notations of Keras 2, Keras 3 and
- * TensorFlow.js. The output uses TensorFlow.js's notation.
+ * TensorFlow.js. The validated result is in the notation of TensorFlow.js.
  */
 import * as v from 'valibot';
 
 /**
- * The calls of a layer: one call, or none for the input. A call lists the layers whose first output
- * it reads.
+ * The calls of a layer: one call, or no call for the input layer. A call lists the layers that it
+ * reads. It always reads their first output.
  */
 export type Inbound = [name: string, node: 0, tensor: 0, given: Record<string, never>][][];
 
@@ -26,7 +26,9 @@ const KerasTensor = v.object({
   config: v.object({ keras_history: Reference }),
 });
 
-/** A schema for the single input or output layer, alone or in a list. */
+/**
+ * Returns a schema for the single input or output layer, which may be written alone or in a list.
+ */
 export const oneEnd = (what: 'input' | 'output') =>
   v.pipe(
     v.union(
@@ -37,7 +39,7 @@ export const oneEnd = (what: 'input' | 'output') =>
         ),
         v.array(Reference),
       ],
-      `it must name the ${what} layer, as [["dense", 0, 0]]`,
+      `it must name the ${what} layer, for example [["dense", 0, 0]]`,
     ),
     v.check((all) => all.length === 1, `a model must have exactly one ${what}`),
     v.check((all) => all.every(isFirst), SHARED),
@@ -56,7 +58,7 @@ export const Inbounds = v.pipe(
   }),
 );
 
-/** The references of a call, or the reason why the call is not supported. */
+/** Returns the references of a call, or the reason why the call is not supported. */
 function takenBy(call: unknown): Reference[] | string {
   const keras = v.safeParse(KerasCall, call);
   const references = keras.success ? ofKeras(keras.output.args) : Array.isArray(call) ? ofLists(call) : null;
@@ -66,7 +68,10 @@ function takenBy(call: unknown): Reference[] | string {
   return references.every(isFirst) ? references : SHARED;
 }
 
-/** References from a list of tensors or of lists of tensors. */
+/**
+ * Returns the references in a call's arguments, which are tensors or lists of tensors; `null` if an
+ * argument is something else.
+ */
 function ofKeras(args: readonly unknown[]): Reference[] | null {
   const all: Reference[] = [];
   for (const one of args.flat()) {
@@ -82,14 +87,14 @@ function ofLists(call: readonly unknown[]): Reference[] | null {
   return all.success ? all.output : null;
 }
 
-/** Whether a reference is the first output of a layer's first call. */
+/** Returns whether a reference means the first output of a layer's first call. */
 function isFirst([, node, tensor]: Reference): boolean {
   return node === 0 && tensor === 0;
 }
 
 /**
- * Whether a call has no effective arguments. Keras 3 writes `{"training": false}` for a Dropout,
- * although it has no effect.
+ * Returns whether the arguments of a call have no effect. For example, Keras 3 writes `{"training":
+ * false}` for a Dropout.
  */
 function hasNoArguments(given: unknown): boolean {
   if (given === undefined || given === null) return true;

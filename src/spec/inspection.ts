@@ -1,5 +1,5 @@
 /**
- * A view of what a model has learned, as pictures: the answer to the command `inspect`. About 60 kB
+ * What a model has learned, as pictures: the answer to the command `inspect`. It has about 60 kB
  * for any model size.
  */
 
@@ -21,19 +21,19 @@ export interface Mistake extends LabelledImage {
 }
 
 /**
- * Weights of the first layer, one picture per unit: how much a pixel raises or lowers the unit's
- * output.
+ * Weights of the first layer, one picture per unit. A pixel's weight says how much the pixel raises
+ * or lowers the unit's output.
  */
 export interface WeightPictures {
   /**
-   * Pixels per side of a picture: the whole image for dense units, otherwise the convolution
-   * window.
+   * Pixels per side of a picture. For a dense layer a picture has the size of the image; for a
+   * convolution, the size of its window.
    */
   side: number;
-  /** Number of pictures, and number of units in the layer. */
+  /** Number of pictures (`count`), and number of units in the layer (`units`). */
   count: number;
   units: number;
-  /** [count, side, side]; a weight is its value / 127 * scale. */
+  /** The pictures, of shape [count, side, side]. A weight is value / 127 * scale. */
   values: Int8Array;
   /** The largest absolute weight in the pictures. */
   scale: number;
@@ -45,15 +45,15 @@ export interface ModelInspection {
   /** Digest of parameters and optimizer state after these steps. */
   stateHash: string;
   /**
-   * Number of evaluated held-out images, the same for all ranks and steps, and of those with a
-   * wrong prediction.
+   * Number of evaluated held-out images (`asked`), and how many of them have a wrong prediction
+   * (`wrong`). All ranks evaluate the same images after every step.
    */
   asked: number;
   wrong: number;
-  /** Some wrong predictions, those with the highest probability first. */
+  /** Some images with a wrong prediction, sorted by falling probability of the prediction. */
   mistakes: Mistake[];
-  /** One image of each label, always the same. */
+  /** One image of each label. The images never change. */
   examples: LabelledImage[];
-  /** `null` if the weights of the first layer cannot be shown as pictures. */
+  /** The weights of the first layer; `null` if they cannot be shown as pictures. */
   weights: WeightPictures | null;
 }

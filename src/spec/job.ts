@@ -1,4 +1,7 @@
-/** The job of a room: data, never code. Every rank runs the job of rank 0. */
+/**
+ * The job of a room: what to train, on which data, and how. A job is data and never contains code.
+ * Every rank runs the job of rank 0.
+ */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 import {
@@ -30,17 +33,21 @@ import { misfitOf, Topology } from './topology.ts';
 
 export * from './names.ts';
 
-/** Most workers of `data-parallel`: each has a GPU device and a copy of the model and the data. */
+/**
+ * The largest number of workers of `data-parallel`. Each worker has a GPU device and a copy of the
+ * model and the data.
+ */
 export const MAX_REPLICAS = 16;
 
-/** Widest hidden layer: its gradient has 13 MB, which takes seconds per step over WebRTC. */
+/** The widest hidden layer. Its gradient has 13 MB, which takes seconds per step over WebRTC. */
 export const MAX_HIDDEN = 4096;
 
 /**
- * Source of the data of `mnist`, `images`, `table` and `gpt`: a folder's URL (or a file's URL,
- * except for `mnist`); files that each tab's user picks; files of one rank, distributed to all
- * (`shared`); or different files in each tab, which never leave it (`federated`). `digits`
- * generates its data, `gpt` has a built-in text, a lesson has no data.
+ * The source of a job's data. `synthetic`: the job `digits` generates its data. `built-in`: the job
+ * `gpt` includes a text. `none`: a lesson has no data. The other kinds are for `mnist`, `images`,
+ * `table` and `gpt`. `url`: a folder, or a file except for `mnist`. `files`: the same files, chosen
+ * in each tab. `shared`: files of one rank, distributed to all. `federated`: different files in
+ * each tab, which never leave it.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),
@@ -52,24 +59,27 @@ const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('none') }),
 ]);
 
-/** Largest side of pictures, pixels: larger ones take longer to decode than to train on. */
+/**
+ * The largest side of pictures, in pixels. Larger pictures would take longer to decode than to
+ * train on.
+ */
 export const MAX_IMAGE_SIDE = 256;
 
-/** Fields about people's own files; other jobs ignore them. */
+/** Fields about people's own files. Jobs without such files ignore them. */
 const FILE_FIELDS = {
-  /** `table`: the column to predict; `null`: the last. */
+  /** `table`: the column to predict; `null`: the last column. */
   target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
     value: 'column',
-    help: 'the column to predict (table; default: the last)',
+    help: 'the column to predict (table; default: the last column)',
   }),
-  /** `table`: the task; `null`: as the column's values suggest. */
+  /** `table`: the task; `null`: the task that the column's values suggest. */
   task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
     value: 'name',
-    help: 'task of the column (table; default: as its values suggest)',
+    help: 'task (table; default: suggested by the values of the column)',
   }),
   /**
-   * `images`: side in pixels to which pictures are scaled, and their channels: 1 (grey) or 3.
-   * Arrays of numbers are not scaled.
+   * `images`: pictures are scaled to `side` x `side` pixels with 1 (grey) or 3 channels. Arrays of
+   * numbers are not scaled.
    */
   side: field(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
     value: 'pixels',
@@ -81,7 +91,7 @@ const FILE_FIELDS = {
   }),
 };
 
-/** Every field of a job, in the order in which files and the command line's help have them. */
+/** Every field of a job. Job files and the command line's help use the same order. */
 export const FIELDS = {
   job: field(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
   /** The name of a built-in model, or a topology of layers. */
@@ -97,8 +107,11 @@ export const FIELDS = {
   ...MEASURE_FIELDS,
   data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
-  /** Workers in the one tab of `data-parallel`. */
-  replicas: field(positiveInteger(MAX_REPLICAS), 4, { value: 'n', help: 'workers in the one tab (data-parallel)' }),
+  /** Number of workers of `data-parallel`. All workers are in one tab. */
+  replicas: field(positiveInteger(MAX_REPLICAS), 4, {
+    value: 'n',
+    help: 'number of workers, all in one tab (data-parallel)',
+  }),
   transport: field(v.picklist(TRANSPORT_NAMES), 'webrtc', {
     value: 'name',
     help: 'how tabs of one browser are linked; auto: by message ports',
@@ -115,7 +128,7 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   lesson: ['none'],
 };
 
-/** Whether the job trains on digits, which people can then draw to test the model. */
+/** Returns whether the job trains on digits. People can draw a digit to try such a model. */
 export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
 }
@@ -127,17 +140,20 @@ export function takesFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
   return readsFiles(job) || job === 'gpt';
 }
 
-/** Whether each tab's user chooses files, the same ones or different ones. */
+/**
+ * Returns whether a user chooses files in each tab. The files may be the same or different in each
+ * tab.
+ */
 export function isChosenByTabs({ kind }: JobSpec['data']): boolean {
   return kind === 'files' || kind === 'federated';
 }
 
-/** Whether the job only trains on people's files. */
+/** Returns whether the job can train only on people's files. */
 export function readsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<FilesJob, 'gpt'> {
   return job === 'mnist' || job === 'images' || job === 'table';
 }
 
-/** The task of the job; `null` if the files determine it, or nothing is learned. */
+/** Returns the task of the job; `null` if the files determine it, or if nothing is learned. */
 function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName | null }): TaskName | null {
   if (job === 'lesson') return null;
   return job === 'table' ? task : 'classification';
@@ -156,7 +172,7 @@ export const JobSpec = v.pipe(
   ),
   v.check(
     ({ job, data, gpt }) => job !== 'gpt' || data.kind !== 'federated' || gpt.tokens === 'characters',
-    'byte pairs are learned from one text, but every tab has its own: choose characters as tokens',
+    'byte pairs are learned from one text, but here every tab has its own text: choose characters as tokens',
   ),
   v.check(({ job, model }) => job !== 'table' || model !== 'cnn', 'tables need the model mlp or layers'),
   v.check(
@@ -187,25 +203,28 @@ export const JOB_FIELDS = Object.keys(FIELDS) as (keyof JobSpec)[];
 
 export type JobName = JobSpec['job'];
 
-/** The job's name for people: `digits/mlp`, or `gpt`, which has only one model. */
+/**
+ * Returns the job's name for people: `digits/mlp` for example, or only `gpt`, because that job has
+ * one model.
+ */
 export function nameOfJob({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
   return job === 'gpt' ? job : `${job}/${kindOfModel(model)}`;
 }
 
-/** A model's name; `own` for a custom model. */
+/** Returns a model's name; `own` for a custom model. */
 export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
   return typeof model === 'string' ? model : 'own';
 }
 
 /**
- * Whether ranks may join and leave during a run. That requires ranks that are equal after every
- * step and hold all that a joining rank needs.
+ * Returns whether ranks may join and leave during a run. For that, all ranks must have the same
+ * state after every step, and each must have all that a joining rank needs.
  */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return strategy === 'ddp';
 }
 
-/** Whether a run ends with a trained model. Lessons and range tests do not. */
+/** Returns whether a run ends with a trained model. Lessons and range tests do not. */
 export function keepsModel({ job, schedule }: Pick<JobSpec, 'job' | 'schedule'>): boolean {
   return job !== 'lesson' && schedule !== 'range-test';
 }
@@ -224,17 +243,18 @@ const GPT_PLAN = {
   clipNorm: 1,
   batchSize: PRESETS.tiny.batchSize,
   learningRate: PRESETS.tiny.learningRate,
-  // A short text has short epochs.
+  // A short text has short epochs, so many are needed.
   epochs: 1000,
   maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
 
-/** The defaults of a job with a strategy and a schedule. */
+/** Returns the default fields for this job, strategy and schedule. */
 export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown): JobSpec {
   if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
-  // People's data sets are small: one epoch of two hundred rows has seven steps, too few to learn.
+  // People's own data sets are small. One epoch of two hundred rows has seven steps, which is too
+  // few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
 }
@@ -250,7 +270,10 @@ export function parseJob(fields: Record<string, unknown>): JobSpec {
   throw new UsageError(`The job is not valid: ${sentenceOf(checked.problem)}.`);
 }
 
-/** Like {@link parseJob}, but returns the problem for callers with error messages of their own. */
+/**
+ * Does the same as {@link parseJob}, but returns the problem, for callers that word their own
+ * errors.
+ */
 export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
   const { job, strategy, schedule } = fields;
   const result = v.safeParse(JobSpec, { ...defaultsOf(job, strategy, schedule), ...fields });

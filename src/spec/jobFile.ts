@@ -1,6 +1,6 @@
 /**
- * Job files: JSON, data and never code. The fields are those of a {@link JobSpec}; missing ones
- * have defaults ({@link defaultsOf}). docs/JOBS.md describes every field, with examples.
+ * Reads and writes job files: JSON with the fields of a {@link JobSpec}, and never code. Missing
+ * fields have defaults ({@link defaultsOf}). docs/JOBS.md describes every field, with examples.
  */
 import {
   findNodeAtLocation,
@@ -18,12 +18,15 @@ import { checkJob, defaultsOf, JOB_FIELDS, readsFiles, type JobSpec } from './jo
 const MARK = 'peergrad';
 const VERSION = 1;
 
-/** Most characters. The largest supported model takes a hundred thousand in Keras's format. */
+/**
+ * The longest job file, in characters. The largest supported model takes a hundred thousand
+ * characters in Keras's format.
+ */
 export const MAX_JOB_FILE_LENGTH = 1_000_000;
 
 export interface JobFile {
   readonly job: JobSpec;
-  /** The fields in the file itself, for callers that change some of them. */
+  /** The fields that the file contains, without defaults, for callers that change some of them. */
   readonly fields: Record<string, unknown>;
 }
 
@@ -36,7 +39,7 @@ export interface JobFile {
 export function readJobFile(name: string, text: string): JobFile {
   if (text.length > MAX_JOB_FILE_LENGTH) {
     throw new DataError(
-      `${name} has more than ${MAX_JOB_FILE_LENGTH} characters, more than any job: choose another file.`,
+      `${name} has more than ${MAX_JOB_FILE_LENGTH} characters, so it is not a job file. Choose another file.`,
     );
   }
   // Some editors write a byte order mark.
@@ -57,8 +60,8 @@ export function readJobFile(name: string, text: string): JobFile {
 }
 
 /**
- * Writes the fields that differ from the defaults, in a fixed order. The list of distributed files
- * is left out.
+ * Returns the text of a job file with the fields that differ from the defaults, in a fixed order.
+ * The list of distributed files is left out.
  */
 export function writeJobFile(job: JobSpec): string {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), ...usualData(job.job) };
@@ -76,8 +79,8 @@ export function writeJobFile(job: JobSpec): string {
 }
 
 /**
- * Adds what job files may leave out although a job has no default for it: the kind of data, and the
- * rest of a language model's size.
+ * Adds what a job file may leave out although {@link defaultsOf} does not contain it: the kind of
+ * data, and missing numbers of a language model's size.
  */
 function completed(fields: Record<string, unknown>): Record<string, unknown> {
   const { job, strategy, gpt } = fields;
@@ -85,12 +88,16 @@ function completed(fields: Record<string, unknown>): Record<string, unknown> {
   return { ...usualData(job), ...fields, ...(isObject && { gpt: { ...defaultsOf(job, strategy).gpt, ...gpt } }) };
 }
 
-/** The default data of jobs that train on people's files. */
+/** Returns the default data of a job that trains on people's files. */
 function usualData(job: unknown): Pick<JobSpec, 'data'> | null {
   return readsFiles(job as JobSpec['job']) ? { data: { kind: 'files' } } : null;
 }
 
-/** @throws DataError unless `json` is an object. */
+/**
+ * Parses a job file's JSON.
+ *
+ * @throws DataError unless `json` is an object.
+ */
 function parse(name: string, json: string): Node {
   const errors: ParseError[] = [];
   let root: Node | undefined;
@@ -119,7 +126,9 @@ function parse(name: string, json: string): Node {
 }
 
 /**
- * Rejects duplicate keys, because JSON readers disagree about which one counts. @throws DataError
+ * Rejects duplicate keys, because JSON readers disagree about which value they use.
+ *
+ * @throws DataError
  */
 function refuseTwice(name: string, json: string, node: Node): void {
   const keys = new Set<unknown>();
@@ -135,7 +144,7 @@ function refuseTwice(name: string, json: string, node: Node): void {
   }
 }
 
-/** `, line 7`, or nothing if the problem is about a missing field. */
+/** Returns the place of a problem, like `, line 7`; an empty text if a field is missing. */
 function lineOf(json: string, root: Node, { path }: Problem): string {
   const depths = path.map((_, i) => path.length - i);
   const node = depths.map((depth) => findNodeAtLocation(root, path.slice(0, depth))).find((one) => one !== undefined);

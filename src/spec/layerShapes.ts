@@ -1,4 +1,4 @@
-/** Computes the output shape and the number of weights of a layer, by arithmetic. */
+/** Computes the output shape and the number of weights of a layer, without TensorFlow.js. */
 import { sizeOf } from '../util/shape.ts';
 import type { Layer } from './layers.ts';
 
@@ -11,14 +11,20 @@ interface Traced {
 }
 
 /**
- * The reason why a layer does not accept its input; `field` names the layer's field that causes it.
+ * The reason why a layer does not accept its input. `field` is the name of the layer's field that
+ * causes the problem.
  */
 interface Misfit {
   misfit: string;
   field?: string;
 }
 
-/** The output of a layer. @param inputs shapes of its inputs; most layers have one. */
+/**
+ * Returns the output shape and the number of weights of a layer, or the reason why it does not
+ * accept its inputs.
+ *
+ * @param inputs shapes of the layer's inputs. Most layers have one input.
+ */
 export function trace(layer: Layer, inputs: readonly Shape[]): Traced | Misfit {
   if (layer.class_name === 'Concatenate') return ofSeveral(inputs) ?? concatenated(layer.config.axis, inputs);
   if (layer.class_name === 'Add' || layer.class_name === 'Multiply') {
@@ -82,7 +88,7 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit
   }
 }
 
-/** `[28, 28, 1]` */
+/** Returns a shape as text, like `[28, 28, 1]`. */
 export function formatShape(shape: Shape): string {
   return `[${shape.join(', ')}]`;
 }
@@ -99,7 +105,10 @@ interface Sliding {
   field: string;
 }
 
-/** The output of a window that slides over a picture, with so many channels per position. */
+/**
+ * Returns the output of a layer that moves a window over a picture and has `channels` channels at
+ * each position.
+ */
 function slid(
   input: Shape,
   { window, strides, padding, field }: Sliding,
@@ -148,7 +157,7 @@ function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
 }
 
 function ofLastAxis(axis: number, input: Shape): Misfit | null {
-  // Axes count the batch dimension.
+  // An axis includes the batch dimension, which `input` does not have.
   if (axis === -1 || axis === input.length) return null;
   return { misfit: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
 }

@@ -1,7 +1,8 @@
 /**
- * The layers of custom models: those whose gradients exist on every backend. They are read in the
- * formats of Keras 2, Keras 3 and TensorFlow.js. Supported fields are kept; initializers and module
- * names are dropped, because the job's seed determines initial weights and nothing uses the rest.
+ * Schemas of the layers that custom models may have: the layers whose gradients exist on every
+ * backend. They are read in the formats of Keras 2, Keras 3 and TensorFlow.js. Initializers are
+ * dropped, because the job's seed determines the initial weights. Module names are dropped, because
+ * nothing uses them.
  */
 import * as v from 'valibot';
 import { fieldsOf } from './fields.ts';
@@ -20,7 +21,7 @@ const flag = (usual: boolean) => v.optional(v.boolean(), usual);
 const share = v.pipe(v.number(), v.minValue(0), v.maxValue(0.95));
 const epsilon = v.pipe(v.number(), v.gtValue(0), v.maxValue(1));
 
-/** A schema for one number for both sides, or one for each. */
+/** Returns a schema for one number for both sides, or two numbers, one for each side. */
 const sides = (max: number) =>
   v.pipe(
     v.union([count(max), v.tuple([count(max), count(max)])]),
@@ -39,7 +40,7 @@ const pool = {
 };
 const strides = v.optional(sides(MAX_WINDOW), 1);
 
-/** Rows and columns of zeros around a picture. */
+/** Number of rows or columns of zeros at a side of a picture. */
 const border = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WINDOW));
 const borders = v.pipe(
   v.union([border, v.tuple([border, border]), v.tuple([v.tuple([border, border]), v.tuple([border, border])])]),
@@ -51,7 +52,10 @@ const borders = v.pipe(
 
 const batchShape = v.tupleWithRest([v.null('the batch dimension must be null')], count(MAX_SIDE));
 
-/** The input shape in the first layer: by Keras 2 and TensorFlow.js, by Keras 3, by hand. */
+/**
+ * The fields for the input shape of the first layer: as written by Keras 2 and TensorFlow.js, by
+ * Keras 3, and by people.
+ */
 const SHAPES = {
   batch_input_shape: v.optional(batchShape),
   batch_shape: v.optional(batchShape),
@@ -61,12 +65,14 @@ const SHAPES = {
 const any = v.optional(v.unknown());
 const only = <const Value extends boolean | 0 | 1>(value: Value, why: string) => v.optional(v.literal(value, why));
 const none = (why: string) => v.optional(v.null(why));
-const UNPENALIZED = 'a job has no penalties or bounds of weights: leave it out, and use weightDecay';
-const UNDILATED = 'convolutions that skip pixels have no gradient in TensorFlow.js: leave it out';
+const UNPENALIZED = 'regularizers and constraints are not supported: remove the field, and use weightDecay';
+const UNDILATED = 'dilated convolutions have no gradient in TensorFlow.js: remove the field';
 
-/** Fields that are accepted, and dropped. */
+/**
+ * Fields that a layer may have but a job ignores. A value that would change the model is rejected.
+ */
 const UNUSED = {
-  trainable: only(true, 'all layers of a job learn: leave it out'),
+  trainable: only(true, 'every layer of a job is trained: remove the field'),
   dtype: v.optional(v.custom<unknown>(isFloat32, 'only float32 is supported')),
   data_format: v.optional(v.picklist(['channels_last'], 'only "channels_last" is supported')),
   dilation_rate: v.optional(v.union([v.literal(1), v.tuple([v.literal(1), v.literal(1)])], UNDILATED)),
@@ -106,8 +112,8 @@ export const LayerName = v.optional(
 );
 
 /**
- * A schema for a layer of Keras's class `name` with these fields, besides those that every layer
- * may have.
+ * Returns a schema for a layer of Keras's class `name`, with these fields in addition to those that
+ * every layer may have.
  */
 function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
   const fields: v.GenericSchema<unknown, CommonFields & OutputOf<Entries>> = fieldsOf({
@@ -130,7 +136,8 @@ type OutputOf<Entries extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSch
 type CommonFields = OutputOf<typeof SHAPES & { name: typeof LayerName }>;
 
 /**
- * Puts the name first, then the layer's own fields, so that equal layers are serialized equally.
+ * Returns the fields in a fixed order, with the name first, so that equal layers are serialized
+ * equally.
  */
 function normalized<Entries extends v.ObjectEntries>(config: CommonFields & OutputOf<Entries>, own: readonly string[]) {
   const { name, batch_shape: keras3, input_shape: byHand } = config;
@@ -144,7 +151,10 @@ function normalized<Entries extends v.ObjectEntries>(config: CommonFields & Outp
 }
 
 const integer = v.pipe(v.number(), v.integer());
-/** A dimension, or -1 (null in TensorFlow.js) for the remaining elements. */
+/**
+ * A dimension of a Reshape's target. At most one is -1 (null in TensorFlow.js): it takes the
+ * remaining elements.
+ */
 const side = v.pipe(
   v.union([count(MAX_SIDE), v.literal(-1), v.null()]),
   v.transform((value) => value ?? -1),
@@ -212,7 +222,10 @@ export const Layer = v.variant(
 );
 export type Layer = v.InferOutput<typeof Layer>;
 
-/** Whether the type is float32, by name or in Keras 3's format. */
+/**
+ * Returns whether the type is float32. Keras 3 writes types as objects, other versions write a
+ * name.
+ */
 function isFloat32(dtype: unknown): boolean {
   if (typeof dtype !== 'object' || dtype === null) return dtype === 'float32' || dtype === null;
   const { config } = dtype as { config?: { name?: unknown } };

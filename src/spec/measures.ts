@@ -6,17 +6,18 @@ import { field, type Problem } from './fields.ts';
 export const TASK_NAMES = ['classification', 'regression'] as const;
 export type TaskName = (typeof TASK_NAMES)[number];
 
-/** Losses by task; the first one is the default. */
+/** The losses of each task. The first loss is the default. */
 const LOSSES = {
   classification: ['cross-entropy'],
-  /** Losses of standardised amounts; Huber's delta is 1. */
+  /** These losses are of standardised amounts. Huber's delta is 1. */
   regression: ['mean-squared-error', 'mean-absolute-error', 'huber'],
 } as const satisfies Record<TaskName, readonly string[]>;
 
 /**
- * Metrics by task. `top-3`: the share of samples whose class is among the three most likely.
- * `rmse`, `mae`: root mean squared and mean absolute error, in the amount's unit. `r2`: the
- * explained share of the amounts' variance, below 0 if predicting the mean is better.
+ * The metrics of each task. `top-3` is the share of samples whose class is among the three most
+ * likely. `rmse` and `mae` are the root mean squared and the mean absolute error, in the amount's
+ * unit. `r2` is the coefficient of determination: the explained share of the amounts' variance. It
+ * is below 0 if predicting the mean would be better.
  */
 const METRICS = {
   classification: ['accuracy', 'top-3'],
@@ -34,7 +35,7 @@ export type MetricName = (typeof METRIC_NAMES)[number];
 export const Metrics = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.finite()));
 export type Metrics = v.InferOutput<typeof Metrics>;
 
-/** All metrics of an evaluation, with the accuracy first. */
+/** Returns all metrics of an evaluation, with the accuracy first. */
 export function metricsTold({
   accuracy,
   metrics,
@@ -45,19 +46,22 @@ export function metricsTold({
   return { ...(accuracy !== null && { accuracy }), ...metrics };
 }
 
-/** Names and values of metrics. */
+/** Returns the names and values of metrics. */
 export function metricEntries(metrics: Metrics): [MetricName, number][] {
   return Object.entries(metrics) as [MetricName, number][];
 }
 
 /** The fields of a job for its loss and metrics. */
 export const MEASURE_FIELDS = {
-  /** `null`: the default of the task. */
+  /** The loss function; `null`: the task's default. */
   loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
     value: 'name',
     help: 'loss function (default: depends on the task)',
   }),
-  /** `null`: accuracy for classes, `rmse` for amounts. Accuracy is always reported for classes. */
+  /**
+   * Metrics of held-out samples; `null`: accuracy for classes, `rmse` for amounts. Accuracy is
+   * always reported for classes.
+   */
   metrics: field(
     v.nullable(
       v.pipe(
@@ -78,17 +82,19 @@ export type Measures = {
   readonly [Name in keyof typeof MEASURE_FIELDS]: Readonly<(typeof MEASURE_FIELDS)[Name]['defaultValue']>;
 };
 
-/** The loss of a job with this task. */
+/** Returns the loss of a job with this task. */
 export function lossOf({ loss }: Pick<Measures, 'loss'>, task: TaskName): LossName {
   return loss ?? LOSSES[task][0];
 }
 
-/** The metrics of a job with this task. */
+/** Returns the metrics of a job with this task. */
 export function metricsOf({ metrics }: Pick<Measures, 'metrics'>, task: TaskName): readonly MetricName[] {
   return metrics ?? [METRICS[task][0]];
 }
 
-/** The first loss or metric of a job that does not fit the task. */
+/**
+ * Returns the problem with the first loss or metric that does not fit the task; `null` if all fit.
+ */
 export function unfitMeasure({ loss, metrics }: Measures, task: TaskName): Problem | null {
   const learned = task === 'classification' ? 'this job predicts classes' : 'this job predicts an amount';
   const problemOf = (path: Problem['path'], name: string, fitting: readonly string[]): Problem => ({

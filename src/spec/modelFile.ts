@@ -1,17 +1,20 @@
-/** Files of models. */
+/** Formats, names and limits of model files. */
 import { kindOfModel, type JobSpec } from './job.ts';
 
-/** Formats of the weights alone, which other programs can read: docs/export.md describes each. */
+/** Formats of the weights alone, which other programs can read. docs/export.md describes them. */
 export const WEIGHTS_FORMATS = ['safetensors', 'tfjs', 'keras'] as const;
 export type WeightsFormat = (typeof WEIGHTS_FORMATS)[number];
 
 /** All formats. A checkpoint contains everything needed to continue training. */
 export type ModelFormat = WeightsFormat | 'checkpoint';
 
-/** The state in a file: after the last step, or after the best evaluation. */
+/**
+ * Which state a file contains: the state after the final step, or after the evaluation with the
+ * lowest held-out loss.
+ */
 export type ModelVersion = 'last' | 'best';
 
-/** The ending of a file's name. */
+/** The file name extension of each format. */
 export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
   safetensors: '.safetensors',
   tfjs: '.zip',
@@ -19,23 +22,26 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
   checkpoint: '.peergrad',
 };
 
-/** Most bytes of a model file that is opened: more does not fit a tab. */
+/**
+ * The largest model file that can be opened, in bytes. A larger file does not fit into a tab's
+ * memory.
+ */
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;
 
 /** Models made of TensorFlow.js layers, which other programs can rebuild. */
 const LAYERED: readonly string[] = ['mlp', 'cnn', 'own'];
 
-/** The formats in which a model's weights can be written. */
+/** Returns the formats in which a model's weights can be written. */
 export function weightsFormatsOf({ model }: Pick<JobSpec, 'model'>): readonly WeightsFormat[] {
   return LAYERED.includes(kindOfModel(model)) ? WEIGHTS_FORMATS : ['safetensors'];
 }
 
-/** The format that a file name's ending implies. */
+/** Returns the format for a file name's extension; `null` for other extensions. */
 export function weightsFormatOf(path: string): WeightsFormat | null {
   return WEIGHTS_FORMATS.find((format) => path.endsWith(FILE_ENDINGS[format])) ?? null;
 }
 
-/** A name for a model's file that is valid on every file system. */
+/** Returns a name for a model's file. It is valid on every file system. */
 export function modelFileName(
   { job, model }: Pick<JobSpec, 'job' | 'model'>,
   step: number,

@@ -1,6 +1,6 @@
 /**
- * Names for schemas and code. They are separate from the schemas, so that a bundle can include them
- * without valibot.
+ * Names of jobs, models, strategies and other choices. They are separate from the schemas, so that
+ * a bundle can include them without valibot.
  */
 
 /**
@@ -13,12 +13,15 @@ export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
 /**
- * Schedules of the learning rate: constant, or falling to a tenth along a cosine. A range test is a
- * run that searches for a rate: it raises the rate until the loss explodes, and restores the model.
+ * Schedules of the learning rate: constant, or falling to a tenth along a cosine. A range test
+ * searches for a learning rate: it raises the rate until the loss explodes, and then restores the
+ * model.
  */
 export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
 
-/** Strategies by which ranks learn together: src/parallel/strategies has a file for each. */
+/**
+ * Strategies by which ranks learn together. src/parallel/strategies has a file for each strategy.
+ */
 export const STRATEGY_NAMES = [
   'ddp',
   'parameter-server',
@@ -29,14 +32,14 @@ export const STRATEGY_NAMES = [
 ] as const;
 
 /**
- * Encodings of gradients, see `codecsOf`, from lossless to most lossy. `fp16` and `int8` are codecs
- * of an all-reduce; `powersgd` sends low-rank matrices.
+ * Encodings of gradients, from lossless to most lossy. `codecsOf` defines which strategies support
+ * them. `fp16` and `int8` are codecs of an all-reduce; `powersgd` sends low-rank matrices.
  */
 export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 
 /**
- * The codecs that a job can name. With `auto`, ranks time their first steps and choose one of the
- * others together.
+ * The codecs that a job can name. With `auto`, the ranks measure their first steps and then choose
+ * one of the other codecs together.
  */
 export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
 
@@ -44,20 +47,21 @@ export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export type ModelName = (typeof MODEL_NAMES)[number];
 export type StrategyName = (typeof STRATEGY_NAMES)[number];
-/** A job's codec; collectives implement fewer. */
+/** A job's codec. Collectives implement fewer codecs. */
 export type JobCodec = (typeof CODEC_NAMES)[number];
 export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
- * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser by a message port,
- * which is much faster but shows nothing of a network.
+ * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a
+ * message port. It is much faster than WebRTC but does not behave like a network.
  */
 export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /**
- * Activities of a rank in a step. Alone: `compute` until gradients can be read, `readback` of
- * gradients, `update` of parameters. With others, concurrently: `send` a chunk, `wait` for the left
- * neighbour's chunk, `reduce` it; or `exchange` without a ring.
+ * Activities of a rank in a step. Computation: `compute` until gradients can be read, `readback` of
+ * gradients, `update` of parameters. Communication, which may overlap with computation: `send` a
+ * chunk, `wait` for the left neighbour's chunk, `reduce` that chunk; or `exchange`, if the
+ * algorithm is not a ring.
  */
 export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;

@@ -17,7 +17,7 @@ export const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), 
 /** Longest run, minutes: a week. */
 export const MAX_MINUTES = 7 * 24 * 60;
 
-/** How a model is trained, whatever model it is. */
+/** The fields that define how any model is trained. */
 export const PLAN_FIELDS = {
   optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'optimizer' }),
   learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
@@ -29,21 +29,25 @@ export const PLAN_FIELDS = {
   batchSize: field(positiveInteger(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
   /** Epochs: passes over the training data. */
   epochs: field(positiveInteger(1000), 1, { value: 'n', help: 'passes over the training data' }),
-  /** Most steps of the run; `null`: no limit. */
+  /** The largest number of steps of the run; `null`: no limit. */
   maxSteps: field(v.nullable(positiveInteger(10_000_000)), null, {
     name: 'steps',
     value: 'n',
     help: 'stop after this many steps',
   }),
-  /** Stop after the first step that ends after so many minutes of training, by rank 0's clock. */
+  /**
+   * Limit of the training time in minutes, by rank 0's clock. The run stops after the first step
+   * that exceeds it.
+   */
   maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
     name: 'minutes',
     value: 'n',
     help: 'stop after this many minutes of training',
   }),
   /**
-   * Early stopping, like Keras's EarlyStopping: stop after this many evaluations without a lower
-   * held-out loss, and keep the best model as well. `null`: off.
+   * Early stopping, like Keras's EarlyStopping: the run stops after this many evaluations without a
+   * lower held-out loss. The best model is kept in addition to the final one. `null`: no early
+   * stopping.
    */
   patience: field(v.nullable(positiveInteger(1000)), null, {
     value: 'n',
@@ -53,7 +57,7 @@ export const PLAN_FIELDS = {
     value: 'name',
     help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant); range-test searches for a rate',
   }),
-  /** Steps in which the learning rate rises to its full value at the start. */
+  /** Number of steps at the start in which the learning rate rises to its full value. */
   warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
     value: 'n',
     help: 'steps of linear learning-rate warm-up',
@@ -63,7 +67,7 @@ export const PLAN_FIELDS = {
     value: 'length',
     help: 'clip gradients to this L2 norm',
   }),
-  /** `null`: the optimizer's default. */
+  /** Weight decay; `null`: the optimizer's default. */
   weightDecay: field(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
     value: 'share',
     help: "weight decay (default: the optimizer's)",
@@ -75,36 +79,43 @@ export const PLAN_FIELDS = {
   /** Steps between two comparisons of state hashes and exchanges of statistics. */
   hashEvery: field(positiveInteger(1_000_000), 20, {
     value: 'n',
-    help: 'compare the state of all ranks every n steps',
+    help: 'steps between two comparisons of the states of all ranks',
   }),
   strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'strategy by which ranks learn together' }),
   /**
-   * Steps between two synchronizations, for strategies that have them; `null`: the strategy's
-   * default.
+   * Steps between two synchronizations, for strategies that synchronize only from time to time;
+   * `null`: the strategy's default.
    */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',
     help: 'steps between two synchronizations (local-sgd, diloco, async-parameter-server)',
   }),
-  /** Most steps by which a rank may be ahead of the slowest, for `async-parameter-server`. */
+  /**
+   * For `async-parameter-server`: the largest number of steps by which a rank may be ahead of the
+   * slowest rank.
+   */
   staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
     value: 'n',
-    help: 'most steps by which a rank may be ahead of the slowest (async-parameter-server)',
+    help: 'largest number of steps by which a rank may be ahead of the slowest (async-parameter-server)',
   }),
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
     value: 'name',
-    help: 'encoding of gradients (ddp: all; diloco: fp16, int8); auto: chosen by link speed',
+    help: 'encoding of gradients (ddp: all; diloco: fp16, int8); auto: chosen from the speed of links',
   }),
-  /** Whether a rank adds the residual of its encoding to the next gradient. */
+  /**
+   * Error feedback: whether a rank adds the rounding error of its encoded gradient to the next
+   * gradient.
+   */
   errorFeedback: field(v.boolean(), true, {
     value: 'on|off',
-    help: "add a codec's residual to the next gradient",
+    help: 'add the rounding error of a codec to the next gradient',
   }),
 };
 
 /**
- * Number of steps of a range test. Fewer steps hardly try each rate; more do not change the result.
+ * Number of steps of a range test. With fewer steps, rates are too far apart; more steps do not
+ * change the result.
  */
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
@@ -112,7 +123,10 @@ export const FITTING_RANGE_TEST =
   `range-test requires the strategy ddp and maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}; its result ` +
   'also holds for parameter-server and data-parallel';
 
-/** Checks a range test: only if all ranks take every step together do all know its loss. */
+/**
+ * Returns whether a range test is possible with this plan. The strategy must be one with which all
+ * ranks take every step together, because all must know its loss.
+ */
 export function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: number | null }): boolean {
   const { schedule, strategy, maxSteps } = plan;
   const { least, most } = RANGE_TEST_STEPS;
@@ -134,8 +148,8 @@ export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
 /**
- * The codecs that a strategy supports. DiLoCo exchanges differences of parameters, which can be
- * rounded like gradients. Other strategies exchange parameters, where rounding errors would
+ * Returns the codecs that a strategy supports. DiLoCo exchanges differences of parameters, which
+ * can be rounded like gradients. Other strategies exchange parameters, where rounding errors would
  * persist.
  */
 export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
@@ -143,13 +157,17 @@ export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
   return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
 }
 
-/** The default optimizer. DiLoCo's inner optimizer is AdamW, as in its paper. */
+/**
+ * Returns the strategy's default optimizer. DiLoCo's inner optimizer is AdamW, as in the DiLoCo
+ * paper.
+ */
 export function defaultOptimizer(strategy: unknown): OptimizerName {
   return strategy === 'diloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
 }
 
 /**
- * Parses a Trainer's plan. Like {@link parseJob}, but undefined fields count as missing.
+ * Parses a Trainer's plan, as {@link parseJob} parses a job. Undefined fields are treated as
+ * missing.
  *
  * @throws UsageError with the first invalid or unknown field and its valid values.
  */

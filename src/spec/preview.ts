@@ -1,22 +1,25 @@
-/** Preview of a tab's files before training: small, however large the files are. */
+/** The preview of a tab's files before training. It is small, however large the files are. */
 import type { JobName, JobSpec } from './job.ts';
 import type { TaskName } from './measures.ts';
 
-/** Whether a job's files are previewed before training. */
+/** Returns whether a job's files are previewed before training. */
 export function hasPreview(job: JobName): boolean {
   return job === 'images' || job === 'table' || job === 'gpt';
 }
 
 /**
- * The fields of a job that affect the preview: if the result changes, files must be previewed
- * again.
+ * Returns the fields of a job that affect the preview, as text. If this text changes, the files
+ * must be previewed again.
  */
 export function demandsOf(job: JobSpec): string {
   const { data, model, loss, metrics, target, task, side, channels, seed, gpt } = job;
   return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, seed, gpt]);
 }
 
-/** Kinds of columns: numbers, few distinct words, words that differ from row to row, nothing. */
+/**
+ * Kinds of columns. `category`: few distinct words. `text`: words that differ from row to row.
+ * `empty`: no values.
+ */
 export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
 export type ColumnKind = (typeof COLUMN_KINDS)[number];
 
@@ -27,11 +30,11 @@ export type DecimalMark = (typeof DECIMAL_MARKS)[number];
 export interface PreviewColumn {
   name: string;
   kind: ColumnKind;
-  /** The decimal mark of the column's numbers; `null` if they contain no marks. */
+  /** The decimal mark of the column's numbers; `null` if no number contains a mark. */
   mark: DecimalMark | null;
   /** Rows without a value. */
   missing: number;
-  /** Number of distinct values; `null` if there are more than were counted. */
+  /** Number of distinct values; `null` if there are too many to count. */
   distinct: number | null;
 }
 
@@ -43,7 +46,7 @@ export interface PreviewClass {
 
 /** A sample as a picture. */
 export interface PreviewPicture {
-  /** [height, width, channels], 0 .. 255; one channel is grey. */
+  /** Pixels of shape [height, width, channels], 0 .. 255. A picture with one channel is grey. */
   pixels: Uint8Array;
   height: number;
   width: number;
@@ -59,11 +62,14 @@ export interface TablePreview {
   columns: PreviewColumn[];
   /** The first rows' fields. */
   sample: string[][];
-  /** The target column: the job's, or the last one. */
+  /** The target column: the column that the job names, or the last column. */
   target: string;
-  /** Number of rows without a target value, by the field's text; they are left out. */
+  /**
+   * Rows that are left out because they have no target value: the number of rows for each text of
+   * the field.
+   */
   unlabelled: { field: string; rows: number }[];
-  /** `null` if the target cannot be predicted. */
+  /** The task; `null` if the target cannot be predicted. */
   task: TaskName | null;
   /** Classes of the target, for a classification. */
   classes: PreviewClass[];
@@ -71,7 +77,7 @@ export interface TablePreview {
 
 export interface ImagesPreview {
   kind: 'images';
-  /** Number of samples, for training and testing. */
+  /** Number of samples for training and for evaluation together. */
   samples: number;
   heldOut: number;
   /** Shape of a sample: [height, width, channels], or [1, 1, numbers]. */
@@ -80,7 +86,7 @@ export interface ImagesPreview {
   pictures: PreviewPicture[];
   /** Number of files that are not pictures. */
   ignored: number;
-  /** Pictures without a class. */
+  /** Folders with pictures that have no class. */
   leftOut: readonly FolderCount[];
 }
 
@@ -96,7 +102,8 @@ export interface TextPreview {
   /** Number of distinct tokens. */
   vocabulary: number;
   /**
-   * Number of samples, for training and testing: windows of as many tokens as the model's context.
+   * Number of samples for training and for evaluation together. A sample has as many tokens as the
+   * model's context.
    */
   samples: number;
   heldOut: number;

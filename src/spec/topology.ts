@@ -1,8 +1,8 @@
 /**
  * Custom models as data, in the formats of Keras and TensorFlow.js (`model.to_json()`,
- * `model.toJSON()`): a Sequential, or a Functional, which may branch and whose layers are listed in
- * the order of computation, from one input to one output. Validation needs arithmetic only, so a
- * server and a page without TensorFlow.js can reject or describe a model.
+ * `model.toJSON()`): a Sequential or a Functional. A Functional may branch. It has one input and
+ * one output, and its layers are listed in the order of computation. Validation does not use
+ * TensorFlow.js, so a server or a page without it can reject or describe a model.
  */
 import * as v from 'valibot';
 import { sizeOf } from '../util/shape.ts';
@@ -13,17 +13,23 @@ import { Layer, LayerName } from './layers.ts';
 
 const MAX_LAYERS = 64;
 /**
- * Most bytes of the layers' JSON. A job is part of messages of 64 KiB, together with the room's
- * roster and a list of files.
+ * The largest size of the layers' JSON, in bytes. The job must fit into a message of 64 KiB,
+ * together with the room's members and a list of files.
  */
 const MAX_TOPOLOGY_BYTES = 12 * 1024;
-/** Most weights: the gradient has 40 MB, which takes several seconds per step over WebRTC. */
+/**
+ * The largest number of weights. The gradient then has 40 MB, which takes several seconds per step
+ * over WebRTC.
+ */
 const MAX_PARAMETERS = 10_000_000;
-/** Most output elements of a layer for one sample: a batch of 32 takes half a gigabyte. */
+/**
+ * The largest number of output elements of a layer for one sample. A batch of 32 samples then takes
+ * half a gigabyte.
+ */
 const MAX_LAYER_VALUES = 4_000_000;
 
 const any = v.optional(v.unknown());
-/** Fields that Keras and TensorFlow.js write for any model, and that a job ignores. */
+/** Fields that Keras and TensorFlow.js write for every model. A job ignores them. */
 const UNUSED = {
   module: any,
   registered_name: any,
@@ -43,7 +49,7 @@ interface LayerRow {
 }
 
 type NamedLayer = Layer & { config: { name: string } };
-/** TensorFlow.js looks for the name here, beside the fields. */
+/** TensorFlow.js expects the name here, next to `config`. */
 type GraphLayer = NamedLayer & { name: string; inbound_nodes: Inbound };
 
 interface Sequential {
@@ -100,7 +106,7 @@ const FunctionalFields = v.pipe(
     ...UNUSED,
   }),
   v.transform(({ config }): Functional => {
-    // Keras 3 always has the name beside the fields, but not always among them.
+    // Keras 3 always writes the name next to `config`, but not always inside `config`.
     const withNames = config.layers.map((layer) =>
       layer.name === undefined ? layer : ({ ...layer, config: { name: layer.name, ...layer.config } } as Layer),
     );
@@ -134,7 +140,10 @@ export function rowsOf(topology: Topology): LayerRow[] {
   return walk(topology).rows;
 }
 
-/** For each layer, the indices of the layers that it reads; empty for the first layer. */
+/**
+ * Returns for each layer the indices of the layers that it reads; an empty list for the first
+ * layer.
+ */
 export function sourcesOf(topology: Topology): number[][] {
   if (topology.class_name === 'Sequential') return topology.config.layers.map((_, i) => (i === 0 ? [] : [i - 1]));
   const { layers } = topology.config;
@@ -143,16 +152,16 @@ export function sourcesOf(topology: Topology): number[][] {
   );
 }
 
-/** The shapes of the model's input and output. */
+/** Returns the shapes of the model's input and output. */
 export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
   return { input: inputOf(topology.config.layers)!, outputs: rowsOf(topology).at(-1)!.shape };
 }
 
 /**
- * The reason why a model does not fit samples of a shape with `outputs` outputs each; `null` if it
- * fits. The model may also read a sample as one row.
+ * Returns the reason why a model does not fit samples of this shape with `outputs` outputs each;
+ * `null` if it fits. The model's input may also be a sample as one flat row.
  *
- * @param samples the samples' name in the message.
+ * @param samples the name of the samples in the message.
  */
 export function misfitOf(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
   const { layers } = topology.config;
@@ -172,12 +181,12 @@ export function misfitOf(topology: Topology, samples: string, shape: Shape, outp
   };
 }
 
-/** Whether the last layer applies a softmax. */
+/** Returns whether the last layer applies a softmax. */
 export function endsInSoftmax({ config: { layers } }: Topology): boolean {
   return hasSoftmax(layers.at(-1)!);
 }
 
-/** Names layers without a name by their class and count, the same on every rank. */
+/** Gives a name to layers without one: class and number, the same on every rank. */
 function named(layers: readonly Layer[]): NamedLayer[] {
   return layers.map((layer, i) => {
     const { class_name: kind, config } = layer;
@@ -188,7 +197,8 @@ function named(layers: readonly Layer[]): NamedLayer[] {
 }
 
 /**
- * Replaces -1 in the target shape of a Reshape, after which TensorFlow.js would not know the shape.
+ * Replaces -1 in the target shape of a Reshape by the number that it means, because TensorFlow.js
+ * would not know the layer's output shape.
  */
 function resolved(topology: Topology): Topology {
   const rows = rowsOf(topology);
@@ -223,7 +233,7 @@ function problemIn(topology: Topology): Problem | null {
     return { path: ['config', 'layers', late], message: 'only the first layer may state the shape of a sample' };
   const early = layers.findIndex((layer, i) => i < layers.length - 1 && hasSoftmax(layer));
   if (early >= 0) {
-    const message = 'only the last layer may be a softmax, which then becomes part of the loss';
+    const message = 'only the last layer may be a softmax: remove it, or use another activation';
     return { path: ['config', 'layers', early], message };
   }
   const torn = topology.class_name === 'Functional' ? tornIn(topology) : null;
@@ -248,7 +258,7 @@ function problemIn(topology: Topology): Problem | null {
   return { path: ['config', 'layers'], message };
 }
 
-/** The first problem in the connections of the layers. */
+/** Returns the first problem in the connections of the layers. */
 function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs } }: Functional): Problem | null {
   const names = layers.map((layer) => layer.name);
   const last = names.at(-1)!;
@@ -265,7 +275,7 @@ function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs
     const path = ['config', 'layers', i, 'inbound_nodes'];
     const taken = calls.flat().map(([one]) => one);
     if (i === 0 && taken.length > 0) return { path, message: 'the input cannot read another layer' };
-    if (i > 0 && taken.length === 0) return { path, message: 'it must list the layers that this one reads' };
+    if (i > 0 && taken.length === 0) return { path, message: 'it must list the layers that this layer reads' };
     const odd = taken.find((one) => !names.slice(0, i).includes(one));
     if (odd !== undefined) {
       const message = names.includes(odd)
@@ -300,7 +310,7 @@ function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null }
   return { rows, problem: null };
 }
 
-/** The shape of a sample, if the first layer states it. */
+/** Returns the shape of a sample, if the first layer states it. */
 function inputOf([first]: readonly Layer[]): Shape | undefined {
   return first?.config.batch_input_shape?.slice(1) as Shape | undefined;
 }

@@ -1,12 +1,13 @@
 /**
- * The vocabulary of a language model, stored in its files, because its weights are meaningless with
- * other tokens.
+ * The vocabulary of a language model. Model files contain it, because the weights are meaningless
+ * with other tokens.
  */
 import * as v from 'valibot';
 import { MAX_VOCABULARY } from './gpt.ts';
 
 /**
- * Byte-pair tokens start with one token per byte; each further token is made of two earlier ones.
+ * Number of byte-pair tokens that are single bytes. Each further token consists of two earlier
+ * tokens.
  */
 export const BYTES = 256;
 
@@ -26,7 +27,9 @@ export const Vocabulary = v.variant('tokens', [
   }),
   v.strictObject({
     tokens: v.literal('byte-pairs'),
-    /** The two parts of each token from 256 on, in the order in which they were learned. */
+    /**
+     * The two parts of each token from 256 on. The order is that in which the tokens were learned.
+     */
     pairs: v.pipe(
       v.array(v.tuple([token, token])),
       v.maxLength(MAX_VOCABULARY - BYTES),

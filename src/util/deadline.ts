@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 import { deferred } from './deferred.ts';
 
-/** Resolves like `promise`; rejects with `expired()` after `ms` milliseconds. */
+/** Settles like `promise`, or rejects with `expired()` after `ms` milliseconds. */
 export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T>, expired: () => Error): Promise<T> {
   const late = deferred<never>();
   const cancel = clock.after(ms, () => late.reject(expired()));
@@ -12,14 +12,15 @@ export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T
   }
 }
 
-/** Resolves like `promise`; rejects with `signal`'s reason when it is aborted. */
+/** Settles like `promise`, or rejects with the reason of `signal` when `signal` is aborted. */
 export async function unlessAborted<T>(signal: AbortSignal, promise: PromiseLike<T>): Promise<T> {
   const aborted = deferred<never>();
   const onabort = (): void => aborted.reject(signal.reason);
   if (signal.aborted) onabort();
   signal.addEventListener('abort', onabort);
   try {
-    // The race handles a rejection of `promise` also if that comes too late.
+    // The race also handles a rejection of `promise` after the abort, so it is not reported as
+    // unhandled.
     return await Promise.race([aborted.promise, promise]);
   } finally {
     signal.removeEventListener('abort', onabort);

@@ -1,11 +1,11 @@
 /**
- * Errors: one class per decision that a caller has to make. Every message states what happened and
- * what to do; `context` carries the same facts for programs.
+ * Error classes: one class for each decision that a caller has to make. Every message states what
+ * happened and what to do. `context` has the same facts for programs.
  */
 
 /**
- * Where an error happened. Every field is optional: an error carries what is known where it is
- * thrown.
+ * Where an error happened. Every field is optional, because not every place that throws knows all
+ * of them.
  */
 export interface ErrorContext {
   room?: string | undefined;
@@ -21,7 +21,7 @@ export interface ErrorContext {
   seq?: number | undefined;
   /** Ranks that did not respond. */
   missing?: number[] | undefined;
-  /** Ranks whose data, model or state differs from that of most. */
+  /** Ranks whose data, model or state differs from that of the majority. */
   divergent?: number[] | undefined;
 }
 
@@ -41,36 +41,38 @@ export class UsageError extends PeergradError {
 }
 
 /**
- * A deadline passed; `context.missing` has the ranks that did not respond. Retry with the others,
- * or give up.
+ * A deadline passed. `context.missing` lists the ranks that did not respond. Retry with the other
+ * ranks, or give up.
  */
 export class TimeoutError extends PeergradError {
   override readonly name: string = 'TimeoutError';
 }
 
-/** A neighbour's link closed or a member left: this process group is over. Rejoin to continue. */
+/**
+ * A neighbour's link closed or a member left, so this process group has ended. Rejoin to continue.
+ */
 export class PeerGoneError extends PeergradError {
   override readonly name: string = 'PeerGoneError';
 }
 
 /**
- * Ranks issued different collectives or hold different models: the program differs between ranks.
- * Give up.
+ * Ranks issued different collectives or have different models, because the program differs between
+ * ranks. Give up.
  */
 export class MismatchError extends PeergradError {
   override readonly name: string = 'MismatchError';
 }
 
 /**
- * The state of some ranks (`context.divergent`) differs from that of the others: begin another
- * generation, which replaces their state at its start. If it happens again, continue without them.
+ * Some ranks (`context.divergent`) have another state than the majority. Begin another generation,
+ * which replaces the state of these ranks. If it happens again, continue without them.
  */
 export class DivergenceError extends PeergradError {
   override readonly name: string = 'DivergenceError';
 }
 
 /**
- * Bytes or messages that violate the protocol: the other side is faulty, hostile or of another
+ * Received bytes or messages violate the protocol. The other side is faulty, hostile or has another
  * version.
  */
 export class ProtocolError extends PeergradError {
@@ -110,7 +112,7 @@ export class StorageError extends PeergradError {
   override readonly name: string = 'StorageError';
 }
 
-/** A rank has no more inputs and all ranks stop with it: end this epoch. The model is unchanged. */
+/** A rank has no more inputs, so all ranks stop here: end this epoch. The model is unchanged. */
 export class EarlyTerminationError extends PeergradError {
   override readonly name: string = 'EarlyTerminationError';
 }
@@ -120,7 +122,7 @@ export function asError(error: unknown): Error {
   return error instanceof Error ? error : new PeergradError(messageOf(error));
 }
 
-/** The message of any thrown value, without its stack. */
+/** Returns the message of any thrown value, without its stack. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -13,32 +13,38 @@ const HALF_QUIET_NAN = 0x7e00;
 const FLOAT_INFINITY = 0x7f800000;
 const FLOAT_MANTISSA_BITS = 23;
 const FLOAT_EXPONENT_BIAS = 127;
-/** Bits of the float32 65536; smaller values may round to a finite half. */
+/** Bits of the float32 65536. Smaller values may round to a finite half. */
 const FLOAT_TOO_LARGE = (127 + 16) << 23;
 /** Bits of the float32 2^-14, the smallest normal half. */
 const FLOAT_SMALLEST_NORMAL = (127 - 14) << 23;
-/** Mantissa bits that a float32 has more than a half. */
+/** Number of mantissa bits that are dropped: a float32 has so many more than a half. */
 const DROPPED_BITS = 13;
 /**
- * The difference of the exponents' biases, plus just less than half a unit of the last kept bit;
- * adding that bit rounds ties to even.
+ * The difference of the exponents' biases, plus just less than half a unit of the last kept bit.
+ * Adding also the last kept bit rounds ties to even.
  */
 const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
 /** Subnormal halves are multiples of 2^-24. */
 const SUBNORMALS_PER_ONE = 16_777_216;
 /** 2^52: doubles from here on are integers, so adding it rounds to an integer, ties to even. */
 const ROUND_TO_INTEGER = 4_503_599_627_370_496;
-/** The factor by which a half's bits in the position of a float32's are too small. */
+/**
+ * The factor that corrects the exponent's bias after a half's bits were moved to the position of a
+ * float32's bits.
+ */
 const REBIAS = powerOfTwo(112);
-/** The least exponent of {@link toHalf}: with it, a subnormal float32 becomes a subnormal half. */
+/**
+ * The smallest exponent that {@link toHalf} accepts. It maps subnormal float32s to subnormal
+ * halves.
+ */
 export const MIN_HALF_EXPONENT = -112;
 
 /**
- * Rounds each float32 to the nearest float16, ties to even: infinity from 65520 on, subnormal below
- * 2^-14. A NaN stays NaN and keeps the upper bits of its payload.
+ * Rounds each float32 to the nearest float16, ties to even. Values from 65520 on become infinite,
+ * values below 2^-14 subnormal. A NaN stays NaN and keeps the upper bits of its payload.
  *
  * @param into the output; a new array by default.
- * @param exponent values are first divided by 2^exponent. At least -112; must be 0 unless all
+ * @param exponent values are first divided by 2^exponent. It is at least -112, and 0 unless all
  *   values are finite.
  * @throws UsageError if `into` has another length.
  */
@@ -74,7 +80,7 @@ export function toHalf(
 }
 
 /**
- * Converts each float16 to float32, which is exact.
+ * Converts each float16 to float32. The conversion is exact.
  *
  * @param into the output; a new array by default.
  * @param exponent values are multiplied by 2^exponent, to reverse the division in {@link toHalf}.
@@ -86,7 +92,7 @@ export function fromHalf(
   exponent = 0,
 ): Float32Array {
   checkLengths(from.length, into.length);
-  // Doubles, so that the product is exact.
+  // The factor is a double, so that the product is exact.
   const factor = REBIAS * powerOfTwo(exponent);
   const bits = new Uint32Array(into.buffer, into.byteOffset, into.length);
   for (let i = 0; i < from.length; i++) {
@@ -102,7 +108,10 @@ export function fromHalf(
   return into;
 }
 
-/** 2^exponent for -126 .. 127, built from its bits, because engines may round powers. */
+/**
+ * Returns 2^exponent for -126 .. 127. The number is built from its bits, because `**` may round in
+ * some engines.
+ */
 function powerOfTwo(exponent: number): number {
   return new Float32Array(Uint32Array.of((exponent + FLOAT_EXPONENT_BIAS) << FLOAT_MANTISSA_BITS).buffer)[0]!;
 }

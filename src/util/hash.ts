@@ -1,7 +1,7 @@
 /**
- * Digest of state, to compare replicas bit for bit: 64 bits, enough against accidental collisions
- * (nobody forges their own replica). SHA-256 of `crypto.subtle` is not used, because browsers only
- * have it in secure contexts, and classrooms without certificates can train on WebGL.
+ * A digest of 64 bits by which ranks compare their replicas. 64 bits are enough against accidental
+ * collisions, and nobody gains by forging a replica. `crypto.subtle` is not used, because browsers
+ * have it only in secure contexts, and classrooms without certificates can train on WebGL.
  */
 
 const C1 = 0xcc9e2d51;
@@ -9,9 +9,9 @@ const C2 = 0x1b873593;
 
 /**
  * Austin Appleby's MurmurHash3, x86 32-bit variant, over the words and then the last bytes of
- * `bytes`, with two seeds at once. The seed-independent part is shared, and the two independent
- * chains run in parallel, so it takes a fifth to a quarter of the time of two calls (`bench
- * optimizer`).
+ * `bytes`, for two seeds at once. The part that does not depend on the seed is computed once, and
+ * the processor computes the two independent chains in parallel. One call takes a fifth to a
+ * quarter of the time of two calls with one seed (`bench optimizer`).
  */
 function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -29,8 +29,8 @@ function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, 
 }
 
 /**
- * Bytes of the complete 32-bit words in `bytes` bytes. It divides, because bitwise operators return
- * negative numbers from 2 GiB on.
+ * Returns how many of `byteLength` bytes belong to complete 32-bit words. It divides, because
+ * bitwise operators return negative numbers from 2 GiB on.
  */
 export function wholeWords(byteLength: number): number {
   return byteLength - (byteLength % 4);
@@ -51,7 +51,7 @@ function finish(hash: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** Digest of `parts`, in order, as 16 hexadecimal digits. */
+/** Returns the digest of `parts`, in their order, as 16 hexadecimal digits. */
 export function hashState(parts: readonly ArrayBufferView[]): string {
   let words: [number, number] = [0, 0x9747b28c];
   for (const { buffer, byteOffset, byteLength } of parts) {

@@ -1,8 +1,8 @@
 /** Suggestions for misspelt names. */
 
 /**
- * The known name closest to `name`, if it is close: at most a third of its letters differ, or two
- * letters of a short name.
+ * Returns the known name that is most similar to `name`; `null` if none is similar. At most a third
+ * of the letters may differ, or two letters of a short name.
  */
 export function nearestOf(name: string, known: readonly string[]): string | null {
   const most = Math.max(2, Math.floor(name.length / 3));
@@ -11,7 +11,7 @@ export function nearestOf(name: string, known: readonly string[]): string | null
   return least <= most && least < name.length ? known[distances.indexOf(least)]! : null;
 }
 
-/** Levenshtein distance: letters to insert, remove or replace. */
+/** Returns the Levenshtein distance: the number of letters to insert, remove or replace. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 0; i < a.length; i++) {

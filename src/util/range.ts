@@ -1,4 +1,4 @@
-/** Elements start..end-1 of a flat array. */
+/** The elements start .. end-1 of a flat array. */
 export interface Range {
   readonly start: number;
   readonly end: number;

@@ -1,6 +1,6 @@
 /**
- * Seeded random numbers, the same on every machine: integer arithmetic only, without `Math.sin`,
- * `log` or `pow`, whose last bits differ between engines.
+ * Seeded random numbers, the same on every machine. They use integer arithmetic only, because the
+ * last bits of `Math.sin`, `log` and `pow` differ between engines.
  */
 
 /** Uniform numbers in [0, 1). */
@@ -24,8 +24,8 @@ export function mixSeed(...words: number[]): number {
 }
 
 /**
- * mulberry32, Tommy Ettinger's 32-bit generator: one word of state, passes gjrand; sufficient for
- * data and shuffles.
+ * Returns mulberry32, Tommy Ettinger's 32-bit generator. It has one word of state and passes the
+ * test suite gjrand. That is sufficient for generated data and shuffles.
  */
 export function createRng(seed: number): Rng {
   let state = seed >>> 0;
@@ -40,7 +40,8 @@ export function createRng(seed: number): Rng {
 }
 
 /**
- * A permutation of 0 .. n-1 by a Fisher-Yates shuffle; the same for the same seed on every machine.
+ * Returns a permutation of 0 .. n-1 by a Fisher-Yates shuffle. With the same seed it is the same on
+ * every machine.
  */
 export function permutation(n: number, seed: number): Uint32Array {
   const rng = createRng(seed);

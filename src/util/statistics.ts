@@ -1,6 +1,6 @@
 /** Simple statistics. */
 
-/** The p-th quantile, 0 <= p <= 1, by the nearest-rank method; 0 for an empty list. */
+/** Returns the p-th quantile, 0 <= p <= 1, by the nearest-rank method; 0 for an empty list. */
 export function quantile(values: readonly number[], p: number): number {
   if (values.length === 0) return 0;
   const sorted = [...values].sort((a, b) => a - b);

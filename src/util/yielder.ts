@@ -1,4 +1,4 @@
-/** Yields to timers and messages during long work, which would otherwise block them. */
+/** Lets long work yield to timers and messages, which it would otherwise block. */
 import type { Clock } from './clock.ts';
 
 export class Yielder {
@@ -16,7 +16,7 @@ export class Yielder {
     this.#last = clock.now();
   }
 
-  /** Yields if the last time was long enough ago. */
+  /** Yields if the previous yield was at least `stretchMs` ago. */
   async yieldIfDue(): Promise<void> {
     if (this.#clock.now() - this.#last < this.#stretchMs) return;
     await new Promise<void>((resolve) => this.#clock.after(0, resolve));

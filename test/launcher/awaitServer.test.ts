@@ -6,7 +6,7 @@ import { TimeoutError } from '../../src/util/errors.ts';
 let server: SignalingServer | null = null;
 afterEach(() => server?.close());
 
-/** A port that nobody listens on. */
+/** Returns a port on which no process listens. */
 async function freePort(): Promise<number> {
   const brief = await startSignaling({ logLevel: 'silent' });
   await brief.close();
@@ -22,7 +22,7 @@ test('waits for a server that starts later, with any certificate', async () => {
   await waiting;
 });
 
-test('rejects after the timeout, with the URL', async () => {
+test('rejects after the timeout with the URL of the server', async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
   const waiting = awaitServer(url, 1_000, never);
   await expect(waiting).rejects.toThrow(TimeoutError);

@@ -25,7 +25,7 @@ async function cli(line: string, env?: Record<string, string>) {
   const err: string[] = [];
   const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
-  // Tools have a command line of their own.
+  // The tools have a command line of their own.
   const code = await (TOOLS.test(line) ? runTools(line.split(' '), io) : runCli(line.split(' '), io, env));
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
@@ -61,7 +61,10 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --backend cuda', /auto, webgpu, wasm/],
     ['run --job mnist', /--data/],
     ['run --job lesson', /does not train/],
-    ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],
+    [
+      'run --job digits --data /nowhere/at/all',
+      /\/nowhere\/at\/all cannot be read\. Pass a folder with train-images-idx3-ubyte/,
+    ],
     ['run --schedule range-test --steps 5', /range-test requires the strategy ddp and maxSteps of 20 to 1000/],
     ['run --schedule range-test --strategy diloco', /range-test requires the strategy ddp/],
     ['run --schedule range-test --out model.safetensors', /does not train the model\. Remove --out and --checkpoint/],
@@ -77,7 +80,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['crash-recovery --steps 15', /--steps to at least twice --hash-every/],
     ['serve --port 99999', /from 0 to 65535/],
     ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
-    ['serve --cert /nowhere.pem', /pass both/],
+    ['serve --cert /nowhere.pem', /Pass both/],
     ['serve --turn turn:host', /--turn-secret/],
     ['serve --stun host', /not a STUN address/],
     ['serve --relay-only', /--relay-only needs a TURN server/],
@@ -97,7 +100,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
 
   test.each([
     ['run', { RANK: '4', WORLD_SIZE: '4' }, /no RANK 4 in a world of 4/],
-    ['run --nnodes 2 --node-rank 1', { NODE_RANK: '0' }, /--node-rank 1 contradicts NODE_RANK, which is 0/],
+    ['run --nnodes 2 --node-rank 1', { NODE_RANK: '0' }, /--node-rank 1 contradicts the environment, where NODE_RANK is 0/],
     ['join http://127.0.0.1:8080/#K7F3QX --tabs 2', { RANK: '1' }, /RANK 1 .* 2 tabs/],
   ])('%s with %j', async (line, env, sentence) => {
     const { code, out, err } = await cli(line, env);
@@ -112,7 +115,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     expect(err).toContain('Usage: peergrad');
   });
 
-  test('PEERGRAD_BROWSER with a missing program', async () => {
+  test('PEERGRAD_BROWSER is the path of a missing program', async () => {
     vi.stubEnv('PEERGRAD_BROWSER', '/nowhere/chrome');
     const { code, err } = await cli('run');
     expect([code, err]).toEqual([2, expect.stringContaining('PEERGRAD_BROWSER')]);
@@ -120,8 +123,11 @@ describe('bad arguments exit with 2 and one sentence', () => {
 });
 
 test.each([
-  ['join', /server or room that is not there yet; a single tab requests the rank RANK, if set/],
-  ['crash-recovery', /report the lost steps and whether the final state equals that of an undisturbed run/],
+  ['join', /until server and room exist; a single tab requests the rank in the environment variable RANK, if set/],
+  [
+    'crash-recovery',
+    /report how many steps were lost, and whether the final state is equal to that of an undisturbed run/,
+  ],
 ])('help of %s', async (command, sentence) => {
   const { out } = await cli(`${command} --help`);
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
@@ -133,21 +139,21 @@ test('help exits with 0', async () => {
   expect(out).toContain('--tabs');
 });
 
-test('example without a name lists the examples, one a line', async () => {
+test('the command example without a name lists the examples, one per line', async () => {
   const { code, out } = await cli('example');
   expect(code).toBe(0);
   expect(out.split('\n')).toHaveLength(CATALOGUE.length);
   expect(out).toMatch(/^sampler +DistributedSampler deals/);
 });
 
-test('a process without rank 0 names the options that it ignores', async () => {
+test('a process without rank 0 lists the options that it ignores', async () => {
   const brief = await startSignaling({ logLevel: 'silent' });
   const { port } = brief;
   await brief.close();
   const other = `--nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port ${port} --browser ${process.execPath}`;
   const { code, err } = await cli(`run job.json ${other} --job digits --hash-every 5 --stun stun:host --timeout 1`);
   expect(err.split('\n')[0]).toBe(
-    'Ignored, as only the process with rank 0 uses these options: job.json, --job, --hash-every, --stun.',
+    'Only the process with rank 0 uses these options, so they are ignored here: job.json, --job, --hash-every, --stun.',
   );
   expect(code).toBe(1);
 });
@@ -160,7 +166,7 @@ test('a port in use exits with 1', async () => {
   expect(code).toBe(1);
 });
 
-test('the process exits and reports like the function', async () => {
+test('the process reports the same error and exit code as the function', async () => {
   const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
   const failure: unknown = await promisify(execFile)(process.execPath, [bin, 'run', '--job', 'chess']).catch(
     (error: unknown) => error,
@@ -169,13 +175,13 @@ test('the process exits and reports like the function', async () => {
 });
 
 describe('the job', () => {
-  test('has the fields of the options, else the defaults', async () => {
+  test('has the values of the options, and defaults for the other fields', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
     expect(data).toBeNull();
   });
 
-  test('has the fields of a file, which options override', async () => {
+  test('has the fields of a job file, and options override them', async () => {
     const file = path.join(folder, 'job.json');
     await writeFile(file, '{"peergrad": 1, "job": "digits", "model": "cnn", "batchSize": 8, "seed": 7}');
     expect((await resolveJob({ file, batch: 16 })).job).toMatchObject({
@@ -194,21 +200,21 @@ describe('the job', () => {
     await expect(resolveJob({ file: path.join(folder, 'gone.json') })).rejects.toThrow(/gone\.json cannot be read/);
   });
 
-  test('whose files a user chooses needs --data in headless tabs', async () => {
+  test('needs --data in headless tabs if a user chooses the files on the page', async () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
-    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or its URL/);
+    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or with a URL/);
     const csv = path.join(folder, 'rows.csv');
     await writeFile(csv, 'a,b');
     const { job, served } = await resolveTraining({ file, data: csv });
     expect({ job, served }).toMatchObject({ job: { target: 'b', data: { url: '/data/rows.csv' } }, served: csv });
   });
 
-  test('serves a file by its name and a folder of pictures, and keeps a URL', async () => {
+  test('has the URL of data: that of a file or folder that it serves, or the given URL', async () => {
     const own = path.join(folder, 'own');
     await mkdir(path.join(own, 'pets/cats'), { recursive: true });
-    await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/holds no pictures/);
+    await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/contains no pictures/);
     await writeFile(path.join(own, 'pets/cats/1.png'), '');
     const images = await resolveJob({ job: 'images', data: own, side: 16, channels: 1 });
     expect(images).toMatchObject({ job: { data: { url: '/data/' }, side: 16, channels: 1 }, served: own });
@@ -222,9 +228,9 @@ describe('the job', () => {
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
 
-  test('mnist serves a folder, or keeps a URL', async () => {
+  test('has the URL of the folder that it serves for mnist, or the given URL', async () => {
     await writeFile(path.join(folder, 't10k-images-idx3-ubyte.gz'), '');
-    await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/holds no pair of images and labels/);
+    await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/contains no pair of images and labels/);
     await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');
     const local = await resolveJob({ job: 'mnist', data: folder });
     expect(local).toMatchObject({ job: { data: { kind: 'url', url: '/data/' } }, served: folder });

@@ -1,4 +1,4 @@
-/** Checkpoints and models that a launcher writes. */
+/** Tests the checkpoints and models that the launcher writes. */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** A writer whose tabs answer when `answer` is called. */
+/** Returns a writer. Its tabs answer when `answer` is called. */
 function writerIn(outputs: Partial<ModelOutputs>) {
   const folder = mkdtempSync(path.join(tmpdir(), 'peergrad-writer-'));
   const inFolder = (name: string) => path.join(folder, name);
@@ -41,7 +41,7 @@ const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', s
 const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
 const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
-test('every state comparison requests one checkpoint, which replaces the previous file as a whole', async () => {
+test('every state comparison requests one checkpoint, and the new file replaces the previous one as a whole', async () => {
   const { writer, asked, answer, inFolder, folder, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   writer.on('b', hashes(3));
@@ -59,11 +59,11 @@ test('every state comparison requests one checkpoint, which replaces the previou
   await expect.poll(written).toBe(2);
   expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([12]);
   expect(readdirSync(folder)).toEqual(['run.peergrad']);
-  // Each step is released when its checkpoint is on the disk.
+  // The run continues after a step when the checkpoint of this step is on the disk.
   expect(released).toEqual([3, 11]);
 });
 
-test('comparisons during a checkpoint request one more checkpoint', async () => {
+test('state comparisons while a checkpoint is written request one more checkpoint', async () => {
   const { writer, asked, answer, written } = writerIn({ checkpoint: 'run.peergrad' });
   for (const step of [1, 2, 3, 4]) {
     writer.on('a', hashes(step));
@@ -77,7 +77,7 @@ test('comparisons during a checkpoint request one more checkpoint', async () => 
   expect(asked).toHaveLength(2);
 });
 
-test('a lost tab is not waited for; the next comparison asks another tab', async () => {
+test('the writer does not wait for a lost tab, and requests the next checkpoint from another tab', async () => {
   const { writer, asked, answer, notes, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   await turns();
@@ -109,7 +109,7 @@ test('Ctrl-C requests one more checkpoint, and waits at most three seconds', asy
   await unanswered;
 });
 
-test('the model of the given tab is written after the run has ended', async () => {
+test('the model of the given tab is written when the run has ended', async () => {
   const { writer, asked, answer, inFolder, notes } = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   writer.on('a', hashes(1));
   writer.on('a', finished);
@@ -122,7 +122,7 @@ test('the model of the given tab is written after the run has ended', async () =
   expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
 });
 
-test('a missing model fails the command, a missing checkpoint is logged once', async () => {
+test('a missing model is an error of the command, but a missing checkpoint is only logged once', async () => {
   const out = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   const saved = out.writer.saveModel('a');
   await turns();

@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { type Environment, type PlacementOptions, placementOf, rankOfJoin } from '../../launcher/options/placement.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
-/** The placement for options and environment variables, such as `RANK=0 WORLD_SIZE=2`. */
+/**
+ * Returns the placement for options and for environment variables, such as `RANK=0 WORLD_SIZE=2`.
+ */
 function place(options: PlacementOptions, variables = '') {
   return placementOf(options, environment(variables));
 }
@@ -20,9 +22,9 @@ const at = (world: World, firstRank: number, tabs: number, host = '127.0.0.1', p
 
 describe('ranks of this process', () => {
   test.each<[string, PlacementOptions, string, ReturnType<typeof at>]>([
-    ['alone, with four tabs', {}, '', at(4, 0, 4)],
-    ['alone, with the given number of tabs', { tabs: 2 }, '', at(2, 0, 2)],
-    ["with torchrun's name of the option", { nprocPerNode: 3, tabs: 3 }, '', at(3, 0, 3)],
+    ['one machine with four tabs by default', {}, '', at(4, 0, 4)],
+    ['one machine with the given number of tabs', { tabs: 2 }, '', at(2, 0, 2)],
+    ["one machine with torchrun's name of the option", { nprocPerNode: 3, tabs: 3 }, '', at(3, 0, 3)],
     ['node 0 of two', { nnodes: 2, nprocPerNode: 2, ...MASTER }, '', at(4, 0, 2, '10.0.0.1', 29500)],
     ['node 1 of three', { nnodes: 3, nodeRank: 1, tabs: 2, ...MASTER }, '', at(6, 2, 2, '10.0.0.1', 29500)],
     [
@@ -32,7 +34,7 @@ describe('ranks of this process', () => {
       at(6, 2, 2, '10.0.0.1', 4000),
     ],
     [
-      'options and environment that agree',
+      'equal values in options and environment',
       { nnodes: 2, nodeRank: 1, masterPort: 4000, tabs: 1, ...MASTER },
       'NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=4000 RANK=1 LOCAL_RANK=0',
       at(2, 1, 1, '10.0.0.1', 4000),
@@ -50,7 +52,7 @@ describe('ranks of this process', () => {
       'RANK=2 WORLD_SIZE=3 LOCAL_RANK=1 NODE_RANK=1 MASTER_ADDR=host',
       at(3, 2, 1, 'host', 29500),
     ],
-    ['env://, alone', {}, 'RANK=0 WORLD_SIZE=1', at(1, 0, 1)],
+    ['env://, a world of one rank', {}, 'RANK=0 WORLD_SIZE=1', at(1, 0, 1)],
     [
       'node 0 of two to four elastic nodes',
       { nnodes: { min: 2, max: 4 }, tabs: 2, ...MASTER },
@@ -69,13 +71,13 @@ describe('ranks of this process', () => {
   });
 });
 
-describe('contradictions are reported in a sentence that names both', () => {
+describe('the error about a contradiction names both values', () => {
   test.each<[PlacementOptions, string, RegExp]>([
     [{ tabs: 2, nprocPerNode: 4 }, '', /--tabs 2 and --nproc-per-node 4/],
-    [{}, 'RANK=2 WORLD_SIZE=2', /no RANK 2 in a world of 2: ranks are 0 \.\. 1/],
+    [{}, 'RANK=2 WORLD_SIZE=2', /no RANK 2 in a world of 2\. Ranks are 0 \.\. 1/],
     [{ nnodes: 2, tabs: 1, ...MASTER }, 'RANK=2', /no RANK 2 in a world of 2/],
-    [{ nnodes: 2, tabs: 2, ...MASTER }, 'WORLD_SIZE=2', /WORLD_SIZE is 2, .*--nnodes 2 with 2 tabs each are 4/],
-    [{ tabs: 4 }, 'WORLD_SIZE=2', /WORLD_SIZE is 2, .*--nnodes 1 with 4 tabs each are 4/],
+    [{ nnodes: 2, tabs: 2, ...MASTER }, 'WORLD_SIZE=2', /WORLD_SIZE is 2, .*--nnodes 2 with 2 tabs each makes 4 ranks/],
+    [{ tabs: 4 }, 'WORLD_SIZE=2', /WORLD_SIZE is 2, .*--nnodes 1 with 4 tabs each makes 4 ranks/],
     [{ nnodes: 2, ...MASTER }, 'WORLD_SIZE=3', /WORLD_SIZE is 3, .*--nnodes 2/],
     [{ nnodes: 2, nodeRank: 2, ...MASTER }, '', /no node rank 2 with --nnodes 2/],
     [{ nnodes: 2, ...MASTER }, 'NODE_RANK=2', /no node rank 2 with --nnodes 2/],
@@ -83,16 +85,20 @@ describe('contradictions are reported in a sentence that names both', () => {
     [{ tabs: 2 }, 'LOCAL_RANK=2', /LOCAL_RANK is 2, but a node has 2 tabs/],
     [{}, 'RANK=1 WORLD_SIZE=4 LOCAL_RANK=2 MASTER_ADDR=host', /LOCAL_RANK is 2, but RANK is 1/],
     [{ nnodes: 2, nodeRank: 1, tabs: 2, ...MASTER }, 'RANK=1', /RANK is 1, but node 1 has the ranks 2 \.\. 3/],
-    [{ nnodes: 2, tabs: 2 }, '', /world has 4 ranks and this process 2: pass --master-addr \(or MASTER_ADDR\)/],
-    [{}, 'RANK=1 WORLD_SIZE=2', /world has 2 ranks and this process 1: pass --master-addr/],
+    [
+      { nnodes: 2, tabs: 2 },
+      '',
+      /world has 4 ranks, and this process has only 2 of them\. .*with --master-addr \(or MASTER_ADDR\)/,
+    ],
+    [{}, 'RANK=1 WORLD_SIZE=2', /world has 2 ranks, and this process has only 1 of them\. .*with --master-addr/],
     [{}, 'RANK=1', /RANK is 1, but WORLD_SIZE is not set/],
-    [{ tabs: 4 }, 'RANK=0 WORLD_SIZE=4', /RANK 0 .*one tab's, but 4 tabs are requested/],
-    [{ nodeRank: 1 }, 'RANK=0 WORLD_SIZE=2', /--node-rank 1 needs --nnodes; .*RANK 0/],
-    [{ nnodes: 2, nodeRank: 1, ...MASTER }, 'NODE_RANK=0', /--node-rank 1 contradicts NODE_RANK, which is 0/],
-    [{ nnodes: 2, ...MASTER }, 'MASTER_ADDR=other', /--master-addr 10.0.0.1 contradicts MASTER_ADDR, which is other/],
-    [{ masterPort: 1 }, 'MASTER_PORT=2', /--master-port 1 contradicts MASTER_PORT, which is 2/],
-    [{ nnodes: 9, tabs: 8, ...MASTER }, '', /72 ranks is too large: 64/],
-    [{}, 'RANK=two WORLD_SIZE=2', /RANK is "two" in the environment: .*whole number/],
+    [{ tabs: 4 }, 'RANK=0 WORLD_SIZE=4', /RANK 0 .*for a single tab, but 4 tabs are requested/],
+    [{ nodeRank: 1 }, 'RANK=0 WORLD_SIZE=2', /--node-rank 1 has no meaning without --nnodes, because RANK is 0/],
+    [{ nnodes: 2, nodeRank: 1, ...MASTER }, 'NODE_RANK=0', /--node-rank 1 contradicts the environment, where NODE_RANK is 0/],
+    [{ nnodes: 2, ...MASTER }, 'MASTER_ADDR=other', /--master-addr 10.0.0.1 contradicts the environment, where MASTER_ADDR is other/],
+    [{ masterPort: 1 }, 'MASTER_PORT=2', /--master-port 1 contradicts the environment, where MASTER_PORT is 2/],
+    [{ nnodes: 9, tabs: 8, ...MASTER }, '', /72 ranks is too large\. At most 64/],
+    [{}, 'RANK=two WORLD_SIZE=2', /RANK is "two" in the environment\. .*whole number/],
     [{}, 'RANK=0 WORLD_SIZE=2.5', /WORLD_SIZE is "2.5"/],
     [{}, 'RANK=-1 WORLD_SIZE=2', /RANK is "-1"/],
     [{}, 'WORLD_SIZE=0', /WORLD_SIZE is "0"/],
@@ -105,7 +111,7 @@ describe('contradictions are reported in a sentence that names both', () => {
   });
 });
 
-test('a single joining tab requests RANK; several tabs cannot', () => {
+test('a single joining tab requests the rank RANK, and several tabs are rejected if RANK is set', () => {
   expect(rankOfJoin(1, {})).toBeNull();
   expect(rankOfJoin(2, {})).toBeNull();
   expect(rankOfJoin(1, { RANK: '3' })).toBe(3);

@@ -1,4 +1,4 @@
-/** Tabs that rejoin their room. */
+/** Tests how tabs rejoin their room. */
 import { expect, test } from 'vitest';
 import {
   AdmissionQueue,
@@ -14,7 +14,9 @@ import { ManualClock } from '../manualClock.ts';
 const REMOVED: TabOutcome = { kind: 'removed', message: 'The host has removed this tab from the room.' };
 const turns = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A room that refuses tabs while `refusals` has reasons, and admits them afterwards. */
+/**
+ * Returns a room. It refuses tabs while `refusals` contains reasons, and admits them afterwards.
+ */
 function room(queue = new AdmissionQueue()) {
   const clock = new ManualClock();
   const controller = new AbortController();
@@ -39,7 +41,7 @@ function room(queue = new AdmissionQueue()) {
   return { stay, pass, visits, pauses, refusals, controller, closed: () => closed };
 }
 
-test('a missing room is tried again after pauses that grow up to a minute', async () => {
+test('a tab tries to join a missing room again, after pauses that grow up to a minute', async () => {
   const { stay, pass, visits, pauses, refusals } = room();
   refusals.push(...Array.from({ length: 8 }, () => 'No room.'));
   const outcome = stay();
@@ -49,7 +51,7 @@ test('a missing room is tried again after pauses that grow up to a minute', asyn
   expect(await outcome).toEqual(REMOVED);
 });
 
-test('a lost tab rejoins, after longer pauses if its visits are short', async () => {
+test('a lost tab rejoins, and the pauses become longer if its visits are short', async () => {
   const { stay, pass, visits, pauses, closed } = room();
   const outcome = stay();
   await pass(0);
@@ -64,7 +66,7 @@ test('a lost tab rejoins, after longer pauses if its visits are short', async ()
   await outcome;
 });
 
-test('while one tab of a machine is refused, the others wait', async () => {
+test('the other tabs of a machine wait while one tab is refused', async () => {
   const queue = new AdmissionQueue();
   const [first, second] = [room(queue), room(queue)];
   first.refusals.push('Locked.', 'Locked.');

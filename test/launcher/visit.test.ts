@@ -1,4 +1,4 @@
-/** Events that end a tab's visit, and events after which the tab is lost. */
+/** Tests which events end a tab's visit, and after which events the tab is lost. */
 import { expect, test } from 'vitest';
 import { Visit } from '../../launcher/browser/visit.ts';
 import { STALL_MS } from '../../launcher/watch.ts';
@@ -43,11 +43,14 @@ test('a staying tab takes part in all runs until it is removed', async () => {
   expect(await visited.over).toEqual({ kind: 'removed', message: 'Why' });
 });
 
-test.each([failed('SignalingError', true), failed('DataError', false)])('the tab is lost after %j', async (event) => {
-  const { visited } = visit(true);
-  visited.on(event);
-  await expect(visited.over).rejects.toThrow('gpu: Why.');
-});
+test.each([failed('SignalingError', true), failed('DataError', false)])(
+  'a tab is lost after the event %j',
+  async (event) => {
+    const { visited } = visit(true);
+    visited.on(event);
+    await expect(visited.over).rejects.toThrow('gpu: Why.');
+  },
+);
 
 test('a tab whose browser ends before it is admitted rejects with the reason', async () => {
   const visited = new Visit({ name: 'gpu', stays: true, clock: new ManualClock() });

@@ -1,4 +1,6 @@
-/** The library's Trainer, in groups over memory links, on TensorFlow.js's CPU backend. */
+/**
+ * Tests the library's Trainer, in process groups with memory links, on TensorFlow.js's CPU backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Trainer, worldOf, type TrainerOptions } from '../../src/library/trainer.ts';
@@ -11,7 +13,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Points of the plane and their side of a line, one-hot. */
+/** Returns points of a plane. The labels say on which side of a line they are, one-hot encoded. */
 function points(n: number): { xs: tf.Tensor2D; ys: tf.Tensor2D } {
   const rng = createRng(7);
   const xs = tf.tensor2d(Array.from({ length: n }, () => [rng.next() - 0.5, rng.next() - 0.5]));
@@ -42,7 +44,7 @@ const linear = (units: number): tf.LayersModel => {
 const valuesOf = (model: tf.LayersModel): number[] =>
   model.getWeights().flatMap((weight) => Array.from(weight.dataSync()));
 
-/** A model with a normalizing layer. */
+/** Builds a model with this normalization layer. */
 const build = (norm: tf.layers.Layer): tf.LayersModel => {
   const model = tf.sequential({
     layers: [tf.layers.dense({ units: 2, inputShape: [2] }), norm, tf.layers.dense({ units: 2 })],
@@ -51,7 +53,7 @@ const build = (norm: tf.layers.Layer): tf.LayersModel => {
   return model;
 };
 
-/** A penalty on its kernels. */
+/** Builds a model with this normalization layer and a regularizer of the kernels. */
 const regularized = (norm: tf.layers.Layer): tf.LayersModel => {
   const kernelRegularizer = tf.regularizers.l2({ l2: 0.5 });
   const first = tf.layers.dense({ units: 2, inputShape: [2], kernelRegularizer });
@@ -71,7 +73,7 @@ const trainerWith = (options: object) => () => new Trainer(options);
 const PLAN: TrainerOptions = { optimizer: 'adam', learningRate: 0.2, epochs: 3, seed: 3 };
 
 describe('Trainer', () => {
-  test('trains one model on ranks with samples of their own, also held-out ones', async () => {
+  test('trains one model if each rank has its own samples and its own held-out samples', async () => {
     const { xs, ys } = points(60);
     const part = (from: number, size: number) => ({ xs: xs.slice(from, size), ys: ys.slice(from, size) });
     const parts = [part(0, 30), part(30, 10), part(40, 20)];
@@ -93,7 +95,7 @@ describe('Trainer', () => {
     for (const model of models) expect(valuesOf(model)).toEqual(valuesOf(models[0]!));
   });
 
-  test('trains N ranks like one rank with the whole batch, and reports losses and accuracy', async () => {
+  test('computes on N ranks what one rank computes with the whole batch, and reports losses and accuracy', async () => {
     const data = points(100);
     const alone = classifier();
     const options = { loss: 'softmaxCrossEntropy', validation: data } as const;
@@ -109,8 +111,8 @@ describe('Trainer', () => {
     });
   });
 
-  test('stops early with `patience`, with the weights of the last step', async () => {
-    // The rate is too high: each test has a larger loss than the previous one.
+  test('stops early with `patience`, and the model has the weights of the final step', async () => {
+    // The learning rate is too high, so each evaluation has a larger loss than the previous one.
     const samples = { xs: tf.ones([4, 2]), ys: tf.ones([4, 1]) };
     const model = linear(1);
     const options = { loss: 'meanSquaredError', validation: samples } as const;
@@ -156,7 +158,7 @@ describe('Trainer', () => {
     expect(logs[1]!['val_acc']).toBeGreaterThan(0.5);
   });
 
-  test('calls callbacks before a batch and after its epoch, with results of the whole validation', async () => {
+  test('calls callbacks before a batch and after its epoch, with results of all held-out samples', async () => {
     const data = points(600);
     const model = classifier();
     const calls: { name: string; weights: number[]; logs?: tf.Logs | undefined }[] = [];
@@ -189,7 +191,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('reports no held-out results of an epoch after which ranks do not agree', async () => {
+  test('reports no held-out results for an epoch after which ranks have different parameters', async () => {
     const data = points(24);
     await runWorld(2, async (group) => {
       const logs: tf.Logs[] = [];
@@ -202,13 +204,13 @@ describe('Trainer', () => {
           onBatchBegin: (_batch, log) => void sizes.push(log!['size']!),
         },
       }).fit(classifier(), data, { loss: 'softmaxCrossEntropy', validation: data });
-      // Exchanges after steps 4 and 8, and at the end: epochs end after 3, 6 and 9.
+      // Ranks synchronize after steps 4 and 8 and at the end. Epochs end after steps 3, 6 and 9.
       expect(logs.map((log) => Object.keys(log))).toEqual([['loss'], ['loss'], ['loss', 'val_loss', 'val_acc']]);
       expect(sizes).toEqual(Array.from({ length: 9 }, () => 4));
     });
   });
 
-  test("calls methods of a callback's class on its instance", async () => {
+  test("calls a callback's methods with the callback as `this`", async () => {
     class Counter {
       batches = 0;
       onBatchEnd(): void {
@@ -221,7 +223,7 @@ describe('Trainer', () => {
   });
 
   test.each(['ddp', 'parameter-server', 'local-sgd', 'diloco', 'async-parameter-server'] as const)(
-    "keeps batch normalization's averages equal with %s, and leaves no tensor behind",
+    'keeps the running averages of batch normalization equal on all ranks with %s, and leaks no tensor',
     async (strategy) => {
       const data = points(40);
       const models = [0, 1].map(() =>
@@ -244,7 +246,7 @@ describe('Trainer', () => {
     },
   );
 
-  test('synchronizes batch normalization if the model asks for it', async () => {
+  test('synchronizes batch normalization if the model has a SyncBatchNormalization layer', async () => {
     const data = points(24);
     const alone = build(tf.layers.batchNormalization());
     const plan: TrainerOptions = { optimizer: 'sgd', learningRate: 0.1, epochs: 2, seed: 1 };
@@ -256,7 +258,7 @@ describe('Trainer', () => {
     });
   });
 
-  test('accepts a custom loss, per sample or as a mean', async () => {
+  test('accepts a custom loss that returns a value per sample or the mean', async () => {
     const data = points(20);
     const losses = [];
     for (const loss of ['meanSquaredError', perSample, mean] as const) {
@@ -268,7 +270,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects those that only broadcast', async () => {
+  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects labels that would only broadcast', async () => {
     const { xs } = points(12);
     const wanted = xs.sum(1, true);
     const learned = [];
@@ -297,7 +299,7 @@ describe('Trainer', () => {
     await expect(training).rejects.toThrow('outputs are [3, 4, 1], but the labels are [3, 1, 1]');
   });
 
-  test('averages over a sequence, for losses and correct answers', async () => {
+  test('averages losses and correct answers over a sequence', async () => {
     const xs = tf.tensor3d([[[1, 0], [0, 1]], [[1, 0], [1, 0]]]); // prettier-ignore
     const ys = tf.tensor3d([[[1, 0], [1, 0]], [[1, 0], [0, 1]]]); // prettier-ignore
     const same = tf.sequential({
@@ -315,7 +317,7 @@ describe('Trainer', () => {
     expect(entropy.valLoss).toBeCloseTo(one[0]!, 4);
   });
 
-  test("adds the layers' regularizers to the loss, for any number of ranks, also if it runs in stages", async () => {
+  test("adds the layers' regularizers to the loss, for any number of ranks, also if the backward pass runs in stages", async () => {
     const data = points(12);
     const alone = regularized(tf.layers.batchNormalization());
     const keras = regularized(tf.layers.batchNormalization());
@@ -333,7 +335,7 @@ describe('Trainer', () => {
     });
   });
 
-  test('rejects what cannot be trained, with a sentence', async () => {
+  test('rejects samples, options and models that cannot be trained, and says why', async () => {
     const { xs, ys } = points(6);
     await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples, but ys has 5 labels');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
@@ -360,7 +362,7 @@ describe('Trainer', () => {
     );
   });
 
-  test('reports an unknown transport for a given group', async () => {
+  test('reports the transport `unknown` for a given group', async () => {
     const results = await runWorld(2, (group) =>
       new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
     );
@@ -368,7 +370,7 @@ describe('Trainer', () => {
     expect((await fit(points(8))).transport).toBe('none');
   });
 
-  test('trains alone only if neither tabs nor a room is given, and reads the address that it writes', () => {
+  test('trains alone only if neither tabs nor a room are given, and reads the room from the address that it has written', () => {
     expect(worldOf({}, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '#K7F3QX')).toBeNull();
@@ -377,7 +379,7 @@ describe('Trainer', () => {
     expect(worldOf({}, '#K7F3QX')).toEqual({ room: 'K7F3QX' });
     expect(worldOf({ room: 'abc-def' }, '#K7F3QX')).toEqual({ room: 'abc-def' });
     expect(worldOf({ room: 'abc-def', tabs: 1 }, '')).toEqual({ room: 'abc-def', worldSize: 1 });
-    // A page's own anchors.
+    // These are anchors of a page, not rooms.
     expect(worldOf({}, '#header')).toBeNull();
     expect(worldOf({ tabs: 2 }, '#header')).toEqual({ worldSize: 2 });
   });

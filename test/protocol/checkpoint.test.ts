@@ -1,4 +1,6 @@
-/** A checkpoint's bytes: complete and unchanged, or rejected. */
+/**
+ * Tests that a checkpoint is restored from complete and unchanged bytes, and rejected otherwise.
+ */
 import { describe, expect, test } from 'vitest';
 import {
   decodeCheckpoint,

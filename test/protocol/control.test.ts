@@ -5,19 +5,19 @@ import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
-describe('control messages', () => {
+describe('parseControl', () => {
   test('accepts the messages of the protocol', () => {
     const create = { type: 'create', version: 9, name: 'Ada', job: DEFAULT_JOB, startAt: 4, nodes: { min: 2, max: 8 } };
     expect(parseControl(ClientMessage, JSON.stringify(create))).toEqual(create);
   });
 
   test.each([
-    ['no JSON', 'hello', /was not JSON/],
+    ['text that is not JSON', 'hello', /was not JSON/],
     ['an unknown type', '{"type":"nonsense"}', /type/],
     ['another version', '{"type":"join","version":1,"room":"K7F3QX","name":"a"}', /version/],
-    ['a code that cannot be one', '{"type":"join","version":9,"room":"K7F30X","name":"a"}', /room/],
+    ['a room code with an invalid character', '{"type":"join","version":9,"room":"K7F30X","name":"a"}', /room/],
     [
-      'a world that is to be smaller than it may be',
+      'a smallest world size above the largest',
       JSON.stringify({
         type: 'create',
         version: 9,
@@ -28,31 +28,23 @@ describe('control messages', () => {
       }),
       /nodes: min must not be above max/,
     ],
+    ['a short token', '{"type":"reconnect","version":9,"room":"K7F3QX","name":"a","token":"x"}', /member|token/],
+    ['an unknown field', '{"type":"heartbeat","admin":true}', /admin/],
+    ['a rank above the limit', '{"type":"join","version":9,"room":"K7F3QX","name":"a","rank":64}', /rank/],
+    ['a rank that is not a number', '{"type":"join","version":9,"room":"K7F3QX","name":"a","rank":null}', /rank/],
+    ['a short browser id', '{"type":"join","version":9,"room":"K7F3QX","name":"a","browser":"1"}', /browser/],
+    ['a generation that does not fit into a frame', '{"type":"linked","generation":4294967296}', /generation/],
     [
-      'a token that could be guessed',
-      '{"type":"reconnect","version":9,"room":"K7F3QX","name":"a","token":"x"}',
-      /member|token/,
-    ],
-    ['fields too many', '{"type":"heartbeat","admin":true}', /admin/],
-    ['a rank that no world has', '{"type":"join","version":9,"room":"K7F3QX","name":"a","rank":64}', /rank/],
-    ['a rank that is no number', '{"type":"join","version":9,"room":"K7F3QX","name":"a","rank":null}', /rank/],
-    [
-      'a browser that could be guessed',
-      '{"type":"join","version":9,"room":"K7F3QX","name":"a","browser":"1"}',
-      /browser/,
-    ],
-    ['a generation that no frame could carry', '{"type":"linked","generation":4294967296}', /generation/],
-    [
-      'a run that no room could have',
+      'a run number above the limit',
       '{"type":"ready","device":{"backend":"cpu","adapter":""},"stateOfRun":4294967296}',
       /stateOfRun/,
     ],
-    ['a name of blanks', '{"type":"join","version":9,"room":"K7F3QX","name":"   "}', /name/],
-  ])('rejects %s, naming the field', (_name, data, message) => {
+    ['a name of spaces', '{"type":"join","version":9,"room":"K7F3QX","name":"   "}', /name/],
+  ])('rejects %s, and the error names the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
 
-  test('rejects a ring that has a member twice', () => {
+  test('rejects a ring in which a member occurs twice', () => {
     const one = { member: 'member-ada', name: 'Ada', device: null, browser: 0, rank: null };
     const prepare = {
       type: 'prepare',
@@ -65,7 +57,7 @@ describe('control messages', () => {
     };
     parseControl(ServerMessage, JSON.stringify(prepare));
     const twice = JSON.stringify({ ...prepare, members: [one, { ...one, name: 'Bo' }] });
-    expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member is there twice/);
+    expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member occurs twice/);
   });
 
   test.each(['renegotiate', 'transceiverRequest'])('rejects %s signals for simple-peer', (type) => {
@@ -73,7 +65,7 @@ describe('control messages', () => {
     expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
   });
 
-  test('throws only ProtocolError for any input', () => {
+  test('throws no other error than ProtocolError, for any input', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (data) => {
         for (const schema of [ClientMessage, ServerMessage]) {
@@ -105,19 +97,19 @@ describe('job', () => {
     [{ side: 7 }, /side/],
     [{ channels: 2 }, /channels/],
     [{ task: 'clustering' }, /task/],
-  ])('rejects %j, naming the field', (fields, message) => {
+  ])('rejects %j, and the error names the field', (fields, message) => {
     expect(() => parseJob(fields)).toThrow(message);
     expect(() => parseJob(fields)).toThrow(UsageError);
   });
 });
 
 describe('room codes', () => {
-  test('are parsed however people type them', () => {
+  test('are parsed in all the forms in which people type them', () => {
     for (const typed of ['K7F3QX', 'k7f-3qx', ' K7F 3QX ']) expect(parseRoomCode(typed)).toBe('K7F3QX');
     expect(formatRoomCode('K7F3QX')).toBe('K7F-3QX');
   });
 
-  test('depend on a text only, on every machine', () => {
+  test('derived from a text are the same on every machine', () => {
     expect([roomCodeOf('none'), roomCodeOf('class 4b'), roomCodeOf('')]).toEqual(['57MYA5', 'HZ2NE4', 'PPUDER']);
     const codes = Array.from({ length: 1000 }, (_, i) => roomCodeOf(`run ${i}`));
     expect(codes.map(parseRoomCode)).toEqual(codes);

@@ -36,8 +36,8 @@ const header = fc.record<FrameHeader>({
   count: u32,
 });
 
-describe('frame', () => {
-  test('reads every header that it writes, also over another one', () => {
+describe('frame.ts', () => {
+  test('reads every header that it has written, also if it replaced another header', () => {
     fc.assert(
       fc.property(header, header, fc.nat({ max: 200 }), (first, second, bytes) => {
         const frame = createFrame(first, bytes);
@@ -49,7 +49,7 @@ describe('frame', () => {
     );
   });
 
-  test('has the byte layout of docs/PROTOCOL.md', () => {
+  test('has the byte layout that docs/PROTOCOL.md describes', () => {
     const frame = createFrame(
       {
         kind: FrameKind.DATA,
@@ -73,7 +73,7 @@ describe('frame', () => {
     ]);
   });
 
-  test('rejects all incomplete frames and other versions with ProtocolError', () => {
+  test('rejects incomplete frames and other versions with ProtocolError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         try {
@@ -84,7 +84,7 @@ describe('frame', () => {
       }),
     );
     const truncated = createFrame(emptyHeader(FrameKind.DATA, 1), 8).slice(0, 36);
-    expect(() => readHeader(truncated)).toThrow(/states 8 payload bytes, but it has 4/);
+    expect(() => readHeader(truncated)).toThrow(/states 8 payload bytes, but the frame has 4/);
     const newer = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
     new Uint8Array(newer)[0] = FRAME_VERSION + 1;
     expect(() => readHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));

@@ -8,17 +8,17 @@ const names = (places: ({ name: string | undefined } | null)[]): string =>
 
 describe('seats', () => {
   test.each([
-    ['nobody', [], 0, ''],
-    ['nobody, in a world of two', [], 2, '--'],
-    ['the order given', [null, null, null], 0, 'abc'],
-    ['ranks asked for, gaps to the others', [null, 3, null, 0], 0, 'dacb'],
-    ['a rank beyond those who are there', [null, 2], 0, 'a-b'],
-    ['places for those to come', [null, 1], 4, 'ab--'],
+    ['no members', [], 0, ''],
+    ['no members in a world of two', [], 2, '--'],
+    ['members without a requested rank', [null, null, null], 0, 'abc'],
+    ['requested ranks, and gaps for the other members', [null, 3, null, 0], 0, 'dacb'],
+    ['a requested rank above the number of members', [null, 2], 0, 'a-b'],
+    ['free ranks for members that will join', [null, 1], 4, 'ab--'],
   ])('%s', (_, ranks, worldSize, expected) => {
     expect(names(seats(asking(...ranks), worldSize))).toBe(expected);
   });
 
-  test('every member has a rank, and there is no gap if all ranks fit', () => {
+  test('give every member a rank, without a gap if all requested ranks are below the number of members', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat({ max: 7 }), { maxLength: 8 }), fc.nat({ max: 8 }), (asked, others) => {
         const members = [...asked, ...Array<null>(others).fill(null)].map((rank, id) => ({ id, rank }));
@@ -33,7 +33,7 @@ describe('seats', () => {
   });
 });
 
-test('a rank counts the ranks of its browser', () => {
+test('the local rank is the index among the ranks of a browser', () => {
   const members = [0, 1, 0, 2, 0, 1].map((browser) => ({ browser }));
   const all = members.map((_, rank) => localRankOf(rank, members));
   expect(all.map(({ localRank }) => localRank)).toEqual([0, 0, 1, 0, 2, 1]);

@@ -12,7 +12,7 @@ import {
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 import { DataError } from '../../src/util/errors.ts';
 
-/** The message of an error in a file. */
+/** Returns the message of the error in a file. */
 function refusalOf(text: string): string {
   try {
     readJobFile('job.json', text);
@@ -20,10 +20,10 @@ function refusalOf(text: string): string {
     expect(error).toBeInstanceOf(DataError);
     return (error as Error).message;
   }
-  throw new Error('The file was taken.');
+  throw new Error('The file was accepted.');
 }
 
-/** The fields that a job is written with. */
+/** Returns the fields in the job file of a job. */
 function writtenOf(fields: Record<string, unknown>): unknown {
   return JSON.parse(writeJobFile(parseJob(fields)));
 }
@@ -45,7 +45,7 @@ function elsewhere(): fc.Arbitrary<JobSpec['data']> {
   );
 }
 
-/** Any job that a form or a command line can make. */
+/** Any job that a form or a command line can create. */
 const jobs = fc
   .record({ job: fc.constantFrom(...JOB_NAMES), strategy: fc.constantFrom(...STRATEGY_NAMES) })
   .filter(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp')
@@ -78,7 +78,7 @@ const jobs = fc
     return { ...usual, gpt: { ...usual.gpt, ...gpt } };
   });
 
-test('a job that is written to a file is read as the same job, and written the same', () => {
+test('a job is unchanged after it is written to a file and read, and its file is the same when it is written again', () => {
   fc.assert(
     fc.property(jobs, (job) => {
       const text = writeJobFile(job);
@@ -110,13 +110,13 @@ test('a file contains the fields that differ from the defaults, and nothing else
   expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
 });
 
-test('distributed files are chosen by the user who reads the job file', () => {
+test('a job file does not contain the distributed files; the user who opens it chooses them', () => {
   const files = [{ name: 'cats.zip', size: 3, hash: '0123456789abcdef' }];
   const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'shared', files } }));
   expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'shared', files: [] });
 });
 
-test('reading a file returns its own fields', () => {
+test('reading a file also returns the fields that it contains, without defaults', () => {
   const { fields, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
   expect(fields).toEqual({ strategy: 'diloco', batchSize: 8 });
   expect(job).toMatchObject({ optimizer: 'adamw', batchSize: 8 });
@@ -130,7 +130,7 @@ test.each([
   ['{"seed": 7}', 'job.json is not a job file: the field "peergrad": 1 is missing. '],
   ['{"peergrad": 2}', 'job.json: peergrad: this page supports version 1, but the file has 2: '],
   ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" occurs twice: '],
-])('a file that is not a job file is rejected with the place: %j', (text, expected) => {
+])('a file that is not a job file is rejected, and the error names the place: %j', (text, expected) => {
   expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
 });
 
@@ -150,6 +150,6 @@ test.each([
   ['"job": "poker"', 'job.json, line 2: job: Invalid type: Expected ("digits" | '],
   ['"job": "gpt", "gpt": {"width": 10, "heads": 3}', 'job.json, line 2: gpt: width must be a multiple of heads'],
   ['"data": {"kind": "files"}', 'job.json: digits has data of kind "synthetic"; '],
-])('an invalid field is reported by its line and its path: %s', (field, expected) => {
+])('an invalid field is reported with its line and its path: %s', (field, expected) => {
   expect(refusalOf(`{"peergrad": 1,\n${field}}`).slice(0, expected.length)).toBe(expected);
 });

@@ -60,7 +60,7 @@ const KERAS_3 = {
   build_config: { input_shape: [null, 28, 28, 1] },
 };
 
-/** A model of these layers, the first of which takes digits. */
+/** Returns a model of these layers. The input shape of the first layer is that of digits. */
 function modelOf(...layers: readonly [kind: string, config: Record<string, unknown>][]): object {
   const [first, ...rest] = layers.map(([kind, config]) => ({ class_name: kind, config }));
   const whole = { ...first, config: { input_shape: [28, 28, 1], ...first!.config } };
@@ -75,10 +75,10 @@ function refusalOf(model: unknown): string {
   } catch (error) {
     return (error as Error).message;
   }
-  throw new Error('The model was taken.');
+  throw new Error('The model was accepted.');
 }
 
-test("Keras's description is accepted, without the fields that a job does not need", () => {
+test("Keras's description is accepted, and the fields that a job does not need are dropped", () => {
   const { model } = parseJob({ model: KERAS_3 });
   expect(model).toEqual({
     class_name: 'Sequential',
@@ -112,13 +112,13 @@ test('a job with layers is read from its file as the same job', () => {
   expect(readJobFile('job.json', writeJobFile(job)).job).toEqual(job);
 });
 
-test('layers without names get the same names each time', () => {
+test('layers without names get the same names every time', () => {
   const { model } = parseJob({ model: modelOf(['Flatten', {}], ['Dense', { units: 8 }], [...DENSE]) });
   if (typeof model === 'string') throw new Error('It is no model of its own.');
   expect(rowsOf(model).map(({ name }) => name)).toEqual(['flatten1', 'dense1', 'dense2']);
 });
 
-test('open dimensions of a shape are computed, so that every reader has them', () => {
+test('a dimension of -1 in a shape is replaced by its value', () => {
   const open = modelOf(['Reshape', { target_shape: [-1, 7] }], ['Flatten', {}], [...DENSE]);
   const { model } = parseJob({ model: open });
   expect(model).toMatchObject({ config: { layers: [{ config: { target_shape: [112, 7] } }, {}, {}] } });
@@ -165,17 +165,17 @@ test.each<[string, unknown, string]>([
   [
     'a penalty',
     modelOf(['Flatten', {}], ['Dense', { units: 10, kernel_regularizer: { class_name: 'L2' } }]),
-    `${at(1)}.config.kernel_regularizer: a job has no penalties`,
+    `${at(1)}.config.kernel_regularizer: regularizers and constraints are not supported`,
   ],
   [
     'a dilated convolution',
     modelOf(['Conv2D', { filters: 2, kernel_size: 3, dilation_rate: 2 }]),
-    `${at(0)}.config.dilation_rate: convolutions that skip pixels have no gradient`,
+    `${at(0)}.config.dilation_rate: dilated convolutions have no gradient`,
   ],
   [
     'a frozen layer',
     modelOf(['Flatten', {}], ['Dense', { units: 10, trainable: false }]),
-    `${at(1)}.config.trainable: all layers of a job learn`,
+    `${at(1)}.config.trainable: every layer of a job is trained`,
   ],
   [
     'a window that is too large',
@@ -183,18 +183,18 @@ test.each<[string, unknown, string]>([
     `${at(0)}.config.pool_size: a window of [30, 30] does not fit`,
   ],
   [
-    'pictures made of rows',
+    'a convolution after a Flatten',
     modelOf(['Flatten', {}], ['Conv2D', { filters: 2, kernel_size: 3 }]),
     `${at(1)}: the layer needs pictures, [height, width, channels], but gets [784]`,
   ],
-  ['what is flat already', modelOf(['Flatten', {}], ['Flatten', {}]), `${at(1)}: the input [784] is already flat`],
+  ['a second Flatten', modelOf(['Flatten', {}], ['Flatten', {}]), `${at(1)}: the input [784] is already flat`],
   [
-    'a shape of other size',
+    'a Reshape to another number of elements',
     modelOf(['Reshape', { target_shape: [10, 10] }]),
     `${at(0)}.config.target_shape: [10, 10] does not have the 784 elements`,
   ],
   [
-    'a softmax on the way',
+    'a softmax that is not the last layer',
     modelOf(['Flatten', {}], ['Softmax', {}], [...DENSE]),
     `${at(1)}: only the last layer may be a softmax`,
   ],
@@ -235,11 +235,11 @@ test.each<[string, unknown, string]>([
     'job.json, line 1: model.class_name: a model must be a Sequential, a sequence of layers, or a Functional',
   ],
   ['what joins nothing', modelOf(['Flatten', {}], ['Add', {}], [...DENSE]), `${at(1)}: the layer needs two or more`],
-])('an invalid model is rejected by the path to its problem: %s', (_, model, expected) => {
+])('an invalid model is rejected with the path to the problem: %s', (_, model, expected) => {
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
 
-test('a model that is too long for messages is rejected', () => {
+test('a model that does not fit into a message is rejected', () => {
   const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
     'Conv2D',
     { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },
@@ -255,7 +255,7 @@ test.each(['gpt', 'lesson'])('the job %s supports no layers', (job) => {
   expect(DEFAULT_JOB.model).toBe('mlp');
 });
 
-/** A job with a ReLU as Keras writes it. */
+/** Returns a job with a ReLU layer as Keras writes it. */
 const withRelu = (slope: number) => {
   const config = { name: 're_lu', trainable: true, dtype: 'float32', max_value: 6, negative_slope: slope };
   return {
@@ -264,7 +264,7 @@ const withRelu = (slope: number) => {
   };
 };
 
-test("Keras's ReLU is accepted, and rejected with a slope", () => {
+test("Keras's ReLU is accepted without a slope and rejected with a slope", () => {
   expect(parseJob(withRelu(0)).model).toMatchObject({ config: { layers: [{}, { class_name: 'ReLU' }, {}] } });
   expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: only 0 is supported/);
 });

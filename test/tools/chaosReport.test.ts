@@ -4,10 +4,10 @@ import { type ReportedEvent, type Observation, recoveredAt, reportOf, returnedAt
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
-/** Samples of an epoch. */
+/** Number of samples per epoch. */
 const SIZE = 100;
 
-/** Events of tabs, each 100 ms after the one before unless a time is given. */
+/** Records events of tabs. Each event is 100 ms after the previous one, unless a time is given. */
 class Timeline {
   readonly observations: Observation[] = [];
 
@@ -16,7 +16,7 @@ class Timeline {
     return this;
   }
 
-  /** All these tabs begin a generation. */
+  /** Records that all these tabs begin a generation. */
   generation(generation: number, tabs: string[], { epochs = 2, maxSteps = null as number | null } = {}): this {
     const job = { ...DEFAULT_JOB, epochs, maxSteps };
     const world = { worldSize: tabs.length, localRank: 0, localWorldSize: 1, members: [], job };
@@ -35,7 +35,7 @@ class Timeline {
     return this;
   }
 
-  /** All these tabs apply a step; times as in `event`. */
+  /** Records that all these tabs take a step. `at` is the time, as in `event`. */
   step(step: number, tabs: string[], [epoch, offset, samples]: [number, number, number], at?: number): this {
     const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
     for (const tab of tabs) this.event(tab, { type: 'step', step, epoch, offset, samples, loss: 1, ms, at: 0 }, at);
@@ -50,7 +50,7 @@ class Timeline {
     return this.event(tab, { type: 'finished', result: { stateHash, accuracy } as RunResult });
   }
 
-  /** The report without faults. */
+  /** The report, if there were no faults. */
   get report() {
     return reportOf(this.observations, []);
   }
@@ -70,7 +70,7 @@ function generationOf(generation: number) {
   return { type: 'generation', generation, run: 1, ...common } as const;
 }
 
-/** Two epochs of two steps each, by two tabs. */
+/** Two tabs take two steps in each of two epochs. */
 const twoEpochs = (): Timeline =>
   new Timeline()
     .generation(1, ['a', 'b'])
@@ -80,18 +80,18 @@ const twoEpochs = (): Timeline =>
     .step(3, ['a', 'b'], [1, 60, 40]);
 
 describe('samples', () => {
-  test('are counted once an epoch', () => {
+  test('are counted once per epoch', () => {
     expect(twoEpochs().report).toMatchObject({ steps: 4, samplesSkipped: 0, samplesRepeated: 0 });
     const finished = twoEpochs().finished('a', ['x', 'x']).report;
     expect(finished).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, finished: true, accuracy: 0.5 });
   });
 
-  test('of future steps are not missing', () => {
+  test('are not missing if their step is still to come', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, finished: false });
   });
 
-  test('of a step are counted if one tab reports it, in any order', () => {
+  test('are counted if at least one tab reports their step, in any order of steps', () => {
     const timeline = new Timeline()
       .generation(1, ['a', 'b'])
       .step(1, ['b'], [0, 60, 40])
@@ -100,17 +100,17 @@ describe('samples', () => {
     expect(timeline.report).toMatchObject({ steps: 3, samplesSkipped: 0, samplesRepeated: 0 });
   });
 
-  test('in a gap of an epoch are skipped', () => {
+  test('are skipped if they are in a gap of an epoch', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 10, 20]).step(1, ['a'], [0, 35, 65]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 15, samplesRepeated: 0 });
   });
 
-  test('of an epoch that ends early, and of a missing epoch, are skipped', () => {
+  test('are skipped if their epoch ends early or is missing', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [2, 0, 60]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 40 + SIZE, samplesRepeated: 0 });
   });
 
-  test('of an incomplete last epoch are skipped', () => {
+  test('are skipped if the final epoch is not complete', () => {
     const timeline = new Timeline()
       .generation(1, ['a'])
       .step(0, ['a'], [0, 0, 100])
@@ -121,7 +121,7 @@ describe('samples', () => {
     expect(short.report.samplesSkipped).toBe(SIZE);
   });
 
-  test('after the last step of a run with maxSteps are not missing', () => {
+  test('are not missing after the final step of a run with maxSteps', () => {
     const timeline = new Timeline()
       .generation(1, ['a'], { maxSteps: 1 })
       .step(0, ['a'], [0, 0, 60])
@@ -129,7 +129,7 @@ describe('samples', () => {
     expect(timeline.report.samplesSkipped).toBe(0);
   });
 
-  test('of a step that two generations took are counted once', () => {
+  test('are counted once if two generations took their step', () => {
     const timeline = new Timeline()
       .generation(1, ['a', 'b', 'c'])
       .step(0, ['c'], [0, 0, 60])
@@ -139,46 +139,46 @@ describe('samples', () => {
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, steps: 2 });
   });
 
-  test('in overlapping windows are repeated', () => {
+  test('are repeated if windows overlap', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 50, 50]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 10 });
     const inside = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 10, 20]);
     expect(inside.report.samplesRepeated).toBe(20);
   });
 
-  test('of a window that two steps took are repeated', () => {
+  test('are repeated if two steps have the same window', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 0, 60]);
     expect(timeline.report.samplesRepeated).toBe(60);
   });
 
-  test('of a step that a tab applies twice are repeated', () => {
+  test('are repeated if a tab takes a step twice', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a', 'a'], [0, 0, 60]);
     expect(timeline.report.samplesRepeated).toBe(60);
   });
 
-  test('of a step for which tabs report different windows are repeated', () => {
+  test('are repeated if tabs report different windows of a step', () => {
     const timeline = new Timeline().generation(1, ['a', 'b']).step(0, ['a'], [0, 0, 60]).step(0, ['b'], [0, 0, 40]);
     expect(timeline.report.samplesRepeated).toBe(40);
   });
 
-  test('beyond the end of an epoch are repeated', () => {
+  test('are repeated if a step exceeds the end of an epoch', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 110]);
     expect(timeline.report.samplesRepeated).toBe(10);
   });
 });
 
 describe('hashes', () => {
-  test('without differences', () => {
+  test('have no mismatch if they are equal', () => {
     const timeline = twoEpochs().hashes('a', 1, ['x', 'x']).hashes('b', 1, ['x', 'x']).hashes('a', 3, ['y', 'y']);
     expect(timeline.finished('a', ['z', 'z']).finished('b', ['z', 'z']).report.hashMismatches).toBe(0);
   });
 
-  test('differ once a step, in the report of one or more tabs', () => {
+  test('have one mismatch per step, even if several tabs report it', () => {
     const timeline = twoEpochs().hashes('a', 1, ['x', 'y'], false).hashes('b', 1, ['x', 'y'], false);
     expect(timeline.report.hashMismatches).toBe(1);
   });
 
-  test('differ between two worlds that agree internally', () => {
+  test('have a mismatch between two worlds that agree internally', () => {
     const timeline = twoEpochs()
       .hashes('a', 1, ['x'])
       .hashes('b', 1, ['y'])
@@ -187,7 +187,7 @@ describe('hashes', () => {
     expect(timeline.report.hashMismatches).toBe(2);
   });
 
-  test('differ at the end', () => {
+  test('have a mismatch if they differ at the end', () => {
     expect(twoEpochs().finished('a', ['x', 'x']).finished('b', ['x', 'z']).report.hashMismatches).toBe(1);
   });
 });
@@ -195,8 +195,8 @@ describe('hashes', () => {
 describe('recovery', () => {
   const tabs = ['a', 'b', 'c'];
   /**
-   * Three tabs; `c` is lost at 2000, the others continue at 3000; `d` joins and trains at 4000, `c`
-   * at 5000.
+   * There are three tabs. `c` is lost at 2000, and the other tabs continue at 3000. `d` joins and
+   * trains at 4000; `c` trains again at 5000.
    */
   const timeline = new Timeline()
     .generation(1, tabs)
@@ -213,43 +213,43 @@ describe('recovery', () => {
     .event('c', { ...generationOf(4), worldSize: 4 }, 4500)
     .step(5, ['c'], [0, 50, 10], 5000);
 
-  test('without the lost tab: the first step of another tab in a later generation', () => {
+  test('from a lost tab is the first step of another tab in a later generation', () => {
     for (const kind of ['close', 'crash', 'freeze', 'cut'] as const) {
       expect(recoveredAt(fault(kind, 2000, 'c'), timeline.observations)).toBe(3000);
     }
   });
 
-  test('of a link: the first step of any tab in a later generation', () => {
+  test('from a broken link is the first step of any tab in a later generation', () => {
     expect(recoveredAt(fault('edge', 2000, 'c'), timeline.observations)).toBe(2700);
   });
 
-  test('without the server: the next step', () => {
+  test('from a fault of the server is the next step', () => {
     expect(recoveredAt(fault('server', 2000, null), timeline.observations)).toBe(2100);
   });
 
-  test('of an added tab: its own first step', () => {
+  test('from an added tab is the first step of this tab', () => {
     expect(recoveredAt(fault('join', 2000, 'd'), timeline.observations)).toBe(4000);
     expect(recoveredAt(fault('duplicate', 2000, 'd'), timeline.observations)).toBe(4000);
   });
 
-  test('may be missing', () => {
+  test('is null if training did not continue', () => {
     expect(recoveredAt(fault('close', 3500, 'd'), timeline.observations)).toBe(5000);
     expect(recoveredAt(fault('close', 4600, 'a'), timeline.observations)).toBeNull();
     expect(recoveredAt(fault('server', 5000, null), timeline.observations)).toBeNull();
     expect(recoveredAt(fault('join', 2000, 'e'), timeline.observations)).toBeNull();
   });
 
-  test('of a tab that was away: its first step afterwards in a later generation', () => {
+  test('is different from the return of the tab, which is its first step in a later generation', () => {
     const cut = fault('cut', 2000, 'c', { undoneAt: 2600 });
     expect(returnedAt(cut, timeline.observations)).toBe(2700);
     expect(returnedAt({ ...cut, undoneAt: 2800 }, timeline.observations)).toBe(5000);
     expect(returnedAt({ ...cut, undoneAt: null }, timeline.observations)).toBeNull();
-    // A step that it had begun before the freeze does not count.
+    // The step that `c` reports at 2150 had begun before the freeze, so it is not the return.
     const before = fault('freeze', 1600, 'c', { undoneAt: 2120 });
     expect(returnedAt(before, timeline.observations)).toBe(2700);
   });
 
-  test('is reported by kind of fault, with the unrecovered ones', () => {
+  test('is reported per kind of fault, with the number of faults without recovery', () => {
     const { faults, recoveryMs, unrecovered, pauseMs, returnMs, stepGapMs, schedule } = reportOf(
       timeline.observations,
       [
@@ -274,7 +274,7 @@ describe('recovery', () => {
     expect(schedule[1]).toEqual({ kind: 'cut', tab: 'c', atMs: 1000, recoveryMs: 1000, returnMs: 100, pauseMs: 600 });
   });
 
-  test('is not required of a run that ends', () => {
+  test('is not required if the run ends before', () => {
     const ended = new Timeline()
       .generation(1, ['a', 'b'], { maxSteps: 1 })
       .step(0, ['a', 'b'], [0, 0, 10], 1000)
@@ -287,7 +287,7 @@ describe('recovery', () => {
     expect(reportOf(ended.observations, [fault('join', 2500, 'c')]).unrecovered).toEqual({ join: 1 });
   });
 
-  test('counts generations that took a step', () => {
+  test('is a change of membership only if the new generation took a step', () => {
     expect(timeline.report).toMatchObject({ membershipChanges: 3, worldSizes: [3, 2, 4] });
     const idle = new Timeline()
       .generation(1, ['a', 'b'])
@@ -298,7 +298,7 @@ describe('recovery', () => {
   });
 });
 
-test('report of a run without a step', () => {
+test('a run without a step has an empty report', () => {
   expect(reportOf([], [fault('close', 0, 'a')])).toMatchObject({
     steps: 0,
     samplesSkipped: 0,

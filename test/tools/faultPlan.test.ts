@@ -4,20 +4,20 @@ import { MIN_TABS, planFaults, REST_MS } from '../../tools/chaos/schedule.ts';
 
 const SEEDS = Array.from({ length: 50 }, (_, seed) => seed);
 
-test('the same seed plans the same faults, another seed others', () => {
+test('plans are equal for the same seed, and different for different seeds', () => {
   const plan = planFaults({ seed: 1, minutes: 10, tabs: 4 });
   expect(planFaults({ seed: 1, minutes: 10, tabs: 4 })).toEqual(plan);
   expect(planFaults({ seed: 2, minutes: 10, tabs: 4 })).not.toEqual(plan);
 });
 
-test('three minutes contain every kind', () => {
+test('a plan of three minutes contains every kind of fault', () => {
   for (const seed of SEEDS) {
     const kinds = new Set(planFaults({ seed, minutes: 3, tabs: 4 }).map(({ kind }) => kind));
     expect([...kinds].sort()).toEqual([...FAULT_KINDS].sort());
   }
 });
 
-test('faults follow each other within the time', () => {
+test('faults are in the order of time and within the given time', () => {
   for (const seed of SEEDS) {
     const plan = planFaults({ seed, minutes: 5, tabs: 4 });
     for (const [i, { at }] of plan.entries()) {
@@ -28,7 +28,7 @@ test('faults follow each other within the time', () => {
 });
 
 describe.each([MIN_TABS, 4, 8])('with %i tabs', (tabs) => {
-  test('faults affect taken seats, at most one tab is missing or extra, and all are there at the end', () => {
+  test('faults affect seats that have a tab, at most one tab is missing or extra, and at the end no tab is', () => {
     for (const seed of SEEDS) {
       const seated = new Set(Array.from({ length: tabs }, (_, seat) => seat));
       for (const { kind, seat } of planFaults({ seed, minutes: 20, tabs })) {

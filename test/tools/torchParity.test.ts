@@ -1,5 +1,5 @@
 /**
- * What PyTorch computes from the same numbers. Skipped where it is not installed (Debian:
+ * Tests that results are equal to PyTorch's. Skipped if PyTorch is not installed (Debian:
  * python3-torch).
  */
 import * as tf from '@tensorflow/tfjs';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 
 test.skipIf(torch === null).each(SUITES)(
-  '$name computes what PyTorch computes',
+  '$name has the same results as PyTorch',
   { timeout: 120_000 },
   async (suite) => {
     const { cases, tolerance } = await compareWithTorch(torch!.python, suite);

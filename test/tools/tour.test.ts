@@ -1,4 +1,4 @@
-/** The tour and its pictures. */
+/** Tests the tour and its pictures. */
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { tourPage } from '../../tools/tour/tourPage.ts';
 import { STOPS } from '../../tools/tour/visit.ts';
 
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
-/** Bytes of all pictures together. */
+/** The largest size of all pictures together, in bytes. */
 const MOST_BYTES = 1_500_000;
 
 test('docs/tour.md shows every page, with pictures that exist and are small', async () => {

@@ -6,7 +6,7 @@ import { createRng } from '../../src/util/rng.ts';
 const ALL_HALVES = Uint16Array.from({ length: 65_536 }, (_, i) => i);
 const INFINITY = 0x7c00;
 
-/** The value of a half's bits, by the standard's definition. */
+/** Returns the value of a half's bits, by the definition in the standard. */
 function valueOf(half: number): number {
   const sign = half & 0x8000 ? -1 : 1;
   const exponent = (half >> 10) & 0x1f;
@@ -16,12 +16,15 @@ function valueOf(half: number): number {
   return sign * 2 ** (exponent - 15) * (1 + fraction / 1024);
 }
 
-/** The nearest half by bisection over all positive ones; of two equally near, the even one. */
+/**
+ * Returns the nearest half, by bisection over all positive halves. If two halves are equally near,
+ * it returns the even one.
+ */
 function nearest(value: number): number {
   const sign = Object.is(value, -0) || value < 0 ? 0x8000 : 0;
   const magnitude = Math.abs(value);
-  // Rounding precedes overflow: with an unlimited exponent, the next half after 65504 would be
-  // 65536.
+  // Rounding precedes the check for overflow. With an unlimited exponent, the next half after 65504
+  // would be 65536.
   const at = (half: number): number => (half === INFINITY ? 65_536 : valueOf(half));
   let low = 0;
   let high = INFINITY;
@@ -40,18 +43,18 @@ function halfOf(value: number): number {
   return toHalf(Float32Array.of(value))[0]!;
 }
 
-describe('float16', () => {
-  test('every half has the value of the standard', () => {
+describe('the float16 conversion:', () => {
+  test('every half has the value that the standard defines', () => {
     const floats = fromHalf(ALL_HALVES);
     const wrong = ALL_HALVES.filter((bits) => !Object.is(floats[bits], valueOf(bits)));
     expect([...wrong]).toEqual([]);
   });
 
-  test('every half survives the conversion bit for bit, NaNs with their payloads', () => {
+  test('every half is the same after conversion to float32 and back, also NaNs with their payloads', () => {
     expect(toHalf(fromHalf(ALL_HALVES))).toEqual(ALL_HALVES);
   });
 
-  test('the middle between two halves is rounded to the even one, and its neighbours to the nearer one', () => {
+  test('the middle between two halves is rounded to the even half, and its neighbours to the nearer half', () => {
     const middles = Float32Array.from({ length: INFINITY - 1 }, (_, i) => (valueOf(i) + valueOf(i + 1)) / 2);
     const even = Uint16Array.from(middles, (_, i) => (i % 2 === 0 ? i : i + 1));
     const step = (by: number): Float32Array =>
@@ -61,7 +64,7 @@ describe('float16', () => {
     expect(toHalf(step(1))).toEqual(Uint16Array.from(middles.keys(), (i) => i + 1));
   });
 
-  test('overflows from 65520 on', () => {
+  test('values from 65520 on become infinite', () => {
     expect(halfOf(65_504)).toBe(0x7bff);
     expect(halfOf(65_519.996)).toBe(0x7bff);
     expect(halfOf(65_520)).toBe(INFINITY);
@@ -71,7 +74,7 @@ describe('float16', () => {
     expect(halfOf(-Infinity)).toBe(0x8000 | INFINITY);
   });
 
-  test('keeps subnormals, signed zeros and NaN', () => {
+  test('subnormals, signed zeros and NaN remain', () => {
     expect(halfOf(2 ** -24)).toBe(1);
     expect(halfOf(2 ** -25)).toBe(0);
     expect(halfOf(-(2 ** -25) - 2 ** -48)).toBe(0x8001);
@@ -80,15 +83,16 @@ describe('float16', () => {
     expect(halfOf(0)).toBe(0);
     expect(halfOf(-0)).toBe(0x8000);
     expect(valueOf(halfOf(NaN))).toBeNaN();
-    // A NaN whose payload is in the dropped bits.
+    // This NaN has its payload only in the dropped bits.
     expect(toHalf(new Float32Array(Uint32Array.of(0x7f800001, 0xffc00000).buffer))).toEqual(
       Uint16Array.of(0x7e00, 0xfe00),
     );
   });
 
-  test('rounds any float32 like the slow definition', () => {
+  test('any float32 is rounded like in the slow reference', () => {
     const rng = createRng(7);
-    // Every exponent from where all become zero to where all are infinite, with random mantissas.
+    // Random mantissas with every exponent, from those that all become zero to those that all
+    // become infinite.
     const bits = Uint32Array.from({ length: 200_000 }, () => {
       const exponent = 127 - 30 + rng.below(50);
       return ((rng.below(2) << 31) | (exponent << 23) | rng.below(2 ** 23)) >>> 0;
@@ -97,7 +101,7 @@ describe('float16', () => {
     expect(toHalf(floats)).toEqual(Uint16Array.from(floats, nearest));
   });
 
-  test('writes into a given array, also into a part of another one', () => {
+  test('the output can be a given array, also a part of a larger one', () => {
     const halves = new Uint16Array(6);
     const floats = new Float32Array(6);
     expect(toHalf(Float32Array.of(9, 1, -2).subarray(1), halves.subarray(3, 5)).buffer).toBe(halves.buffer);

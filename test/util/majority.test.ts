@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { dissenters, majority } from '../../src/util/majority.ts';
 
 describe('a majority', () => {
-  test('is the most frequent vote; of a draw, the first', () => {
+  test('is the most frequent vote, or the first of equally frequent votes', () => {
     expect(majority(['b', 'a', 'a'])).toBe('a');
     expect(majority(['a', 'b'])).toBe('a');
     expect(majority(['c', 'b', 'a', 'a', 'b'])).toBe('b');
     expect(majority([])).toBeUndefined();
   });
 
-  test('finds the divergent votes', () => {
+  test('differs from the votes that dissenters returns', () => {
     expect(dissenters(['a', 'a', 'b', 'a'])).toEqual([2]);
     expect(dissenters(['b', 'a', 'a', 'a'])).toEqual([0]);
     expect(dissenters(['a', 'b'])).toEqual([1]);
@@ -18,7 +18,7 @@ describe('a majority', () => {
     expect(dissenters([])).toEqual([]);
   });
 
-  test('is never smaller than another group', () => {
+  test('is never smaller than another group of equal votes', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom('a', 'b', 'c'), { minLength: 1 }), (votes) => {
         const size = (vote: string | undefined) => votes.filter((one) => one === vote).length;

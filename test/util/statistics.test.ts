@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { median, quantile } from '../../src/util/statistics.ts';
 
-test('quantiles are by the nearest rank', () => {
+test('a quantile is the element with the nearest rank', () => {
   const twenty = Array.from({ length: 20 }, (_, i) => 20 - i);
   expect(quantile(twenty, 0.95)).toBe(19);
   expect(quantile(twenty, 1)).toBe(20);

@@ -6,20 +6,20 @@ import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
 describe('hashState', () => {
-  test('is MurmurHash3, by its published test vectors', () => {
-    // The first half is seeded with 0.
+  test('is MurmurHash3, according to its published test vectors', () => {
+    // The first half of the digest uses the seed 0.
     expect(hashState([text('')]).slice(0, 8)).toBe('00000000');
     expect(hashState([text('test')]).slice(0, 8)).toBe('ba6bd213');
     expect(hashState([text('Hello, world!')]).slice(0, 8)).toBe('c0363e43');
     expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(0, 8)).toBe('2e4ff723');
-    // The second with 0x9747b28c.
+    // The second half of the digest uses the seed 0x9747b28c.
     expect(hashState([text('')]).slice(8)).toBe('ebb6c228');
     expect(hashState([text('test')]).slice(8)).toBe('704b81dc');
     expect(hashState([text('Hello, world!')]).slice(8)).toBe('24884cba');
     expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(8)).toBe('2fa826cd');
   });
 
-  test('differs when any bit of any part does', () => {
+  test('differs if a single bit of any part differs', () => {
     fc.assert(
       fc.property(
         fc.float32Array({ minLength: 1, maxLength: 50 }),
@@ -35,7 +35,7 @@ describe('hashState', () => {
   });
 
   test.each([0, 3, 4, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 9, 2 ** 33 + 2])(
-    'takes %i bytes word by word but for the last ones',
+    'hashes %i bytes as words, except for the last bytes',
     (bytes) => {
       expect(wholeWords(bytes) % 4).toBe(0);
       expect(bytes - wholeWords(bytes)).toBeGreaterThanOrEqual(0);
@@ -59,7 +59,7 @@ describe('seeded random numbers', () => {
     expect(mixSeed(1, 2)).not.toBe(mixSeed(2, 1));
   });
 
-  test('permute every index once', () => {
+  test('permute indices, so that each occurs once', () => {
     fc.assert(
       fc.property(fc.nat({ max: 500 }), fc.nat(), (n, seed) => {
         expect(Array.from(permutation(n, seed)).sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));

@@ -26,9 +26,12 @@ export interface ChaosOptions extends JobOptions {
 }
 
 const DEFAULT_MINUTES = 3;
-/** More epochs than fit into any number of minutes: the most that a job may have. */
+/** The largest number of epochs of a job. It takes longer than any number of minutes. */
 const ENDLESS_EPOCHS = 1000;
-/** Frequent comparisons, to find the step that went wrong. */
+/**
+ * Steps between two state comparisons. They are frequent, to find the step in which states began to
+ * differ.
+ */
 const HASH_EVERY = 5;
 
 /**
@@ -37,14 +40,18 @@ const HASH_EVERY = 5;
  */
 export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   if (process.platform === 'win32') {
-    throw new UsageError('chaos stops processes with signals, which Windows does not have. Run it on Linux or macOS.');
+    throw new UsageError(
+      'chaos needs signals to stop processes, and Windows has no such signals. Run it on Linux or macOS.',
+    );
   }
   const endsByItself = options.epochs !== undefined || options.steps !== undefined;
   const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
   const resolved = await resolveTraining(job);
   const { seed, strategy } = resolved.job;
   if (!isElastic(resolved.job)) {
-    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}. Remove --strategy to use ddp.`);
+    throw new UsageError(
+      `With the strategy ${strategy}, tabs cannot join and leave during a run. Remove --strategy to use ddp.`,
+    );
   }
   const minutes = options.minutes ?? (endsByItself ? options.timeout / 60 : DEFAULT_MINUTES);
   const executable = await ensureBrowser(options.browser, io.err);
@@ -68,7 +75,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
       await injector.inject(planFaults({ seed, minutes, tabs }), minutes);
       if (endsByItself) await pool.finish();
     } catch (error) {
-      // The report covers the observations until then.
+      // The report covers the time until the error.
       io.signal.throwIfAborted();
       problem = messageOf(error);
     }
@@ -83,7 +90,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   if (problem !== null) throw new PeergradError(problem);
 }
 
-/** A sentence with the failed requirements; `null`: none. */
+/** Returns a sentence with the failed requirements; `null` if all are met. */
 function problemOf(report: ChaosReport): string | null {
   const { samplesSkipped, samplesRepeated, hashMismatches, unrecovered } = report;
   const wrong = [
@@ -95,16 +102,16 @@ function problemOf(report: ChaosReport): string | null {
   return wrong.length === 0 ? null : `The run did not recover from its faults: ${wrong.join(', ')}.`;
 }
 
-/** The report as a few lines of text. */
+/** Returns the report as a few lines of text. */
 function summarize(report: ChaosReport): string {
   const { steps, faults, membershipChanges, accuracy, recoveryMs, stepGapMs } = report;
   const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
   return [
-    `${steps} steps, ${injected} faults, ${membershipChanges} changes of membership; a step every ${stepGapMs.toFixed(0)} ms.`,
+    `${steps} steps, ${injected} faults, ${membershipChanges} changes of the ranks. One step every ${stepGapMs.toFixed(0)} ms.`,
     ...Object.entries(recoveryMs).map(
-      ([kind, { median, max }]) => `${kind}: training again after ${median} ms, at most ${max} ms.`,
+      ([kind, { median, max }]) => `${kind}: training continued after ${median} ms (median), at most ${max} ms.`,
     ),
-    `${report.samplesSkipped} samples skipped, ${report.samplesRepeated} repeated, ${report.hashMismatches} different states.`,
+    `${report.samplesSkipped} samples were skipped and ${report.samplesRepeated} repeated. States differed after ${report.hashMismatches} steps.`,
     ...(accuracy === null ? [] : [`Accuracy ${(accuracy * 100).toFixed(1)} %.`]),
   ].join('\n');
 }

@@ -1,4 +1,7 @@
-/** Injects one fault after another, each after recovery from the one before. */
+/**
+ * Injects faults one after the other. The next fault waits until the run has recovered from the
+ * previous one.
+ */
 import { systemClock } from '../../src/util/clock.ts';
 import type { Io } from '../../launcher/io.ts';
 import type { TabPool } from './tabPool.ts';
@@ -16,30 +19,38 @@ interface FaultInjectorOptions {
 
 interface Injected {
   fault: Fault;
-  /** `null` if the fault is not undone. */
+  /** How the fault is undone; `null` if it is permanent. */
   undo: Undo | null;
 }
 
 interface Undo {
-  /** Milliseconds after the fault. */
+  /** When the fault is undone, in milliseconds after its injection. */
   afterMs: number;
   undo: () => void | Promise<void>;
   /**
-   * Whether the tab trains again, if that can be observed, and the milliseconds that it may take.
+   * Whether the tab trains again, if that can be observed; and how many milliseconds to wait for
+   * it.
    */
   hasRecovered: () => boolean;
   withinMs: number;
 }
 
 /**
- * Milliseconds for which a tab is frozen or cut off: longer than the server waits for a silent tab.
+ * Milliseconds for which a tab is frozen or without a network. This is longer than the server waits
+ * for a silent tab.
  */
 const AWAY_MS = 20_000;
-/** Milliseconds for which the server is away. */
+/** Milliseconds for which the server is not running. */
 const SERVER_AWAY_MS = 3_000;
-/** Milliseconds for the tabs to reconnect to the server, which they do not report. */
+/**
+ * Milliseconds for the tabs to reconnect to the server. They do not report when they have
+ * reconnected.
+ */
 const SERVER_BACK_MS = 8_000;
-/** Milliseconds after which a fault counts as not recovered; a joining tab takes longest. */
+/**
+ * If training has not continued after this time, in milliseconds, the run has not recovered from
+ * the fault. A joining tab takes longest.
+ */
 const RECOVERY_MS = 90_000;
 
 export class FaultInjector {
@@ -52,10 +63,11 @@ export class FaultInjector {
   }
 
   /**
-   * Injects the planned faults, each not before its time, until `minutes` have passed or the run
-   * has ended. Kinds that have not occurred by then are still injected.
+   * Injects the planned faults until `minutes` have passed or the run has ended. No fault is
+   * injected before its planned time. If a kind of fault has not occurred when the minutes are
+   * over, it is injected then.
    *
-   * @throws (rejects) as {@link TabPool.until}.
+   * @throws (rejects) the errors of {@link TabPool.until}.
    */
   async inject(plan: readonly PlannedFault[], minutes: number): Promise<void> {
     const { pool } = this.#options;
@@ -84,7 +96,7 @@ export class FaultInjector {
         const { afterMs = 0 } = undo ?? {};
         await pool.until(() => pool.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
       } finally {
-        // Always: a browser with stopped processes does not close.
+        // Undone in any case, because a browser with stopped processes does not close.
         await undo?.undo();
       }
       if (undo !== null) {
@@ -98,7 +110,10 @@ export class FaultInjector {
     }
   }
 
-  /** Injects a fault; `null` if there is no tab for it, or no free seat for another tab. */
+  /**
+   * Injects a fault. Resolves with `null` if there is no tab for it, or no free seat for another
+   * tab.
+   */
   async #apply({ kind, seat }: PlannedFault): Promise<Injected | null> {
     const { pool, server } = this.#options;
     if (kind === 'server') {

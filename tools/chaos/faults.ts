@@ -1,13 +1,13 @@
-/** The supported faults, and the record of an injected one. */
+/** The supported faults, and the record of an injected fault. */
 
 /**
- * - `close`: a tab is closed, as a user does it.
+ * - `close`: a tab is closed, as by a user.
  * - `crash`: a tab's renderer process is killed.
- * - `freeze`: a tab is stopped for some time, and continues.
+ * - `freeze`: a tab is stopped for some time and then continues.
  * - `cut`: a tab has no network for some time: no packet leaves or reaches it.
- * - `edge`: the connection of a tab to another breaks without an event.
- * - `server`: the signaling server is killed, and restarted without its memory.
- * - `duplicate`: a tab is duplicated; the copy is one more tab.
+ * - `edge`: the connection between two tabs breaks, without an event in one of them.
+ * - `server`: the signaling server is killed, and restarted with no knowledge of its rooms.
+ * - `duplicate`: a tab is duplicated. The copy is an additional tab.
  * - `join`: a new tab joins.
  */
 export const FAULT_KINDS = ['close', 'crash', 'freeze', 'cut', 'edge', 'server', 'duplicate', 'join'] as const;
@@ -15,24 +15,25 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 
 export interface Fault {
   kind: FaultKind;
-  /** The affected or added tab; `null` for the server's. */
+  /** The affected or added tab; `null` if the server is affected. */
   tab: string | null;
-  /** When it was injected, in milliseconds of the launcher's clock. */
+  /** When the fault was injected, in milliseconds of the launcher's clock. */
   at: number;
   /**
-   * When it was undone, if it was: the frozen tab continued, the network or the server was back.
+   * When the fault was undone: the frozen tab continued, or the network or the server was available
+   * again. `null` if it was not undone.
    */
   undoneAt: number | null;
   /** When the next fault could follow, with or without recovery. */
   endedAt: number;
 }
 
-/** Whether the other tabs continue without its tab, permanently or for a while. */
+/** Returns whether the other tabs continue without the affected tab, permanently or for a while. */
 export function losesTab(kind: FaultKind): boolean {
   return kind === 'close' || kind === 'crash' || kind === 'freeze' || kind === 'cut';
 }
 
-/** Whether it adds a tab. */
+/** Returns whether the fault adds a tab. */
 export function bringsTab(kind: FaultKind): boolean {
   return kind === 'duplicate' || kind === 'join';
 }

@@ -8,9 +8,9 @@ import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
 interface LiveTabOptions {
   launch: LaunchOptions;
   onevent: (tab: string, event: EngineEvent) => void;
-  /** The page threw an error; it may continue. */
+  /** Called when the page threw an error. The page may continue. */
   onerror: (tab: string, message: string) => void;
-  /** Its renderer process has ended. */
+  /** Called when the page's renderer process has ended. */
   oncrash: (tab: string) => void;
 }
 
@@ -60,8 +60,8 @@ export class LiveTab {
   }
 
   /**
-   * Duplicates the tab as the browser's "Duplicate" does: same URL, copy of sessionStorage. The
-   * copy ends with this tab's browser.
+   * Duplicates the tab as the browser's "Duplicate" does: the copy has the same URL and a copy of
+   * sessionStorage. It is in the same browser and ends with it.
    */
   async duplicate(name: string): Promise<LiveTab> {
     const shared = { browser: this.#browser, names: this.#names, options: this.#options, isCopy: true };
@@ -72,7 +72,7 @@ export class LiveTab {
     return new LiveTab(name, page, shared);
   }
 
-  /** Ids of all processes of this type in this tab's browser. */
+  /** Returns the ids of all processes of this type in this tab's browser. */
   async processes(type: ProcessType): Promise<number[]> {
     const session = await this.#browser.newBrowserCDPSession();
     try {

@@ -1,4 +1,7 @@
-/** The report of a run under faults: pure functions of its tabs' events and of the faults. */
+/**
+ * Computes the report of a run under faults. The functions are pure; their input is the faults and
+ * the tabs' events.
+ */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
@@ -12,14 +15,14 @@ export function isReported(event: EngineEvent): event is ReportedEvent {
 }
 
 export interface Observation {
-  /** When it arrived, in milliseconds of the launcher's clock. */
+  /** When the event arrived, in milliseconds of the launcher's clock. */
   at: number;
   /** Name of the tab; a tab that replaces a lost one has another name. */
   tab: string;
   event: ReportedEvent;
 }
 
-/** In milliseconds. */
+/** A summary of times in milliseconds. */
 export interface Summary {
   median: number;
   max: number;
@@ -29,38 +32,38 @@ type PerKind<Value> = Partial<Record<FaultKind, Value>>;
 
 export interface ChaosReport {
   faults: PerKind<number>;
-  /** Steps applied. */
+  /** Number of steps. */
   steps: number;
-  /** Samples of an epoch that no step covered, up to the last observed step. */
+  /** Samples that no step of their epoch used, up to the final observed step. */
   samplesSkipped: number;
-  /** Samples that an epoch covered more than once. */
+  /** Samples that an epoch used more than once. */
   samplesRepeated: number;
   /** Steps after which not all tabs had the same state. */
   hashMismatches: number;
-  /** From a fault until training continued, see {@link recoveredAt}. */
+  /** Times from a fault until training continued; see {@link recoveredAt}. */
   recoveryMs: PerKind<Summary>;
-  /** Faults after which it did not, although the run had not ended. */
+  /** Number of faults after which training did not continue, although the run had not ended. */
   unrecovered: PerKind<number>;
-  /** The longest time without a step during a fault. */
+  /** The longest times without a step during a fault. */
   pauseMs: PerKind<Summary>;
-  /** The median time between two steps of the whole run. */
+  /** The median time between two steps, over the whole run. */
   stepGapMs: number;
-  /** From the end of a tab's freeze or cut until it trained with the others again. */
+  /** Times from the end of a freeze or cut until the tab trained with the others again. */
   returnMs: PerKind<Summary>;
-  /** Generations that trained, without the first. */
+  /** Number of generations that trained, without the first. */
   membershipChanges: number;
-  /** Each once, in the order of their first occurrence. */
+  /** All different world sizes, in the order of their first occurrence. */
   worldSizes: number[];
   /** Whether the run ended. */
   finished: boolean;
-  /** Accuracy of the last evaluation; `null` if there was none. */
+  /** Accuracy of the final evaluation; `null` if there was none. */
   accuracy: number | null;
   /** Every fault, with its own times. */
   schedule: FaultOutcome[];
 }
 
 interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
-  /** Since the first step. */
+  /** Milliseconds since the first step. */
   atMs: number;
   /** `null` if training did not continue, or if the tab did not return or was never away. */
   recoveryMs: number | null;
@@ -107,12 +110,13 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
 }
 
 /**
- * When training continued after `fault`; `null` if it has not (yet).
+ * Returns when training continued after `fault`; `null` if it has not continued (yet).
  *
- * - A lost tab or connection: another tab's first step (any tab's, for a connection) in a later
- * generation. A step of the old one may arrive after the fault and proves nothing.
- * - An added tab: its first step.
- * - The server: the next step.
+ * - After a lost tab: the first step of another tab in a later generation; after a lost connection:
+ *   the first step of any tab in a later generation. A step of the old generation may also arrive
+ *   after the fault, but proves nothing.
+ * - After an added tab: the first step of this tab.
+ * - After a fault of the server: the next step.
  */
 export function recoveredAt(fault: Fault, observations: readonly Observation[]): number | null {
   const { kind, at, tab } = fault;
@@ -124,7 +128,8 @@ export function recoveredAt(fault: Fault, observations: readonly Observation[]):
 }
 
 /**
- * When the tab of a freeze or cut trained again, in a later generation; `null` if it has not (yet).
+ * Returns when a tab that was frozen or cut off trained again, in a later generation; `null` if it
+ * has not (yet).
  */
 export function returnedAt(fault: Fault, observations: readonly Observation[]): number | null {
   if (fault.undoneAt === null) return null;
@@ -132,16 +137,16 @@ export function returnedAt(fault: Fault, observations: readonly Observation[]): 
   return stepAfter(fault.undoneAt, observations, (step) => step.generation > before && step.tab === fault.tab);
 }
 
-/** Whether the run ended after this time. */
+/** Returns whether the run ended after this time. */
 function endsAfter(at: number, observations: readonly Observation[]): boolean {
   return observations.some((seen) => seen.at > at && seen.event.type === 'finished');
 }
 
-/** A step as a tab reported it. `samples` are those of the window. */
+/** A step as a tab reported it. `samples` is the number of samples in the step's window. */
 interface Step {
   at: number;
   tab: string;
-  /** The generation in which it was taken. */
+  /** The generation in which the step was taken. */
   generation: number;
   step: number;
   epoch: number;
@@ -165,7 +170,7 @@ function stepAfter(at: number, observations: readonly Observation[], counts: (st
   return stepsOf(observations).find((step) => step.at > at && counts(step))?.at ?? null;
 }
 
-/** The latest generation that any tab had reported. */
+/** Returns the latest generation that any tab had reported by this time. */
 function generationAt(at: number, observations: readonly Observation[]): number {
   const known = observations
     .filter((seen) => seen.at <= at)
@@ -174,9 +179,9 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 }
 
 /**
- * Samples that no step covered, and those covered too often. A step number has one window of
- * samples, reported by every tab that applied it; windows follow each other through an epoch
- * without gap or overlap, up to its last sample.
+ * Counts the samples that no step used, and the samples that were used too often. Every step number
+ * has one window of samples, which every tab that took the step reports. The windows of an epoch
+ * must follow each other without gap or overlap, up to the epoch's final sample.
  */
 function countSamples(
   observations: readonly Observation[],
@@ -187,7 +192,7 @@ function countSamples(
   const windows = new Map<string, Step>();
   const applied = new Set<string>();
   for (const step of steps) {
-    // One tab must not apply a step twice.
+    // If a tab takes a step twice, the samples are repeated.
     const own = `${step.tab} ${step.step}`;
     if (applied.has(own)) repeated += step.samples;
     applied.add(own);
@@ -205,14 +210,15 @@ function countSamples(
       done = Math.max(done, offset + samples);
     }
     if (epoch < begun || epoch < due) skipped += Math.max(0, size - done);
-    // The epoch has no more samples: some must have been repeated.
+    // More samples than the epoch has: some must have been repeated.
     repeated += Math.max(0, done - size);
   }
   return { skipped, repeated };
 }
 
 /**
- * Samples of an epoch, and the number of complete epochs that are due: all, if the run has ended.
+ * Returns the number of samples per epoch, and how many epochs must be complete: all epochs, if the
+ * run has ended.
  */
 function epochsOf(observations: readonly Observation[]): { size: number; due: number } {
   let size = 0;
@@ -227,8 +233,8 @@ function epochsOf(observations: readonly Observation[]): { size: number; due: nu
 }
 
 /**
- * Number of steps after which states differed, within one tab's report or between two tabs. The end
- * counts as one more.
+ * Returns the number of steps after which states differed, within one tab's report or between two
+ * tabs. A difference at the end is counted as one more step.
  */
 function countMismatches(observations: readonly Observation[]): number {
   const states = new Map<number | 'end', Set<string>>();
@@ -250,7 +256,7 @@ function countMismatches(observations: readonly Observation[]): number {
   return mismatches.size;
 }
 
-/** Generations in which a step was taken, in order. */
+/** Returns the generations in which a step was taken, in order. */
 function trainedGenerations(observations: readonly Observation[]): { generation: number; worldSize: number }[] {
   const worldSizes = new Map<number, number>();
   for (const { event } of observations)
@@ -264,7 +270,7 @@ function accuracyOf(event: ReportedEvent): number | null {
   return event.type === 'finished' ? event.result.accuracy : null;
 }
 
-/** When each step was first reported, in order. */
+/** Returns when each step was first reported, in order. */
 function firstArrivals(steps: readonly Step[]): number[] {
   const first = new Map<number, number>();
   for (const { step, at } of steps) if (!first.has(step)) first.set(step, at);
@@ -272,8 +278,8 @@ function firstArrivals(steps: readonly Step[]): number[] {
 }
 
 /**
- * The longest time between two steps, or between a step and the fault's end, that overlaps the
- * fault.
+ * Returns the longest time without a step that overlaps the fault: between two steps, or between a
+ * step and the end of the fault.
  */
 function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): number {
   const before = arrivals.findLast((arrival) => arrival <= at) ?? at;
@@ -281,7 +287,7 @@ function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): numb
   return Math.max(...times.slice(1).map((time, i) => time - times[i]!));
 }
 
-/** Whole milliseconds: fractions are noise. */
+/** Returns whole milliseconds, because fractions are noise. */
 function since(from: number | null, to: number | null): number | null {
   return from === null || to === null ? null : Math.round(to - from);
 }
@@ -298,7 +304,7 @@ function perKind<Each extends { kind: FaultKind }, Value>(
   return Object.fromEntries(pairs.filter(([, value]) => value !== null));
 }
 
-/** Summary of the known values; `null` if there are none. */
+/** Returns the summary of the known values; `null` if there are none. */
 function summaryOf(all: readonly (number | null)[]): Summary | null {
   const known = all.filter((ms) => ms !== null);
   return known.length === 0 ? null : { median: median(known), max: Math.max(...known) };

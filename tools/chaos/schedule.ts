@@ -3,37 +3,39 @@ import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 import type { FaultKind } from './faults.ts';
 
 export interface PlannedFault {
-  /** Earliest time, in milliseconds after all tabs train. */
+  /** Earliest time of the fault, in milliseconds since all tabs train. */
   at: number;
   kind: FaultKind;
   /**
-   * The affected seat: tabs have seats 0 .. tabs-1 and a copy one more, so that a plan needs no
-   * names. Unused for the server's fault.
+   * The seat of the affected tab. Seats have numbers, so that a plan needs no names: tabs have the
+   * seats 0 .. tabs-1, a copy has the next one. Not used for a fault of the server.
    */
   seat: number;
 }
 
-/** Fewest tabs: with fewer, one would be alone while another is away. */
+/**
+ * The smallest number of tabs. With fewer tabs, a single tab would remain while another is away.
+ */
 export const MIN_TABS = 3;
 
 /** Sequences of faults after which the number of tabs is the same as before. */
 const EPISODES: readonly (readonly FaultKind[])[] = [
   ...([['close', 'join'], ['crash', 'join'], ['freeze'], ['cut'], ['edge'], ['server']] as const),
-  // The copy is closed.
+  // `close` closes the copy.
   ['duplicate', 'close'],
 ];
 
 /** Milliseconds of undisturbed training at the start. */
 const FIRST_MS = 5_000;
 /**
- * Shortest time in milliseconds between two faults; up to twice as long is planned: some steps of a
- * slow machine.
+ * The shortest time between two faults, in milliseconds: a few steps of a slow machine. The planned
+ * time is up to twice as long.
  */
 export const REST_MS = 2_000;
 /**
- * Expected milliseconds of recovery after a fault on two cores without a GPU, where a joining tab
- * compiles its shaders beside those that train. They place faults in time, so that three minutes
- * contain all kinds; if recovery takes longer, the next fault waits.
+ * Expected recovery after a fault in milliseconds, on two cores without a GPU, where a joining tab
+ * compiles its shaders while others train. The plan uses these times, so that three minutes contain
+ * all kinds of faults. If the recovery takes longer, the next fault waits.
  */
 const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
   close: 3_000,
@@ -47,9 +49,9 @@ const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
 };
 
 /**
- * Plans the faults of `minutes` in rounds, each with every kind in its own order. At most one tab
- * is away at a time: a lost tab is followed by a joining one, and a copy is closed again, or
- * neither occurs because time would be up.
+ * Plans the faults of `minutes` in rounds. Each round has every kind of fault, in an order of its
+ * own. At most one tab is missing or extra at a time: after a lost tab another one joins, and a
+ * copy is closed again. If the time does not suffice for both, neither is planned.
  */
 export function planFaults({ seed, minutes, tabs }: { seed: number; minutes: number; tabs: number }): PlannedFault[] {
   const rng = createRng(seed);

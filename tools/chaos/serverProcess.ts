@@ -15,9 +15,9 @@ const SECRET_BYTES = 32;
 export class ServerProcess {
   /** URL of the page. */
   readonly page: string;
-  /** Code of the room that it opened. */
+  /** Code of the room that the server opened. */
   readonly room: string;
-  /** Arguments for the served data, which a restart needs, too. */
+  /** Arguments for the served data. They are needed again for a restart. */
   readonly #folder: string[];
   readonly #secret: string;
   #server: Serving;
@@ -30,10 +30,10 @@ export class ServerProcess {
   }
 
   /**
-   * Serves on a free port, with a room for the job that starts at `tabs` tabs. `folder` contains
-   * the job's data, unless it is elsewhere.
+   * Starts a server on a free port. It opens a room for the job, which starts when `tabs` tabs are
+   * ready. `folder` contains the job's data; `null` if the server need not serve data.
    *
-   * @throws (rejects) PeergradError if it does not start.
+   * @throws (rejects) PeergradError if the server does not start.
    */
   static async start(job: JobOptions, tabs: number, folder: string | null): Promise<ServerProcess> {
     const secret = randomBytes(SECRET_BYTES).toString('base64url');
@@ -41,20 +41,20 @@ export class ServerProcess {
     return new ServerProcess(await serve(args, secret), { secret, folder: folder === null ? [] : ['--data', folder] });
   }
 
-  /** An error message if it has ended by itself, else `null`. */
+  /** An error message if the server has ended by itself, otherwise `null`. */
   get problem(): string | null {
     return this.#server.problem();
   }
 
-  /** Kills it without any clean-up. */
+  /** Kills the server without any clean-up. */
   async kill(): Promise<void> {
     await this.#server.kill();
   }
 
   /**
-   * Restarts it after `kill`: on the same port, with the same secret and without a room.
+   * Restarts the server after `kill`: on the same port, with the same secret and without a room.
    *
-   * @throws (rejects) PeergradError if it does not start.
+   * @throws (rejects) PeergradError if the server does not start.
    */
   async restart(): Promise<void> {
     const args = ['--port', new URL(this.page).port, ...this.#folder];
@@ -63,7 +63,9 @@ export class ServerProcess {
 }
 
 interface Serving {
-  /** URL that it printed: of the page, with the room if it has one. */
+  /**
+   * The URL that the server printed: that of the page, with the room's code if it opened a room.
+   */
   address: string;
   problem: () => string | null;
   /** Idempotent. */
@@ -77,7 +79,7 @@ async function serve(args: string[], secret: string): Promise<Serving> {
   });
   const ended = once(child, 'exit');
   const killNow = (): void => void child.kill('SIGKILL');
-  // It must not outlive this process.
+  // The server must not outlive this process.
   process.once('exit', killNow);
   let lastLine = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (lastLine = text.trim()));

@@ -1,4 +1,4 @@
-/** Faults of a tab: one function for each kind. */
+/** Injects the faults of a tab. There is one function for each kind. */
 import { PeergradError } from '../../src/util/errors.ts';
 import type { LiveTab, ProcessType } from './liveTab.ts';
 
@@ -8,8 +8,8 @@ export async function closeTab({ page }: LiveTab): Promise<void> {
 }
 
 /**
- * Kills the page's process: it sends no more messages. The browser closes its connections to
- * servers, but not those to peers.
+ * Kills the page's process, so that it sends no more messages. The browser closes the page's
+ * connections to servers, but not those to peers.
  */
 export async function crashTab(tab: LiveTab): Promise<void> {
   const renderers = await tab.processes('renderer');
@@ -19,23 +19,24 @@ export async function crashTab(tab: LiveTab): Promise<void> {
 }
 
 /**
- * Stops page and workers until the returned function is called. Data for their connections waits.
+ * Stops page and workers until the returned function is called. Meanwhile the browser buffers data
+ * that arrives for them.
  */
 export function freezeTab(tab: LiveTab): Promise<() => void> {
   return stop(tab, 'renderer');
 }
 
 /**
- * Stops the process with all sockets of the browser, also WebRTC's, until the returned function is
- * called: page and workers continue without a network.
+ * Stops the process that has all sockets of the browser (also those of WebRTC) until the returned
+ * function is called. Meanwhile page and workers continue without a network.
  */
 export function cutTab(tab: LiveTab): Promise<() => void> {
   return stop(tab, 'network.mojom.NetworkService');
 }
 
 /**
- * Closes the busiest connection of the tab to another unnoticed: a closed RTCPeerConnection fires
- * no event on its own page; the other page receives the end of the channel.
+ * Closes the tab's busiest connection to another tab. The tab does not notice it, because a closed
+ * RTCPeerConnection fires no event on its own page. The other page sees that the channel closes.
  *
  * @throws (rejects) PeergradError if the tab has no connection.
  */
@@ -50,13 +51,14 @@ export async function breakEdge({ name, page }: LiveTab): Promise<void> {
       awaitPromise: true,
       returnByValue: true,
     });
-    if (result.value !== true) throw new PeergradError(`${name} has no connection to another tab that could break.`);
+    if (result.value !== true)
+      throw new PeergradError(`${name} has no connection to another tab, so none can be broken.`);
   } finally {
     await session.detach();
   }
 }
 
-/** Function that runs in the page, called on an array of all its connections. */
+/** Source of a function that runs in the page, with an array of all its connections as `this`. */
 const CLOSE_BUSIEST = `async function () {
   const sent = async (connection) => {
     const statistics = [...(await connection.getStats()).values()];
@@ -79,7 +81,7 @@ function signal(pids: readonly number[], name: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'
     try {
       process.kill(pid, name);
     } catch (error) {
-      // It has already ended.
+      // The process has already ended.
       if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
     }
   }

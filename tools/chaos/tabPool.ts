@@ -10,7 +10,7 @@ import { isReported, type Observation } from './report.ts';
 import type { ServerProcess } from './serverProcess.ts';
 
 interface TabPoolOptions {
-  /** Number of seats, each for a tab; there is one more for a copy. */
+  /** Number of tabs. Each has a seat; there is one more seat for a copy. */
   tabs: number;
   server: ServerProcess;
   launch: LaunchOptions;
@@ -23,13 +23,16 @@ interface TabPoolOptions {
 const START_MS = 240_000;
 /** Milliseconds for all tabs to finish after the first one. */
 const FINISH_MS = 30_000;
-/** Milliseconds between two checks of a condition; measurements use the events' own times. */
+/**
+ * Milliseconds between two checks of a condition. Measurements are not affected, because they use
+ * the times of events.
+ */
 const POLL_MS = 100;
 
 export class TabPool {
   /** In the order of time. */
   readonly observations: Observation[] = [];
-  /** Tabs that were replaced, and their last error. */
+  /** Tabs that were replaced, with their latest error. */
   readonly lost = new Map<string, string>();
   readonly #options: TabPoolOptions;
   readonly #seats: (LiveTab | null)[];
@@ -37,7 +40,7 @@ export class TabPool {
   /** Errors of tabs that failed and have not trained since. */
   readonly #failures = new Map<string, string>();
   readonly #finished = new Set<string>();
-  /** Distinct errors of pages, which may repeat. */
+  /** The different errors of pages, to log each only once. */
   readonly #errors = new Set<string>();
   readonly #closing: Promise<void>[] = [];
   #named = 0;
@@ -49,9 +52,9 @@ export class TabPool {
   }
 
   /**
-   * Opens a tab on each seat; resolves when all train.
+   * Opens a tab on each seat. Resolves when all tabs train.
    *
-   * @throws (rejects) PeergradError if one does not.
+   * @throws (rejects) PeergradError if a tab does not train in time.
    */
   async start(): Promise<void> {
     const seats = Array.from({ length: this.#options.tabs }, (_, seat) => seat);
@@ -63,7 +66,7 @@ export class TabPool {
     if (!allTrain) throw new TimeoutError(`Not every tab trained within ${START_MS / 1000} s.`);
   }
 
-  /** Name of the next tab. */
+  /** Returns a name for the next tab. */
   newName(): string {
     return `tab-${++this.#named}`;
   }
@@ -73,8 +76,8 @@ export class TabPool {
   }
 
   /**
-   * The tab on this seat, or else the next one that has not failed; for the copy's seat only the
-   * copy.
+   * Returns the tab on this seat. If it has failed, returns the next tab that has not failed; but
+   * for the copy's seat, only the copy.
    */
   at(seat: number): LiveTab | null {
     const { tabs } = this.#options;
@@ -92,7 +95,11 @@ export class TabPool {
     return this.#finished.size > 0;
   }
 
-  /** Resolves when the run has ended for all tabs that train. @throws (rejects) as `until`. */
+  /**
+   * Resolves when the run has ended for all tabs that train.
+   *
+   * @throws (rejects) the errors of `until`.
+   */
   async finish(): Promise<void> {
     await this.until(() => this.isFinished, Infinity);
     const hasEnded = ({ name }: LiveTab): boolean => this.#finished.has(name) || this.hasFailed(name);
@@ -133,10 +140,11 @@ export class TabPool {
   }
 
   /**
-   * Waits until `condition` holds, for `ms` at most; resolves with whether it does.
+   * Waits until `condition` is true, for at most `ms` milliseconds. Resolves with whether it is
+   * true.
    *
    * @throws (rejects) PeergradError if no tab is left that could continue or the server has ended;
-   *   TimeoutError when time is up; the reason of `io.signal`.
+   *   TimeoutError when the time of the run is up; the reason of `io.signal` when it is aborted.
    */
   async until(condition: () => boolean, ms: number): Promise<boolean> {
     const { io, server, timeoutMs } = this.#options;
@@ -147,7 +155,7 @@ export class TabPool {
       if (server.problem !== null) throw new PeergradError(server.problem);
       if (this.#seated().every(({ name }) => this.hasFailed(name))) {
         const [[name, message] = []] = [...this.#failures].slice(-1);
-        throw new PeergradError(`No tab trains any more. The last error was from ${name}: ${message}`);
+        throw new PeergradError(`No tab trains any more. The latest error is from ${name}: ${message}`);
       }
       if (now >= this.#endsAt) {
         throw new TimeoutError(`The run did not end within ${timeoutMs / 1000} s. Allow more time with --timeout.`);

@@ -1,6 +1,7 @@
 /**
- * `tools crash-recovery`: kills all tabs of a run at once, repeatedly, continues from the last
- * checkpoint each time, and compares the final state with that of an undisturbed run.
+ * `tools crash-recovery`: kills all tabs of a run at the same time, several times. Each time the
+ * run continues from the latest checkpoint. In the end, the tool compares the final state with that
+ * of an undisturbed run.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -29,7 +30,7 @@ export interface CrashRecoveryOptions extends JobOptions {
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
-  /** Seconds for one attempt of the run. */
+  /** Timeout of one attempt of the run, in seconds. */
   timeout: number;
 }
 
@@ -37,13 +38,13 @@ export interface CrashRecoveryOptions extends JobOptions {
 export interface CrashRecoveryReport {
   kills: number;
   /**
-   * Steps taken when all tabs were killed, and steps of the checkpoint from which the next attempt
-   * continued.
+   * For each attempt: the number of steps when all tabs were killed, and the number of steps in the
+   * checkpoint from which the next attempt continued.
    */
   attempts: { killedAt: number; resumedFrom: number }[];
   /**
-   * Most steps that had to be repeated, and steps between two state comparisons, after which
-   * checkpoints are written.
+   * The largest number of steps that had to be repeated (`mostLost`), and the number of steps
+   * between two checkpoints (`interval`).
    */
   mostLost: number;
   interval: number;
@@ -53,7 +54,7 @@ export interface CrashRecoveryReport {
 
 /** Steps between two checkpoints. */
 const HASH_EVERY = 10;
-/** The most epochs that a job may have: the number of steps ends the run. */
+/** The largest number of epochs of a job, so that only the number of steps limits the run. */
 const ENDLESS_EPOCHS = 1000;
 
 interface Attempt {
@@ -80,7 +81,8 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!isElastic(job)) throw new UsageError(`Runs with the strategy ${job.strategy} have no checkpoints. Choose ddp.`);
+  if (!isElastic(job))
+    throw new UsageError(`Runs with the strategy ${job.strategy} have no checkpoints. Choose --strategy ddp.`);
   if (job.maxSteps! < 2 * hashEvery) {
     throw new UsageError('The run is too short to be killed. Set --steps to at least twice --hash-every.');
   }
@@ -112,7 +114,7 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
       throw new PeergradError(`${full.mostLost} steps were lost; at most ${full.interval} are allowed.`);
     }
     if (full.stateHash !== full.undisturbedHash) {
-      throw new PeergradError('The killed run ended with another state than the undisturbed one.');
+      throw new PeergradError('The final state of the killed run differs from that of the undisturbed run.');
     }
   } finally {
     await server.close();
@@ -131,7 +133,8 @@ async function killRepeatedly(
   const interval = job.hashEvery;
   let from = 0;
   for (let i = 0; i < count; i++) {
-    // At most two intervals after the last checkpoint, and before the end of the run.
+    // All tabs are killed at most two intervals after the latest checkpoint, and before the end of
+    // the run.
     const killAt = Math.min(from + 1 + rng.below(2 * interval), job.maxSteps! - 1);
     const attempt = await runAttempt(world, killAt, io);
     from = (await stepsIn(checkpoint)) ?? 0;
@@ -144,8 +147,8 @@ async function killRepeatedly(
 }
 
 /**
- * Runs from the checkpoint, if there is one, until all tabs are killed after step `killAt`, or to
- * the end.
+ * Runs from the checkpoint, if there is one. All tabs are killed after step `killAt`; if it is
+ * `null`, the run continues to its end.
  */
 async function runAttempt(world: World, killAt: number | null, io: Io): Promise<Attempt> {
   const { server, job, tabs: n, executable, backend, gpu, timeoutMs, checkpoint } = world;
@@ -154,7 +157,7 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
   const browser = await launchBrowser({ executable, backend, gpu, probeUrl });
   const names = Array.from({ length: n }, (_, i) => `tab-${i + 1}`);
   const over = deferred<RunResult | null>();
-  // A tab may fail before this is awaited.
+  // A tab may fail before anyone awaits this promise.
   over.promise.catch(() => {});
   const results = new Map<string, RunResult>();
   const attempt: Attempt = { result: null, steps: 0 };
@@ -163,7 +166,7 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
     checkpoint,
     out: null,
     clock: systemClock,
-    // Ignored: a tab was killed during an export.
+    // Notes are ignored: they say that a tab was killed during an export.
     note: () => {},
     release: async (step) => tabs?.release(step),
     ask: async (tab, format) => tabs?.askForModel(tab, format),
@@ -210,12 +213,17 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
     cancel();
     io.signal.removeEventListener('abort', interrupt);
     await killBrowser(browser);
-    // A pending checkpoint is written completely or not at all.
+    // Wait for a pending checkpoint, which is written completely or not at all.
     await writer.idle;
   }
 }
 
-/** @returns `null` if there is no checkpoint. @throws (rejects) DataError if it is incomplete. */
+/**
+ * Reads the number of steps in a checkpoint.
+ *
+ * @returns `null` if there is no checkpoint.
+ * @throws (rejects) DataError if it is incomplete.
+ */
 async function stepsIn(checkpoint: string): Promise<number | null> {
   let bytes: Uint8Array<ArrayBuffer>;
   try {
@@ -228,9 +236,9 @@ async function stepsIn(checkpoint: string): Promise<number | null> {
 
 function summarize({ kills: count, mostLost, interval, stateHash, undisturbedHash }: CrashRecoveryReport): string {
   return [
-    `${count} kills of all tabs; at most ${mostLost} steps were repeated, with a checkpoint every ${interval} steps.`,
+    `All tabs were killed ${count} times. At most ${mostLost} steps were repeated, with a checkpoint every ${interval} steps.`,
     stateHash === undisturbedHash
-      ? `The final state equals that of an undisturbed run: ${stateHash}.`
-      : `The final state is ${stateHash}, that of an undisturbed run ${undisturbedHash}.`,
+      ? `The final state is equal to that of an undisturbed run: ${stateHash}.`
+      : `The final state is ${stateHash}, but that of an undisturbed run is ${undisturbedHash}.`,
   ].join('\n');
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run -s torch-parity`: prints the differences between this project's numbers and PyTorch's,
- * and exits with 1 if one exceeds its tolerance.
+ * `npm run -s torch-parity`: prints the differences between this project's results and PyTorch's,
+ * and exits with 1 if a difference exceeds its tolerance.
  */
 import * as tf from '@tensorflow/tfjs';
 import { compareWithTorch, findTorch, SUITES, type Comparison } from './parity.ts';

@@ -11,7 +11,10 @@ import { optimizers } from './suites/optimizers.ts';
 import { powerSgd, powerSgdErrorFeedback } from './suites/powerSgd.ts';
 import { syncBatchNorm } from './suites/syncBatchNorm.ts';
 
-/** Difference between one case and PyTorch's result, in the unit of reference.py. */
+/**
+ * Difference between this project's result and PyTorch's in one case. reference.py defines the
+ * unit.
+ */
 export interface Difference {
   case: string;
   difference: number;
@@ -35,16 +38,21 @@ export const SUITES: readonly Suite[] = [
   exported,
 ];
 
-/** Debian's Python, which has python3-torch, before another one in the path. */
+/**
+ * Python programs to try. Debian's Python is the first, because it finds the package python3-torch.
+ */
 const PYTHONS = ['/usr/bin/python3', 'python3'];
 const REFERENCE = path.join(import.meta.dirname, 'reference.py');
 /**
- * Milliseconds for Python to compare one suite: PyTorch takes seconds to load, and seconds for each
- * process of a group.
+ * Milliseconds for Python to compare one suite. PyTorch takes seconds to load, in each process of a
+ * group.
  */
 const TIMEOUT_MS = 120_000;
 
-/** The Python with PyTorch, and its version; `null` if not installed. */
+/**
+ * Returns the Python program that has PyTorch, and PyTorch's version; `null` if PyTorch is not
+ * installed.
+ */
 export function findTorch(): { python: string; version: string } | null {
   for (const python of PYTHONS) {
     const { status, stdout } = spawnSync(python, ['-c', 'import torch; print(torch.__version__)'], {
@@ -55,7 +63,11 @@ export function findTorch(): { python: string; version: string } | null {
   return null;
 }
 
-/** @throws (rejects) Error with Python's output if it fails. */
+/**
+ * Compares the results of a suite with PyTorch's.
+ *
+ * @throws (rejects) Error with Python's output if Python fails.
+ */
 export async function compareWithTorch(python: string, suite: Suite): Promise<Comparison> {
   const { name, tolerance } = suite;
   const output = await runPython(python, name, JSON.stringify(await suite.compute()));
@@ -73,7 +85,8 @@ function runPython(python: string, suite: string, input: string): Promise<string
       if (code === 0) resolve(stdout);
       else reject(new Error(`${python} ${REFERENCE} ${suite} ended with ${signal ?? code}:\n${stderr}`));
     });
-    // If Python exits without reading, its exit code has the reason.
+    // If Python exits without reading its input, this write error does not matter: the exit code is
+    // reported.
     child.stdin.on('error', () => {});
     child.stdin.end(input);
   });

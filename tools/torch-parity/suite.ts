@@ -1,16 +1,16 @@
-/** The interface of a suite of comparisons. */
+/** The interface of a suite of comparisons with PyTorch. */
 
 /**
- * A suite of one subject. Its inputs and results go to the function of the same name in
- * reference.py, which reports the differences to PyTorch.
+ * A suite of comparisons of one subject. Its inputs and results are passed to the function with the
+ * suite's name in reference.py, which computes the same with PyTorch and reports the differences.
  */
 export interface Suite {
   readonly name: string;
-  /** Largest allowed difference of any case: float32 rounding. */
+  /** The largest allowed difference in any case, because of float32 rounding. */
   readonly tolerance: number;
   /**
-   * Input of reference.py: inputs and this project's results, as JSON with non-finite numbers as
-   * strings.
+   * Returns the input of reference.py: the inputs and this project's results. As JSON cannot
+   * contain non-finite numbers, they are strings.
    */
   compute(): Promise<object>;
 }

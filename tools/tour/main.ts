@@ -1,6 +1,6 @@
 /**
- * `npm run tour`: takes screenshots of every page of a real run, and writes docs/tour.md, which
- * shows them.
+ * `npm run tour`: takes screenshots of every page of the app during a real run, and writes
+ * docs/tour.md with these screenshots.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -15,12 +15,12 @@ import { inEveryLook, STOPS, visitEveryPage } from './visit.ts';
 
 const DOCS = path.resolve(import.meta.dirname, '../../docs');
 /**
- * Steps of the run: enough that curves fall and the model recognizes the drawing, in a few minutes
- * without a GPU.
+ * Number of steps of the run. It is enough for falling curves and for a model that recognizes the
+ * drawing, and takes a few minutes without a GPU.
  */
 const STEPS = 100;
 const FIRST_LOOK = 25;
-/** WebP quality, 0 .. 100: hairlines blur below this value. */
+/** WebP quality, 0 .. 100. Below this value, thin lines blur. */
 const QUALITY = 80;
 
 async function takeTour(io: Io): Promise<void> {
@@ -51,8 +51,8 @@ async function takeTour(io: Io): Promise<void> {
 }
 
 /**
- * Takes a screenshot as WebP, which Playwright does not support: a third of a PNG's bytes, and
- * letters stay sharp.
+ * Takes a screenshot and encodes it as WebP, which Playwright does not support. It has a third of
+ * the bytes of a PNG, and letters stay sharp.
  */
 async function photograph(page: Page): Promise<Buffer> {
   const cdp = await page.context().newCDPSession(page);

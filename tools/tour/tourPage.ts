@@ -1,7 +1,10 @@
-/** Markdown page with the tour's screenshots. */
+/** Writes the Markdown page with the tour's screenshots. */
 import { SIZES, type Stop } from './visit.ts';
 
-/** Widths in the text in pixels: a wide screenshot and a phone's side by side. */
+/**
+ * Widths of the screenshots on the Markdown page, in pixels. A wide screenshot and a phone's fit
+ * side by side.
+ */
 const SHOWN = { wide: 600, phone: 200 } as const;
 
 export function tourPage(stops: readonly Stop[]): string {

@@ -1,6 +1,6 @@
 /**
- * Visits every page of the app in the order of a user, in real tabs with a real run, for the tour
- * and for tests. It navigates by the pages' visible labels.
+ * Visits every page of the app in the order in which a user sees them, in real tabs with a real
+ * run. The tour and tests use it. It navigates by the visible labels on the pages.
  */
 import type { Browser, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
@@ -8,12 +8,12 @@ import { deferred } from '../../src/util/deferred.ts';
 
 /** A page to visit. */
 export interface Stop {
-  /** Name of its screenshots. */
+  /** Name of the page's screenshots. */
   name: string;
   title: string;
-  /** Description in a sentence. */
+  /** Description of the page. */
   caption: string;
-  /** CSS selector of the part of the page to show; `null`: from the top. */
+  /** CSS selector of the part of the page to show; `null`: the top of the page. */
   part: string | null;
 }
 
@@ -24,12 +24,12 @@ export interface Look {
 
 interface VisitOptions {
   browser: Browser;
-  /** Origin of the server, which must have no rooms. */
+  /** Origin of the server. The server must have no rooms. */
   origin: string;
-  /** Steps of the run, and steps after which its page is visited. */
+  /** Number of steps of the run, and the step after which the run's page is visited. */
   steps: number;
   firstLook: number;
-  /** Awaited for each page, while the run continues. */
+  /** Called for each page and awaited. The run continues meanwhile. */
   visit: (stop: Stop, page: Page) => Promise<void>;
 }
 
@@ -39,10 +39,11 @@ const LOOKS: readonly Look[] = (['light', 'dark'] as const).flatMap((theme) =>
   (['wide', 'phone'] as const).map((size) => ({ theme, size })),
 );
 const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
-/** URL of a page in a room. */
+/** The room's code in the URL of a page. */
 const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
 /**
- * Milliseconds for a page to show its content: four tabs on two cores compile for tens of seconds.
+ * Milliseconds for a page to show its content. It is long because four tabs on two cores compile
+ * shaders for tens of seconds.
  */
 const PATIENCE_MS = 240_000;
 /** The strokes of a 2, as fractions of the pad's sides. */
@@ -59,7 +60,10 @@ const TWO = [
   [0.74, 0.86],
 ] as const;
 
-/** Shows `page` in both themes, wide and narrow, with `part` in view and unfolded. */
+/**
+ * Shows `page` in both themes and in both window sizes, with `part` in view and unfolded, and calls
+ * `see` for each.
+ */
 export async function inEveryLook(page: Page, part: string | null, see: (look: Look) => Promise<void>): Promise<void> {
   for (const look of LOOKS) {
     await page.emulateMedia({ colorScheme: look.theme });
@@ -73,13 +77,14 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
 }
 
 /**
- * Runs in the page: resolves when all changes are drawn. Charts measure a new size in one frame and
- * draw in the next. Finite animations are finished at once; endless ones continue.
+ * Runs in the page. Resolves when all changes are drawn: charts measure a new size in one frame and
+ * draw in the next. Finite animations are finished at once; endless animations continue.
  */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
   const fading = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime !== Infinity);
-  // They are not awaited: Chromium never settles `finished` of folded elements.
+  // The animations are not awaited, because Chromium never settles `finished` for elements that are
+  // not visible.
   for (const animation of fading) animation.finish();
   await new Promise(requestAnimationFrame);
 }
@@ -91,7 +96,7 @@ async function show(page: Page, part: string | null): Promise<void> {
   await page.locator(part).evaluate((element) => element.scrollIntoView());
 }
 
-/** Opens all pages in the order in which a class sees them, and calls `visit` for each. */
+/** Opens all pages in the order in which a class sees them, and calls `visit` for each page. */
 export async function visitEveryPage(options: VisitOptions): Promise<void> {
   const { browser, origin, steps, firstLook, visit } = options;
   const open = async (
@@ -100,7 +105,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   ): Promise<Page> => {
     const context = await browser.newContext({ viewport: SIZES.wide });
     context.setDefaultTimeout(PATIENCE_MS);
-    // Chromium exposes only the default route to WebRTC, unless the page may use the microphone.
+    // WebRTC finds only the default route in Chromium, unless the page may use the microphone.
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
     await prepare(page);
@@ -168,14 +173,15 @@ function press(page: Page, name: string): Promise<void> {
 async function drawTwo(page: Page): Promise<void> {
   const pad = page.getByRole('application', { name: /^Drawing pad/ });
   const { width, height } = (await pad.boundingBox())!;
-  // Positions relative to the pad's current place: panels above it appear and grow during the run.
+  // Positions are relative to the pad's current place, which moves because panels above it appear
+  // and grow during the run.
   const moveTo = ([right, down]: (typeof TWO)[number]) =>
     pad.hover({ position: { x: right * width, y: down * height } });
   await moveTo(TWO[0]);
   await page.mouse.down();
   for (const place of TWO) await moveTo(place);
   await page.mouse.up();
-  // The model recognizes it after some more steps.
+  // The model recognizes the digit only after some more steps.
   await page.getByText('It reads a 2.').waitFor();
 }
 
@@ -184,58 +190,62 @@ export const STOPS = {
     name: 'home',
     part: null,
     title: 'The front page',
-    caption: 'An introduction in one look: a simulated ring, and the ways to start.',
+    caption: 'The first page shows a simulated ring, and the ways to start.',
   },
   help: {
     name: 'help',
     part: null,
     title: 'How it works',
-    caption: 'Four steps of the method, and all terms that the pages use. `?` opens it on every page.',
+    caption:
+      'This page explains the method in four steps, and all terms that the pages use. The key `?` opens it on every page.',
   },
   lesson: {
     name: 'lesson',
     part: null,
     title: 'The lesson',
-    caption: 'An all-reduce by hand, step by step, with small numbers that can be changed; here with simulated ranks.',
+    caption:
+      'People do an all-reduce by hand, step by step, with small numbers that they can change. The ranks here are simulated.',
   },
-  new: { name: 'new', part: null, title: 'A new room', caption: 'The job to train, and a name.' },
+  new: { name: 'new', part: null, title: 'A new room', caption: 'The user chooses a name and the job to train.' },
   join: {
     name: 'join',
     part: null,
     title: 'Joining',
-    caption: 'The room code is filled in; the requirements of a tab are checked, and explained in plain words.',
+    caption: 'The room code is already filled in. The page checks what a tab needs, and explains it in plain words.',
   },
   lobby: {
     name: 'lobby',
     part: null,
     title: 'The lobby',
-    caption: 'The code to read aloud, a QR code to scan, and names that appear as people join.',
+    caption:
+      'The lobby shows the room code to read aloud, a QR code to scan, and the names of the people who have joined.',
   },
   run: {
     name: 'run',
     part: null,
     title: 'A run',
     caption:
-      'Chunks travel around the ring as they did a moment ago; curves, ranks, and the chunks that each rank has.',
+      'Chunks move around the ring as they did a moment ago. Below are curves, the ranks, and the chunks that each rank has.',
   },
   inspection: {
     name: 'inspection',
     title: 'What the model has learned',
     part: '.inspection-panel',
     caption:
-      'Draw a digit, and the shared model classifies it; its most confident mistakes, and its first layer during training.',
+      'People draw a digit, and the model classifies it. The page also shows the most confident mistakes of the model, and how its first layer changes.',
   },
   result: {
     name: 'result',
     part: null,
     title: 'The result',
-    caption: 'The result, whether all ranks have it, and its bytes compared with theory.',
+    caption:
+      'The page shows the result, whether all ranks have the same model, and the bytes that they sent compared with theory.',
   },
   recording: {
     name: 'recording',
     part: null,
     title: 'Flight recordings',
     caption:
-      'Flight recordings of several ranks, merged: the rounds in the player, the last steps, and which rank waited for which.',
+      'The flight recordings of several ranks are merged. The page plays their collectives, and shows the latest steps and which rank waited for which.',
   },
 } as const satisfies Record<string, Stop>;

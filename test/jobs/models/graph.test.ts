@@ -158,7 +158,7 @@ describe('rejects a topology with the path of the problem:', () => {
     [
       'no source',
       ({ layers }) => (layers[2]!.inbound_nodes = []),
-      'layers[2].inbound_nodes: it must list the layers that this one reads.',
+      'layers[2].inbound_nodes: it must list the layers that this layer reads.',
     ],
     [
       'a layer that is called twice',

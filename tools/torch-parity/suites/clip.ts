@@ -13,7 +13,7 @@ const CASES: [number[], number][] = [
   [[Infinity, 1], 1],
 ];
 
-/** Clipping by the norm, also of zero, infinite and NaN gradients. */
+/** Gradient clipping by the norm, also for zero, infinite and NaN gradients. */
 export const clip: Suite = {
   name: 'clip',
   tolerance: 1e-6,

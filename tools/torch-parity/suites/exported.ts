@@ -12,7 +12,7 @@ const IMAGES = { inputShape: [28, 28, 1], classes: 10 } as const;
 const SAMPLES = 3;
 
 const layer = (class_name: string, name: string, config: object) => ({ class_name, config: { name, ...config } });
-/** All layer classes with weights. */
+/** Layers of custom models: one of each class that has weights. */
 const OWN_LAYERS = {
   class_name: 'Sequential',
   config: {
@@ -26,7 +26,10 @@ const OWN_LAYERS = {
   },
 };
 
-/** Outputs of models that were saved as safetensors and loaded by the code of docs/export.md. */
+/**
+ * Outputs of models that are saved as safetensors and then loaded into PyTorch with the code in
+ * docs/export.md.
+ */
 export const exported: Suite = {
   name: 'exported',
   tolerance: 1e-6,
@@ -39,7 +42,7 @@ export const exported: Suite = {
     const cases = [];
     for (const [name, model] of Object.entries({ mlp: 'mlp', cnn: 'cnn', ownLayers: OWN_LAYERS })) {
       const built = buildModel(parseJob({ job: 'digits', model, hidden: 8 }), IMAGES);
-      // Biases start as zeros, which would not show a wrong position.
+      // Biases are set to other values, because their initial zeros would hide a wrong position.
       for (const variable of built.variables) {
         const values = Float32Array.from(variable.dataSync(), (value) => value + 0.2 * (rng.next() - 0.5));
         variable.assign(tf.tensor(values, variable.shape));

@@ -6,8 +6,8 @@ const TOKENS = 21;
 const CONTEXT = 12;
 
 /**
- * Logits, loss and gradients of the language model for two windows, with weights that differ from
- * the initial ones.
+ * Logits, loss and gradients of the language model for two samples. The weights are not the initial
+ * ones.
  */
 export const gpt: Suite = {
   name: 'gpt',

@@ -15,8 +15,8 @@ interface Batch {
 }
 
 /**
- * Uneven inputs: 3 ranks with 2, 6 and 4 batches, with and without noSync, divided by all ranks or
- * by the remaining ones.
+ * Uneven inputs: 3 ranks have 2, 6 and 4 batches. The cases are with and without noSync, and
+ * gradients are divided by the number of all ranks or of the remaining ranks.
  */
 export const join: Suite = {
   name: 'join',

@@ -5,12 +5,12 @@ import type { Suite } from '../suite.ts';
 
 const AMOUNT_LOSSES = ['mean-squared-error', 'mean-absolute-error', 'huber'] as const;
 /**
- * Half the range of logits, for 10 rows each: initial values, later values, and values beyond the
- * range of exp.
+ * Half the range of logits: as at the start of training, as later, and beyond the range of exp.
+ * There are 10 rows for each.
  */
 const SPREADS = [0.5, 25, 10_000];
 
-/** Losses of weighted samples, and their gradients. */
+/** Losses of weighted samples, and the gradients of these losses. */
 export const losses: Suite = {
   name: 'losses',
   tolerance: 1e-6,

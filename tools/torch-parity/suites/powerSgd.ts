@@ -7,8 +7,9 @@ const [ROWS, COLS, RANK] = [40, 30, 2];
 const STEPS = 300;
 
 /**
- * Result of one matrix after many steps. Each program starts with its own random directions;
- * without error feedback all converge to the best approximation of that rank.
+ * The result of PowerSGD for one matrix after many steps. The two programs start with different
+ * random directions, but without error feedback both converge to the best approximation of the
+ * given rank.
  */
 export const powerSgd: Suite = {
   name: 'powerSgd',
@@ -21,8 +22,8 @@ export const powerSgd: Suite = {
 };
 
 /**
- * Mean of many steps. With error feedback it approaches the whole matrix: the error is that of one
- * step, so 1 / steps of all.
+ * The mean of the results of many steps. With error feedback it approaches the exact matrix: all
+ * steps together have the error of one step, so the mean has 1 / steps of it.
  */
 export const powerSgdErrorFeedback: Suite = {
   name: 'powerSgdErrorFeedback',
@@ -39,14 +40,14 @@ function matrix(): number[] {
   return Array.from({ length: ROWS * COLS }, () => Math.fround(rng.next() - 0.5));
 }
 
-/** The last step's result, and the mean of all steps. */
+/** Resolves with the final step's result, and the mean of all steps' results. */
 async function reduced(gradient: number[], useErrorFeedback: boolean): Promise<[number[], number[]]> {
   const [results] = await runWorld(2, async (group) => {
     const hook = createPowerSgdHook({ matrixApproximationRank: RANK, startPowerSgdIter: 0, useErrorFeedback });
     const mean = new Float64Array(gradient.length);
     let buffer = new Float32Array();
     for (let step = 0; step < STEPS; step++) {
-      // Each of two ranks has a half.
+      // Each of two ranks has half of the gradient.
       buffer = Float32Array.from(gradient, (value) => value / 2);
       const parameters = [{ index: 0, offset: 0, shape: [ROWS, COLS], isUsed: true }];
       await hook({ index: 0, isLast: true, isRetry: false, buffer, parameters }, group);

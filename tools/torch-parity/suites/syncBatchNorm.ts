@@ -8,15 +8,15 @@ import type { Suite } from '../suite.ts';
 const SAMPLES = 11;
 const SHAPE: [number, number, number] = [6, 6, 2];
 const OUTPUTS = 3;
-/** Samples of each rank. */
+/** Number of samples of each rank, in each case. */
 const SPLITS = [
   [5, 6],
   [1, 0, 7, 3],
 ];
 
 /**
- * Batch normalization over all ranks' samples, one rank without any: loss and gradients, compared
- * with PyTorch's for the whole batch.
+ * Loss and gradients of batch normalization over all ranks' samples, compared with PyTorch's for
+ * the whole batch. In one case, a rank has no samples.
  */
 export const syncBatchNorm: Suite = {
   name: 'syncBatchNorm',
