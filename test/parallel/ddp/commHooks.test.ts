@@ -181,7 +181,7 @@ describe('fp16Hook', () => {
     const group = {
       allReduce: (halves: Uint16Array, options: object): Promise<void> => {
         calls.push(halves.slice(), options);
-        // Another rank adds one to the first.
+        // Another rank adds one to the first value.
         halves[0] = 0x4000;
         return Promise.resolve();
       },

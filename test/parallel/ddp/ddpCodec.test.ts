@@ -295,7 +295,7 @@ test('resetErrorFeedback drops residuals', async () => {
   });
 });
 
-test('is named if it differs between ranks, and excludes a hook', async () => {
+test('a codec is named in the error if ranks have different codecs, and excludes a hook', async () => {
   const errors = await runWorld(2, (group) =>
     rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );

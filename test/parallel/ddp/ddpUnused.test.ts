@@ -33,7 +33,7 @@ function byParameter(ddp: DistributedDataParallel, flat: Float32Array): number[]
 }
 
 describe('a parameter', () => {
-  test.each([true, false])('used only on some ranks has their average, tracked: %s', async (findUnusedParameters) => {
+  test.each([true, false])('used only on some ranks has the average over all ranks, tracked: %s', async (findUnusedParameters) => {
     await runWorld(3, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters });
