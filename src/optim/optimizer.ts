@@ -85,7 +85,9 @@ export interface Optimizer {
 /** @throws UsageError unless `size` is a whole number >= 0. */
 export function checkSize(size: number): void {
   if (!Number.isSafeInteger(size) || size < 0) {
-    throw new UsageError(`The size of an optimizer is ${size}. Pass the number of parameters, a whole number from 0 on.`);
+    throw new UsageError(
+      `The size of an optimizer is ${size}. Pass the number of parameters, a whole number from 0 on.`,
+    );
   }
 }
 
@@ -123,7 +125,9 @@ export function checkApply(
   }
   const beyond = ranges.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));
   if (beyond) {
-    throw new UsageError(`The range ${beyond.start} .. ${beyond.end} is not within the ${size} elements. Pass ranges from 0 to ${size}.`);
+    throw new UsageError(
+      `The range ${beyond.start} .. ${beyond.end} is not within the ${size} elements. Pass ranges from 0 to ${size}.`,
+    );
   }
   return ranges;
 }

@@ -99,7 +99,9 @@ export class Momentum implements Optimizer {
     checkRange('momentum', momentum, 0, 1);
     checkRange('dampening', dampening, 0, Infinity);
     if (nesterov && (momentum === 0 || dampening !== 0)) {
-      throw new UsageError('nesterov needs a momentum above 0 and a dampening of 0. Change these settings, or leave nesterov out.');
+      throw new UsageError(
+        'nesterov needs a momentum above 0 and a dampening of 0. Change these settings, or leave nesterov out.',
+      );
     }
     this.name = name;
     this.size = size;

@@ -101,7 +101,7 @@ async function open(url: string, signal: AbortSignal): Promise<ReadableStream<Ui
   } catch (cause) {
     throw new DataError(
       `${url} could not be fetched (${messageOf(cause)}). Check the address and that the server runs. If it is not the ` +
-        "server of this page, check that it allows requests from here (CORS: Access-Control-Allow-Origin).",
+        'server of this page, check that it allows requests from here (CORS: Access-Control-Allow-Origin).',
       {},
       { cause },
     );

@@ -20,8 +20,8 @@ export interface GradBucket {
   readonly isLast: boolean;
   /**
    * Whether the previous step was reduced but not applied, because it failed later. A hook with
-   * residuals then uses the residuals from before that step. All buckets of a step have the same
-   * value.
+   * residuals then uses the residuals from before that step. The value is the same for all buckets
+   * of a step.
    */
   readonly isRetry: boolean;
   /**

@@ -301,9 +301,12 @@ export class DistributedDataParallel {
    */
   registerCommHook(hook: CommHook): void {
     if (this.#options.codec !== 'fp32') {
-      throw new UsageError(`A communication hook would replace the codec ${this.#options.codec}. Set either the codec or the hook.`);
+      throw new UsageError(
+        `A communication hook would replace the codec ${this.#options.codec}. Set either the codec or the hook.`,
+      );
     }
-    if (this.#reducer.hook) throw new UsageError('A communication hook is already registered. Register only one hook per DDP instance.');
+    if (this.#reducer.hook)
+      throw new UsageError('A communication hook is already registered. Register only one hook per DDP instance.');
     this.#reducer.hook = hook;
   }
 

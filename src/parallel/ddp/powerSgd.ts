@@ -29,8 +29,8 @@ export interface PowerSgdOptions {
   /** Number of steps with plain all-reduce before the first compressed step. Default 10. */
   startPowerSgdIter?: number;
   /**
-   * Whether a step's residual is added to the next step's gradient. Default true; without it
-   * training may not converge.
+   * Whether a step's residual is added to the next step's gradient. Default true; without error
+   * feedback training may not converge.
    */
   useErrorFeedback?: boolean;
   /**
@@ -51,7 +51,7 @@ export interface PowerSgdOptions {
  */
 export const START_POWER_SGD_ITER = 10;
 
-/** PyTorch's value. Two more round trips are not worth a smaller factor. */
+/** PyTorch's value. A smaller factor is not worth two more round trips. */
 const MIN_COMPRESSION_RATE = 2;
 
 /**

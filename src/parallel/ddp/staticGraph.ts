@@ -10,7 +10,7 @@ export class StaticGraph {
    * that are never sent.
    *
    * @param used for each parameter, whether this pass used it. The first call sets the reference.
-   * @param parameters the parameters; the error contains their names.
+   * @param parameters all parameters, whose names are for the error.
    * @throws MismatchError if a pass uses other parameters than the first pass.
    */
   check(used: readonly boolean[], parameters: readonly { name: string }[], group: ProcessGroup): void {

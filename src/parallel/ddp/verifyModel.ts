@@ -42,7 +42,9 @@ export async function verifyModel(
   if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
   for (const { name, dtype } of [...parameters, ...buffers]) {
     if (dtype !== 'float32')
-      throw new UsageError(`Distributed training supports only float32, but the variable "${name}" is ${dtype}. Leave this variable out.`);
+      throw new UsageError(
+        `Distributed training supports only float32, but the variable "${name}" is ${dtype}. Leave this variable out.`,
+      );
   }
 }
 

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 
-/** Sums are divided by `ranks` if it is set, otherwise by the samples of all ranks. */
+/** Sums are divided by `ranks` if it is set, otherwise by the number of samples of all ranks. */
 export interface Weighting {
   ranks?: number;
   /** Number of samples of all ranks, if the caller knows it; see `PassOptions`. */

@@ -80,7 +80,7 @@ async function equalize<Head, Gradient, State>(
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
-    // If the group fails before this rank loads the right state, the wrong one must not count as
+    // If the group fails before this rank loads the right state, its wrong state must not count as
     // the state of this step.
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);

@@ -19,7 +19,7 @@ export interface PeerState {
   digest: string;
   /**
    * Whether the rank still has the averaged gradient of its last step, and that gradient alone
-   * leads from the previous state to this one.
+   * leads from the previous state to the current state.
    */
   keepsGradient: boolean;
 }

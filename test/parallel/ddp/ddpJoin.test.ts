@@ -259,7 +259,9 @@ describe('join', () => {
       };
       const error = await rejection(ddp.join(main));
       expect(error).toBeInstanceOf(MismatchError);
-      expect(error.message).toMatch(/^Rank 0 reduces the gradients of this iteration, but the other ranks only keep theirs/);
+      expect(error.message).toMatch(
+        /^Rank 0 reduces the gradients of this iteration, but the other ranks only keep theirs/,
+      );
     });
   });
 

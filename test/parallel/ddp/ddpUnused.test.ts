@@ -33,18 +33,21 @@ function byParameter(ddp: DistributedDataParallel, flat: Float32Array): number[]
 }
 
 describe('a parameter', () => {
-  test.each([true, false])('used only on some ranks has the average over all ranks, tracked: %s', async (findUnusedParameters) => {
-    await runWorld(3, async (group) => {
-      const { variables, loss } = branches();
-      const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters });
-      await ddp.backward(() => loss(group.rank === 1 ? [0, 1] : [0], 3), { samples: 1 });
-      expect(byParameter(ddp, ddp.gradient)).toEqual([
-        [3, 3],
-        [2, 2],
-        [0, 0],
-      ]);
-    });
-  });
+  test.each([true, false])(
+    'used only on some ranks has the average over all ranks, tracked: %s',
+    async (findUnusedParameters) => {
+      await runWorld(3, async (group) => {
+        const { variables, loss } = branches();
+        const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters });
+        await ddp.backward(() => loss(group.rank === 1 ? [0, 1] : [0], 3), { samples: 1 });
+        expect(byParameter(ddp, ddp.gradient)).toEqual([
+          [3, 3],
+          [2, 2],
+          [0, 0],
+        ]);
+      });
+    },
+  );
 
   describe.each([false, true])('used on no rank, with a hook: %s', (hooked) => {
     test.each(['sgd', 'momentum', 'adam', 'adamw'] as OptimizerName[])(
