@@ -43,7 +43,7 @@ export function rangeRate(done: number): number {
 
 /**
  * Computes 10^`exponent` with a relative error of 1e-14. The integer part of the exponent is
- * computed by multiplication, the rest by the series of e^x.
+ * computed by multiplication, the fraction by the series of e^x.
  */
 function powerOfTen(exponent: number): number {
   const whole = Math.floor(exponent);

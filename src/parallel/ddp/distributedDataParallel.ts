@@ -305,8 +305,7 @@ export class DistributedDataParallel {
         `A communication hook would replace the codec ${this.#options.codec}. Set either the codec or the hook.`,
       );
     }
-    if (this.#reducer.hook)
-      throw new UsageError('A communication hook is already registered. Register only one hook per DDP instance.');
+    if (this.#reducer.hook) throw new UsageError('A communication hook is already registered. Register only one.');
     this.#reducer.hook = hook;
   }
 

@@ -1,7 +1,7 @@
 /**
- * A model's buffers, as PyTorch calls them: state that is not changed by gradients, such as the
- * averages of batch normalization and frozen weights. A forward pass may change buffers. Every
- * rank's pass has different samples, so the buffers of one rank are broadcast to all.
+ * A model's buffers, as PyTorch calls them: state that no gradient changes, such as the averages of
+ * batch normalization and frozen weights. A forward pass may change this state. Every rank's pass
+ * has different samples, so the buffers of one rank are broadcast to all.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createLayout } from './buckets.ts';

@@ -25,7 +25,7 @@ export interface DistributedDataParallelOptions {
    */
   findUnusedParameters?: boolean;
   /**
-   * Same effect as `findUnusedParameters`; in addition, a rank must use the same parameters in
+   * Has the effect of `findUnusedParameters`. In addition, a rank must use the same parameters in
    * every pass. Default false.
    */
   staticGraph?: boolean;

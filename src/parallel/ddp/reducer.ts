@@ -61,7 +61,7 @@ interface Transfer {
 export class Reducer {
   /** The averaged gradient after {@link reduce}, flat. */
   readonly gradient: Float32Array<ArrayBuffer>;
-  /** Hook that reduces the buckets; `null` for the plain all-reduce. */
+  /** Hook that reduces the buckets; `null`: the plain all-reduce. */
   hook: CommHook | null = null;
   readonly #options: Omit<ReducerOptions, 'group'>;
   readonly #reads: GradientReads;
@@ -307,7 +307,7 @@ export class Reducer {
     return reads.map((read, bucket) => {
       const { start, end } = this.#layout.buckets[bucket]!;
       const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
-      // These promises are awaited later. Until then a failure must not count as unhandled.
+      // A failure must not count as unhandled before these are awaited.
       copied.catch(() => {});
       return copied;
     });
