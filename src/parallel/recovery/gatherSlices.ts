@@ -1,4 +1,4 @@
-/** Copies an array that some ranks have to all ranks. */
+/** Copies an array from the ranks that have it to all ranks. */
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 

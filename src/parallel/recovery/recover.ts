@@ -28,7 +28,7 @@ export interface StateTransfer<Head, Gradient, State> {
   distrust(): void;
   /** Gathers the state from the ranks `sources`. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
-  /** Copies a state in. Kept gradients are dropped. */
+  /** Replaces this rank's state by a copy of another state. Kept gradients are dropped. */
   load(state: State): void;
 }
 

@@ -178,7 +178,7 @@ class Server {
       const theirs = this.#clocks[waiting]!;
       return theirs === syncEvery ? slowest === syncEvery : theirs - slowest <= staleness;
     });
-    // A copy, because other pushes change the parameters while the answers are being sent.
+    // This is a copy, because other pushes change the parameters while the answers are being sent.
     const parameters = this.#replica.parameters.slice();
     const answers = free
       .filter((other) => other > 0)

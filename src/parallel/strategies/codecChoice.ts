@@ -18,9 +18,9 @@ const ENOUGH = 0.2;
  * A codec with more rounding is chosen only if a step then takes less than this share of its time.
  */
 const WORTH = 0.9;
-/** Share of a step beyond which ranks should communicate less often. */
+/** If communication takes more than this share of a step, ranks should communicate less often. */
 const TOO_MUCH = 0.5;
-/** Steps between exchanges of local SGD (its default); DiLoCo has hundreds. */
+/** Number of steps between two exchanges of local SGD (its default). DiLoCo has more. */
 const LOCAL_SGD_STEPS = 8;
 /** Factor by which measured steps may be wrong, in either direction. */
 const DOUBT = 2;
@@ -29,7 +29,7 @@ const DOUBT = 2;
  * multiplies matrices; its value is for matrix rank 8.
  */
 const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
-/** Consecutive all-reduces of a step. */
+/** Number of consecutive all-reduces in a step. */
 const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
 
 /**

@@ -40,7 +40,7 @@ type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalar
 
 /** A rank's state when it entered a group. */
 export interface AttachedRank<Note> extends PeerState {
-  /** Whether it already had the state that all ranks have now. */
+  /** Whether the rank already had the state that all ranks have now. */
   isCurrent: boolean;
   note: Note;
 }
@@ -188,7 +188,7 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Copies a state in. Kept gradients are dropped.
+   * Replaces this rank's state by a copy of another state. Kept gradients are dropped.
    *
    * @throws MismatchError if it belongs to another model or optimizer; nothing is changed then.
    */

@@ -19,7 +19,10 @@ interface DilocoOptions extends LocalStepsOptions {
 export class Diloco extends LocalSteps {
   readonly #shared: Float32Array;
   readonly #outer: Optimizer;
-  /** The negative change of this rank's parameters since the last exchange: a gradient. */
+  /**
+   * The negative change of this rank's parameters since the last exchange. The outer optimizer uses
+   * it as a gradient.
+   */
   readonly #distance: Float32Array;
 
   private constructor(replica: Replica, options: DilocoOptions) {

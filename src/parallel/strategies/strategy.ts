@@ -25,7 +25,7 @@ export interface StepReport {
   communicate: number;
   exposed: number;
   update: number;
-  /** The codec chosen before this step, with the reason; `null` if none was. */
+  /** The codec chosen before this step, with the reason; `null` if no codec was chosen. */
   choice?: CodecChoice | null;
 }
 

@@ -85,7 +85,7 @@ export function cutIntoStages(model: Model): StagedModel {
     return values;
   };
 
-  /** Adds the graph of a model, or of a nested one, and returns the values of its outputs. */
+  /** Adds the graph of a model, or of a nested model, and returns the values of its outputs. */
   const expand = (container: Model, given: readonly number[]): number[] => {
     const values = new Map(container.inputs.map(({ id }, i) => [id, given[i]!]));
     const visit = (symbolic: tf.SymbolicTensor): number => {

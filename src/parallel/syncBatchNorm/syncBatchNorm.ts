@@ -15,9 +15,9 @@ interface BatchNormalizationLayer extends tf.layers.Layer {
   readonly axis: number;
   readonly momentum: number;
   readonly epsilon: number;
-  /** Undefined with `scale: false`. */
+  /** It is undefined with `scale: false`. */
   readonly gamma?: tf.LayerVariable;
-  /** Undefined with `center: false`. */
+  /** It is undefined with `center: false`. */
   readonly beta?: tf.LayerVariable;
   readonly movingMean: tf.LayerVariable;
   readonly movingVariance: tf.LayerVariable;
@@ -46,7 +46,7 @@ export class SyncBatchNormalization extends BatchNormalization {
     return this.movingMean.shape[0]!;
   }
 
-  /** The axes that statistics are taken over: all but the normalized one. */
+  /** Returns the axes over which statistics are computed: all axes except the normalized one. */
   reducedAxes({ rank }: tf.Tensor): number[] {
     return Array.from({ length: rank }, (_, axis) => axis).filter((axis) => axis !== this.#axisOf(rank));
   }
