@@ -64,19 +64,20 @@ export interface Optimizer {
    * PyTorch; nothing is skipped or clipped.
    *
    * @param ranges the elements to update, by default all. Other parameters and their averages do
-   *   not change, like those without a gradient in PyTorch (which counts their steps separately;
-   *   here all share one count).
-   * @throws UsageError if a length is not the optimizer's, or a range is out of bounds; nothing
-   *   is changed then.
+   *   not change, like parameters without a gradient in PyTorch. (PyTorch counts the steps of each
+   *   parameter; here all parameters share one count.)
+   * @throws UsageError if an array does not have the optimizer's size, or a range is out of bounds;
+   *   nothing is changed then.
    */
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
   /** Live views, not copies: hash or send them before the next `apply`. */
   state(): OptimizerState;
   /**
-   * Copies `state` in. The next `apply` does the same as it would at the source of the state.
+   * Copies `state` into this optimizer. The next `apply` then has the same effect as in the
+   * optimizer that the state comes from.
    *
-   * @throws MismatchError if it is the state of another optimizer or size; nothing is changed
-   *   then.
+   * @throws MismatchError if the state belongs to an optimizer of another name or size; nothing is
+   *   changed then.
    */
   load(state: OptimizerState): void;
 }
@@ -84,7 +85,9 @@ export interface Optimizer {
 /** @throws UsageError unless `size` is a whole number >= 0. */
 export function checkSize(size: number): void {
   if (!Number.isSafeInteger(size) || size < 0) {
-    throw new UsageError(`An optimizer's size is a number of parameters, a whole number from 0 on, not ${size}.`);
+    throw new UsageError(
+      `The size of an optimizer is ${size}. Pass the number of parameters, a whole number from 0 on.`,
+    );
   }
 }
 
@@ -104,7 +107,7 @@ export function checkLearningRate(value: number): void {
 }
 
 /**
- * The ranges that an `apply` updates: `ranges`, or all `size` elements.
+ * Returns the ranges that an `apply` updates: `ranges`, or all `size` elements.
  *
  * @throws UsageError unless both arrays have `size` elements and the ranges are within them.
  */
@@ -117,12 +120,14 @@ export function checkApply(
   if (params.length !== size || gradient.length !== size) {
     throw new UsageError(
       `This optimizer was created for ${size} parameters, but received ${params.length} parameters and a gradient of ` +
-        `${gradient.length}: pass the flat arrays of the model it was created for.`,
+        `${gradient.length} elements. Pass the flat arrays of the model for which it was created.`,
     );
   }
   const beyond = ranges.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));
   if (beyond) {
-    throw new UsageError(`There are no elements ${beyond.start} .. ${beyond.end} of ${size}: pass ranges inside.`);
+    throw new UsageError(
+      `The range ${beyond.start} .. ${beyond.end} is not within the ${size} elements. Pass ranges from 0 to ${size}.`,
+    );
   }
   return ranges;
 }
@@ -140,7 +145,7 @@ export function copyState(to: OptimizerState, from: OptimizerState): void {
     to.slots.every((slot, i) => slot.length === from.slots[i]!.length);
   if (!same) {
     throw new MismatchError(
-      `The optimizer state is of ${shapeOf(from)}, and this optimizer is ${shapeOf(to)}: load a state of the same ` +
+      `The state belongs to ${shapeOf(from)}, but this optimizer is ${shapeOf(to)}. Load a state of the same ` +
         'optimizer and model.',
     );
   }

@@ -1,43 +1,46 @@
 /**
  * Evaluates the losses of a learning rate range test: whether the rate is already too high, and
  * which rate to train with. The test is Smith's (https://arxiv.org/abs/1506.01186, section 3.3) as
- * in fastai and PyTorch Lightning: the rate rises exponentially until the loss explodes. Pure:
- * ranks with the same losses compute the same result.
+ * in fastai and PyTorch Lightning: the rate rises exponentially until the loss explodes. The
+ * functions are pure, so ranks with the same losses compute the same result.
  */
 import type { RateTest } from '../protocol/runResult.ts';
 import { rangeRate } from './schedule.ts';
 
-/** Multiple of the lowest smoothed loss that counts as an explosion; as in fastai and Lightning. */
+/**
+ * The loss has exploded if it is this multiple of the lowest smoothed loss, as in fastai and
+ * Lightning.
+ */
 const EXPLOSION = 4;
 /** Share of the steps over which a loss is smoothed: eight tenths of a decade of rates. */
 const SMOOTHED = 0.1;
 /** Share of the steps in which rates rise tenfold. */
 const DECADE = 1 / 8;
-/** Share of the steps at the start in which the average settles. */
+/** Share of the steps, at the start, in which the smoothed loss settles. */
 const SETTLING = DECADE;
-/** Share of the steps at the start whose rates are too low to have an effect. */
+/** Share of the steps, at the start, whose rates are too low to have an effect. */
 const IDLE = 2 * DECADE;
-/** Decades over which a line is fitted. */
+/** Lengths of the fitted line in decades; the first with a clear fall is used. */
 const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
- * A fall counts if it is this multiple of the fall that noise causes, and a minimum share of the
- * loss. With losses of pure noise, 97 of 100 tests find no such fall; with a factor of 5, tests
- * with noisy falling losses find none either.
+ * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
+ * minimum share of the loss. With losses of pure noise, 97 of 100 tests find no clear fall. With a
+ * multiple of 5, tests whose noisy losses do fall would find none, either.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;
 /**
- * Median difference of two normally distributed numbers in standard deviations: 0.6745 times the
- * square root of 2.
+ * Median difference between two normally distributed numbers, in units of their standard deviation:
+ * 0.6745 times the square root of 2.
  */
 const MEDIAN_DIFFERENCE = 0.954;
 /** Digits of the suggested rate; the result is not more exact. */
 const DIGITS = 2;
 
 /**
- * Whether a range test is over before its last step.
+ * Whether a range test must end before its last step, because the loss has exploded.
  *
- * @param losses of its steps so far, in order. NaN counts as an explosion.
+ * @param losses losses of the steps so far, in order. NaN counts as an explosion.
  * @param steps planned steps of the test.
  */
 export function hasExploded(losses: readonly number[], steps: number): boolean {
@@ -54,10 +57,10 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 /**
  * Finds the rate at which the loss falls steepest before its minimum: the middle of the decade
  * whose least-squares line falls most, or of a longer range if noise hides the fall. A line
- * separates noise from a fall better than differences of neighbours, and its middle is half a
- * decade away from the explosion.
+ * separates a fall from noise better than differences between neighbours do. The middle of the line
+ * is half a decade away from the explosion.
  *
- * @param losses of its steps, all finite.
+ * @param losses losses of the test's steps, all finite.
  * @param steps planned steps of the test.
  */
 export function findRate(losses: readonly number[], steps: number): RateTest {
@@ -66,7 +69,7 @@ export function findRate(losses: readonly number[], steps: number): RateTest {
   const found = { rates, losses: smoothed };
   const idle = Math.ceil(IDLE * steps);
   const tried = smoothed.slice(idle);
-  // The smoothed loss lags: its minimum is where the loss itself already rises.
+  // The smoothed loss lags behind the loss: at its minimum the loss itself already rises.
   const falling = losses.slice(0, idle + tried.indexOf(Math.min(...tried)) + 1);
   const reaches = FITTED_DECADES.map((decades) => Math.max(1, Math.round((decades * DECADE * steps) / 2)));
   if (tried.length === 0 || falling.length <= 2 * reaches[0]!) return { ...found, suggested: null, reason: 'short' };
@@ -92,8 +95,8 @@ function smooth(losses: readonly number[], steps: number): number[] {
 }
 
 /**
- * Standard deviation of a loss, from the median difference of neighbours: few of them are part of a
- * fall.
+ * Returns the standard deviation of the noise in the losses. It is estimated from the median
+ * difference between neighbours, because few neighbours are part of a fall.
  */
 function noiseOf(losses: readonly number[]): number {
   const differences = losses
@@ -104,8 +107,8 @@ function noiseOf(losses: readonly number[]): number {
 }
 
 /**
- * The window of 2 * `reach` + 1 losses whose least-squares line falls most: its middle, and the
- * fall.
+ * Finds the window of 2 * `reach` + 1 losses whose least-squares line falls most. Returns the
+ * middle of the window and the fall of the line.
  */
 function steepest(losses: readonly number[], reach: number): { middle: number; fall: number } {
   let best = { middle: 0, fall: -Infinity };
@@ -118,12 +121,15 @@ function steepest(losses: readonly number[], reach: number): { middle: number; f
   return best;
 }
 
-/** Standard deviation of such a fall for losses with a standard deviation of 1 and no trend. */
+/**
+ * Returns the standard deviation of the fall of such a line, for losses without a trend and with a
+ * standard deviation of 1.
+ */
 function fallByNoise(reach: number): number {
   return (2 * reach) / Math.sqrt(squaresUpTo(reach));
 }
 
-/** Sum of squares of the offsets -`reach` .. `reach`. */
+/** Returns the sum of squares of the offsets -`reach` .. `reach`. */
 function squaresUpTo(reach: number): number {
   return (reach * (reach + 1) * (2 * reach + 1)) / 3;
 }

@@ -1,14 +1,14 @@
 /**
- * Learning rate schedules. Every rank computes the rate itself, so the rules of this folder hold:
- * `Math.cos` and `Math.exp` differ between machines, and polynomials replace them here.
+ * Learning rate schedules. Every rank computes the rate itself, so the rules of `optimizer.ts`
+ * apply. `Math.cos` and `Math.exp` differ between machines; polynomials replace them here.
  */
 import type { ScheduleName } from '../spec/names.ts';
 
 interface Schedule {
-  /** The highest rate; a range test has its own. */
+  /** The highest rate. A range test ignores it and has its own rates. */
   learningRate: number;
   schedule: ScheduleName;
-  /** Steps in which the rate rises linearly. */
+  /** Number of steps, at the start, in which the rate rises linearly. */
   warmupSteps: number;
 }
 
@@ -16,17 +16,18 @@ interface Schedule {
 const FINAL_SHARE = 0.1;
 
 /**
- * Rates of a range test, which rises by the same factor in every step, as in fastai's `lr_find`.
- * Lower rates have no effect, and no job accepts higher ones.
+ * Lowest and highest rate of a range test, as powers of ten. The rate rises by the same factor in
+ * every step, as in fastai's `lr_find`. Lower rates have no effect, and no job accepts higher
+ * rates.
  */
 const LOWEST_EXPONENT = -7;
 const HIGHEST_EXPONENT = 1;
 
 /**
- * The rate of a step.
+ * Returns the rate of a step.
  *
- * @param step from 0
- * @param done share of the run that is done before it, 0 .. 1
+ * @param step index of the step, from 0
+ * @param done share of the run that is done before the step, 0 .. 1
  */
 export function rateAt({ learningRate, schedule, warmupSteps }: Schedule, step: number, done: number): number {
   if (schedule === 'range-test') return rangeRate(done);
@@ -35,12 +36,15 @@ export function rateAt({ learningRate, schedule, warmupSteps }: Schedule, step: 
   return learningRate * warm * share;
 }
 
-/** The rate of a range test. @param done share of its steps that are done, 0 .. 1 */
+/** Returns the rate of a range test. @param done share of its steps that are done, 0 .. 1 */
 export function rangeRate(done: number): number {
   return powerOfTen(LOWEST_EXPONENT + (HIGHEST_EXPONENT - LOWEST_EXPONENT) * done);
 }
 
-/** Relative error 1e-14: the integer part by multiplication, the rest by the series of e^x. */
+/**
+ * Computes 10^`exponent` with a relative error of 1e-14. The integer part of the exponent is
+ * computed by multiplication, the fraction by the series of e^x.
+ */
 function powerOfTen(exponent: number): number {
   const whole = Math.floor(exponent);
   const x = (exponent - whole) * Math.LN10;
@@ -50,12 +54,12 @@ function powerOfTen(exponent: number): number {
   return sum;
 }
 
-/** Power of the last term of the series: ln(10)^25 / 25! is 7e-17. */
+/** Power of the last term of the series. The next term is at most ln(10)^25 / 25! = 7e-17. */
 const LAST_POWER = 24;
 
 /**
- * The cosine of `turns` times pi, for 0 .. 1, with an error of 1e-13: the series at 0, which is
- * short up to a quarter turn.
+ * Computes the cosine of `turns` times pi, for `turns` in 0 .. 1, with an error of 1e-13. It uses
+ * the series at 0, which is short up to a quarter turn.
  */
 function cosineOfHalfTurns(turns: number): number {
   if (turns > 0.5) return -cosineOfHalfTurns(1 - turns);
@@ -65,5 +69,5 @@ function cosineOfHalfTurns(turns: number): number {
   return sum;
 }
 
-/** Power of the last term of the series: (pi / 2)^18 / 18! is 5e-13. */
+/** Power of the last term of the series. This term is at most (pi / 2)^18 / 18! = 5e-13. */
 const LAST_TERM = 18;

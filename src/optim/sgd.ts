@@ -23,7 +23,9 @@ const MOMENTUM = 2;
 const DAMPENING = 3;
 /** 0 or 1. */
 const NESTEROV = 4;
-/** Steps done. In the first one the velocity is the whole gradient, for any dampening. */
+/**
+ * Number of steps done. In the first step the velocity is the whole gradient, for any dampening.
+ */
 const STEP = 5;
 
 const DEFAULT_MOMENTUM = 0.9;
@@ -76,10 +78,11 @@ export class Sgd implements Optimizer {
 }
 
 /**
- * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`,
- * `nesterov` (or the option of that name) uses `gradient + momentum * velocity` in place of the
- * velocity: Sutskever et al., "On the importance of initialization and momentum in deep learning"
- * (ICML 2013), in torch's form; the outer optimizer of DiLoCo. One slot: the velocity.
+ * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`.
+ * With `nesterov` (the optimizer or the option), `gradient + momentum * velocity` replaces the
+ * velocity in the second formula: Sutskever et al., "On the importance of initialization and
+ * momentum in deep learning" (ICML 2013), in torch's form. It is the outer optimizer of DiLoCo. One
+ * slot: the velocity.
  */
 export class Momentum implements Optimizer {
   readonly name: 'momentum' | 'nesterov';
@@ -96,7 +99,9 @@ export class Momentum implements Optimizer {
     checkRange('momentum', momentum, 0, 1);
     checkRange('dampening', dampening, 0, Infinity);
     if (nesterov && (momentum === 0 || dampening !== 0)) {
-      throw new UsageError('nesterov needs a momentum above 0 and no dampening: set these, or leave nesterov out.');
+      throw new UsageError(
+        'nesterov needs a momentum above 0 and a dampening of 0. Change these settings, or leave nesterov out.',
+      );
     }
     this.name = name;
     this.size = size;

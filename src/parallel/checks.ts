@@ -1,4 +1,4 @@
-/** Checks of numbers from callers. */
+/** Checks of numeric arguments. */
 import { UsageError } from '../util/errors.ts';
 
 /** @throws UsageError if `rank` is not one of 0 .. worldSize-1. */

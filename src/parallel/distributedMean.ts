@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
 
 /**
- * The weighted mean of all values that ranks have added, as Horovod's averaged metrics and
+ * The weighted mean of all values that ranks have added, as in Horovod's averaged metrics and
  * torchmetrics' `MeanMetric` (https://lightning.ai/docs/torchmetrics/stable/aggregation/mean.html).
  * It uses sums and weights, not the ranks' means, so that a rank with few samples has little
  * weight.
@@ -14,7 +14,7 @@ export class DistributedMean {
 
   /**
    * Adds `value` with `weight`, such as a batch's mean loss with its number of samples. A value
-   * with weight 0 is ignored, even NaN, the mean of an empty batch.
+   * with weight 0 is ignored, even if it is NaN, like the mean of an empty batch.
    *
    * @throws UsageError if the weight is negative or not finite.
    */

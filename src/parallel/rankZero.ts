@@ -1,11 +1,11 @@
-/** Work of one rank for all: logs and files, and downloads that fill a cache. */
+/** Work that one rank does for all ranks, such as logs, files, and downloads that fill a cache. */
 import type { OpOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { messageOf, PeergradError } from '../util/errors.ts';
 
 /**
  * Runs `fn` on rank 0 and resolves there with its result; resolves with undefined at once on other
- * ranks. As Lightning's `rank_zero_only`
+ * ranks. This is Lightning's `rank_zero_only`
  * (https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.utilities.rank_zero.html). Ranks
  * do not wait for each other, so only rank 0 rejects if `fn` fails.
  */
@@ -14,16 +14,16 @@ export async function rankZeroOnly<T>(group: ProcessGroup, fn: () => T | Promise
 }
 
 /**
- * Runs `fn` on rank 0 and then on all other ranks at the same time, which find rank 0's data in a
- * cache. As Lightning Fabric's `rank_zero_first`
+ * Runs `fn` on rank 0, and then on all other ranks at the same time. So the other ranks can find
+ * rank 0's data in a cache. This is Lightning Fabric's `rank_zero_first`
  * (https://lightning.ai/docs/fabric/stable/api/fabric_methods.html). Every rank must call it; each
  * resolves with its own result.
  *
- * @param options `timeoutMs`: longest wait of the others for rank 0; by default the group's,
- *   which may be too short for a download.
- * @throws (rejects) errors of `fn`; if it failed on rank 0, PeergradError with its message on all
- *   others, which do not run it, and the group stays usable; errors of {@link
- *   ProcessGroup.broadcastObject}.
+ * @param options `timeoutMs`: longest time that the other ranks wait for rank 0. The default is the
+ *   group's timeout, which may be too short for a download.
+ * @throws (rejects) errors of `fn` and of {@link ProcessGroup.broadcastObject}. If `fn` fails on
+ *   rank 0, all other ranks reject with a PeergradError that has the message, and do not run `fn`;
+ *   the group stays usable.
  */
 export async function rankZeroFirst<T>(
   group: ProcessGroup,

@@ -101,8 +101,8 @@ describe('PyTorch', () => {
 
 describe('the same bits everywhere', () => {
   /**
-   * Hashes after 100 steps, as computed on x64; any machine must get these. A changed formula
-   * changes them.
+   * Hashes after 100 steps, computed on x64. Every machine must compute the same hashes. They
+   * change only if a formula changes.
    */
   const BITS: Record<OptimizerName, string> = {
     sgd: 'd4bf33ab7b8ca976',
@@ -231,7 +231,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state().scalars[0]).toBe(0.5);
     const params = Float32Array.of(0);
     optimizer.apply(params, Float32Array.of(1));
-    // Nesterov's momentum goes 0.9 of the new velocity further.
+    // Nesterov's momentum moves the parameter further by 0.9 of the new velocity.
     expect(params[0]).toBeCloseTo(name === 'nesterov' ? -0.95 : -0.5, 6);
     expect(() => (optimizer.learningRate = NaN)).toThrow(UsageError);
   });
@@ -261,7 +261,7 @@ test.each([
   expect(() => createOptimizer(name, { learningRate: 1, ...options }, 1)).toThrow(UsageError);
 });
 
-test('rejects an unknown name and a size that is not a count', () => {
+test('createOptimizer rejects an unknown name and a size that is not a whole number', () => {
   expect(() => createOptimizer('lion' as OptimizerName, { learningRate: 1 }, 1)).toThrow('use sgd, momentum, nesterov');
   expect(() => createOptimizer('sgd', { learningRate: 1 }, 1.5)).toThrow(UsageError);
 });

@@ -36,7 +36,7 @@ describe('a range test', () => {
     }
   });
 
-  test.each([20, 50, 400])('has the same result in %d steps', (steps) => {
+  test.each([20, 50, 400])('has the same result with %d steps', (steps) => {
     const { suggested } = findRate(untilExplosion(curve({ noise: 0.1, steps }), steps), steps);
     expect(Math.abs(Math.log10(suggested! / 0.01))).toBeLessThan(0.45);
   });
@@ -67,7 +67,7 @@ describe('a range test', () => {
     expect(hasExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
   });
 
-  test('suggests nothing, with the reason, if the loss never falls clearly, also if it is noisy', () => {
+  test('suggests nothing and states the reason if the loss never falls clearly, even if it is noisy', () => {
     const rng = createRng(3);
     const noisy = Array.from({ length: STEPS }, () => 2.3 + rng.next());
     const rising = untilExplosion(curve({ low: 2.3 }));
@@ -76,7 +76,7 @@ describe('a range test', () => {
     }
   });
 
-  test('suggests nothing, with the reason, if the test ended too early', () => {
+  test('suggests nothing and states the reason if the test ended too early', () => {
     for (const losses of [[2.3], [2.3, 2.2, 2.1, 40], Array.from({ length: 20 }, (_, i) => 3 - i / 10)]) {
       expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'short' });
     }

@@ -3,7 +3,7 @@ import { rateAt } from '../../src/optim/schedule.ts';
 
 const cosine = { learningRate: 1, schedule: 'cosine', warmupSteps: 0 } as const;
 
-test('a constant schedule has exactly the rate', () => {
+test('a constant schedule always has the given rate', () => {
   for (const step of [0, 1, 999]) {
     expect(rateAt({ learningRate: 0.002, schedule: 'constant', warmupSteps: 0 }, step, step / 1000)).toBe(0.002);
   }

@@ -1,32 +1,32 @@
 /**
  * The global data cursor. Every step takes the next window of the epoch's permutation and divides
- * it among ranks, so that each sample occurs once per epoch while ranks come and go.
+ * it among the ranks. So each sample occurs once per epoch, even if ranks join or leave.
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { checkCount, checkRank } from '../checks.ts';
 
-/**
- * Position in the training data: part of the state that all ranks share and a joining rank
- * receives.
- */
+/** Position in the training data. It is equal on all ranks, and a joining rank receives it. */
 export interface CursorPosition {
-  /** Completed epochs. */
+  /** Number of completed epochs. */
   readonly epoch: number;
   /**
-   * Samples of this epoch that are done, 0 .. datasetSize-1; with partitioned data, parts of it.
+   * Number of samples of this epoch that are done, 0 .. datasetSize-1. With partitioned data it is
+   * the number of parts that are done (see `ShardCursor`).
    */
   readonly offset: number;
-  /** With partitioned data: number of parts that this epoch is divided into. */
+  /** Number of parts into which this epoch is divided. Only partitioned data has parts. */
   readonly parts?: number;
 }
 
 /** The samples of one step, of all ranks together. */
 export interface SampleWindow {
   readonly epoch: number;
-  /** Samples of the epoch that are done before it. */
+  /** Number of samples of the epoch that are done before this window. */
   readonly offset: number;
-  /** 1 .. globalBatch sample indices; fewer than globalBatch only at the end of an epoch. */
+  /**
+   * Indices of `globalBatch` samples. At the end of an epoch there may be fewer, but at least one.
+   */
   readonly indices: Uint32Array;
   /** Start of the next step. */
   readonly next: CursorPosition;
@@ -34,11 +34,12 @@ export interface SampleWindow {
 
 /**
  * Iterates over seeded permutations of a dataset, one window per step. A window depends on (seed,
- * position, globalBatch) alone and never crosses the end of an epoch. So with any sequence of batch
- * sizes an epoch has each sample exactly once, and a retried step with the same position and size
- * has the same samples.
+ * position, globalBatch) alone and never crosses the end of an epoch. So an epoch has each sample
+ * exactly once, whatever the batch sizes are. A retried step with the same position and size has
+ * the same samples.
  *
- * Keeps one epoch's permutation, so that a step does not shuffle the whole dataset.
+ * The cursor caches the permutation of one epoch, so that a step does not shuffle the whole
+ * dataset.
  */
 export class GlobalCursor {
   readonly datasetSize: number;
@@ -53,7 +54,10 @@ export class GlobalCursor {
     this.seed = options.seed;
   }
 
-  /** @throws UsageError if `position` is outside an epoch or `globalBatch` is not a count. */
+  /**
+   * @throws UsageError if `position` is outside an epoch or `globalBatch` is not a positive whole
+   *   number.
+   */
   windowAt(position: CursorPosition, globalBatch: number): SampleWindow {
     const { epoch, offset } = position;
     checkCount('globalBatch', globalBatch, 1);
@@ -61,7 +65,7 @@ export class GlobalCursor {
     checkCount('offset', offset, 0);
     if (offset >= this.datasetSize) {
       throw new UsageError(
-        `The data cursor is at sample ${offset} of an epoch of ${this.datasetSize}: it must be below.`,
+        `The data cursor is at sample ${offset}, but the epoch has only ${this.datasetSize} samples. Pass a smaller offset.`,
       );
     }
     const end = Math.min(offset + globalBatch, this.datasetSize);
@@ -83,8 +87,9 @@ export class GlobalCursor {
 }
 
 /**
- * A rank's share of a window: every `worldSize`-th index from `rank` on. Shares are disjoint, cover
- * the window, and differ in length by at most one; in a short window the last ranks' may be empty.
+ * Returns a rank's share of a window: every `worldSize`-th index, starting at index `rank`. The
+ * shares are disjoint and cover the window. Their lengths differ by at most one. If the window is
+ * shorter than the world size, the shares of the highest ranks are empty.
  *
  * @throws UsageError if `rank` is not in 0 .. worldSize-1.
  */

@@ -1,7 +1,7 @@
 /**
- * Distributes files in slices, from the ranks that have them to all. In each round ranks report
- * their slices, compute the same plan (`distributionPlan.ts`) and execute it. Received slices are
- * kept, so the round after an interruption transfers only the rest.
+ * Distributes files in slices, from the ranks that have them to all ranks. In each round the ranks
+ * report which slices they have, compute the same plan (`distributionPlan.ts`) and execute it.
+ * Received slices are stored, so the round after an interruption transfers only the missing slices.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -15,41 +15,48 @@ export interface FileSlices {
   readonly count: number;
   /** Concatenated digests of all slices; `null` until they are known. */
   readonly digests: string | null;
-  /** Bytes of the slices on this rank. */
+  /** Number of bytes of the slices on this rank. */
   readonly heldBytes: number;
   bytesOf(slice: number): number;
   has(slice: number): boolean;
-  /** @throws if these are the digests of other files. */
+  /** @throws if the digests belong to other files. */
   setDigests(digests: string): void;
   /**
-   * Stores a received slice.
+   * Stores a received slice if it matches its digest.
    *
-   * @returns whether it matches its digest; otherwise it was not stored.
+   * @returns whether it was stored.
    */
   put(slice: number, bytes: Uint8Array<ArrayBuffer>): boolean;
-  /** Reads a stored slice; `null` if it cannot be read, which also removes it. */
+  /** Reads a stored slice. If it cannot be read, it is removed and the result is `null`. */
   read(slice: number): Promise<Uint8Array<ArrayBuffer> | null>;
 }
 
 interface DistributeFilesOptions {
   clock: Clock;
-  /** Called at the start and then twice a second, on all ranks, with the bytes that each has. */
+  /**
+   * Called at the start and then twice a second, on all ranks, with the number of bytes that each
+   * rank has.
+   */
   onprogress: (heldBytes: readonly number[]) => void;
 }
 
-/** Tag of slices; no other message at the beginning of a generation uses it. */
+/** Message tag of slices. No other message at the beginning of a generation uses this tag. */
 const TAG = 2000;
 /**
- * Slices in transit to or from a rank at the same time. A message's second frame waits for the
- * receiver's READY, which queues behind the data on the link: with 8, links idled now and then, and
- * a file took a tenth longer.
+ * Most slices in transit to or from a rank at the same time. The second frame of a message waits
+ * for the receiver's READY frame, which queues behind the data on the link. With only 8 slices,
+ * links were sometimes idle, and a file took 10 % longer.
  */
 const AHEAD = 24;
-/** Interval of progress reports between ranks, milliseconds. */
+/** Interval of progress reports between ranks, in milliseconds. */
 const PROGRESS_MS = 500;
-/** Longest time without progress on any rank. As long as a collective's deadline. */
+/** Longest time without progress on any rank; equal to the deadline of a collective. */
 const STALLED_MS = 60_000;
-/** Most damaged transfers of a slice from one rank; ranks with fewer are asked first. */
+/**
+ * Number of damaged transfers of a slice from one rank at which this rank gives up. The plan
+ * chooses the rank with the fewest damaged transfers, so by then every rank with the slice has had
+ * as many attempts.
+ */
 const MAX_TRIES = 3;
 /** Deadline of one slice's message: none, because progress reports detect a stall. */
 const WATCHED = Infinity;
@@ -57,10 +64,10 @@ const WATCHED = Infinity;
 /**
  * Distributes all slices that some rank has to all ranks of a group. Every rank must call it.
  *
- * @returns the slices that no rank has, the same on all ranks; empty if every rank has all
- *   slices.
+ * @returns the slices that no rank has; the result is equal on all ranks. It is empty if every rank
+ *   has all slices now.
  * @throws (rejects) PeergradError if a slice is damaged again and again, TimeoutError without
- *   progress, errors of collectives. Received slices stay in `slices`.
+ *   progress, errors of collectives. After an error, received slices remain in `slices`.
  */
 export async function distributeFiles(
   group: ProcessGroup,
@@ -103,7 +110,7 @@ async function execute(
 ): Promise<boolean> {
   let isDone = false;
   const work = transfer(group, slices, plan, damaged).then(() => (isDone = true));
-  // A collective below may fail first.
+  // If a collective below fails first, a failure of `work` must not count as unhandled.
   work.catch(() => {});
   let moved = { bytes: -1, at: clock.now() };
   for (;;) {
@@ -127,7 +134,7 @@ function stalled(
   const waiting = reports.flatMap(([, , lacks], other) => (lacks! > 0 ? [other] : []));
   const missing = [...new Set(lacking.map(({ from }) => from))];
   const what = `no rank has received a slice of the files for ${STALLED_MS / 1000} s`;
-  const who = waiting.length === 0 ? '' : `; rank ${waiting.join(', ')} waits for the left neighbour`;
+  const who = waiting.length === 0 ? '' : `. Rank ${waiting.join(', ')} waits for slices from the left neighbour`;
   return new TimeoutError(`Timed out: ${what}${who}.`, { rank, worldSize, generation, missing });
 }
 
@@ -138,7 +145,9 @@ async function transfer(
   plan: DistributionPlan,
   damaged: Damaged,
 ): Promise<void> {
-  /** Slices to receive; settled on arrival, even if damaged. */
+  /**
+   * One promise for each slice to receive. It resolves on arrival, even if the slice is damaged.
+   */
   const arrived = new Map(plan.receives.map(({ slice }) => [slice, deferred()]));
   await Promise.all([
     ...lanesOf(plan.receives, 'from').map((lane) => receiveAll(group, slices, lane, damaged, arrived)),
@@ -146,7 +155,7 @@ async function transfer(
   ]);
 }
 
-/** Transfers grouped by the rank at one end. */
+/** Groups transfers by the rank at one end. */
 function lanesOf(transfers: readonly SliceTransfer[], end: 'from' | 'to'): SliceTransfer[][] {
   const lanes = new Map<number, SliceTransfer[]>();
   for (const each of transfers) {
@@ -188,8 +197,8 @@ async function sendAll(
   for (const { slice, to } of lane) {
     if (sends.length === AHEAD) await sends.shift();
     await arrived.get(slice)?.promise;
-    // The receiver expects a message. It detects that the data is not the slice, and asks another
-    // rank in the next round.
+    // The receiver expects a message even if the slice cannot be read any more. It detects that the
+    // zeros are not the slice, and another rank sends the slice in the next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
     sends.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }
@@ -211,7 +220,7 @@ class Damaged {
     return this.#list;
   }
 
-  /** @throws PeergradError if another attempt is useless. */
+  /** @throws PeergradError if the slice has arrived damaged too often. */
   add({ slice, from }: SliceTransfer): void {
     const before = this.#list.find((entry) => entry.slice === slice && entry.from === from);
     const times = (before?.times ?? 0) + 1;
@@ -219,7 +228,7 @@ class Damaged {
       const { rank, worldSize, generation } = this.#group;
       throw new PeergradError(
         `Slice ${slice + 1} of ${this.#slices.count} of the files arrived damaged ${times} times from rank ${from}, and as often ` +
-          'from other ranks that have it: reload the page there, and choose the files again.',
+          'from all other ranks that have it. Reload the page on these ranks, and choose the files again.',
         { rank, worldSize, generation },
       );
     }
@@ -227,7 +236,7 @@ class Damaged {
   }
 }
 
-/** Resolves with `promise`, or after `ms`. */
+/** Resolves when `promise` resolves, or after `ms` milliseconds. */
 async function orAfter(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
   const later = deferred();
   const cancel = clock.after(ms, later.resolve);

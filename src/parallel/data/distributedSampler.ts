@@ -7,22 +7,26 @@ export interface DistributedSamplerOptions {
   numReplicas: number;
   /** This rank, 0 .. numReplicas-1. */
   rank: number;
-  /** Whether every epoch has a new order (see `setEpoch`), not 0, 1, 2, ... Default true. */
+  /**
+   * Whether every epoch has a new random order (see `setEpoch`). Otherwise the order is 0, 1, 2,
+   * ... Default true.
+   */
   shuffle?: boolean;
-  /** Seed of the order; the same on all ranks. Default 0. */
+  /** Seed of the order. It must be the same on all ranks. Default 0. */
   seed?: number;
   /**
-   * Whether the rest that does not divide evenly is dropped; otherwise samples from the start are
-   * repeated. Default false.
+   * Whether samples at the end are dropped, so that all ranks have equally many. Otherwise samples
+   * from the start of the order are repeated. Default false.
    */
   dropLast?: boolean;
 }
 
 /**
  * The indices of one rank's share of a dataset, as torch.utils.data.DistributedSampler computes
- * them: the (shuffled) list is padded from its own start to a multiple of the world size, or cut to
- * one; a rank has every `numReplicas`-th index from `rank` on. Every rank has equally many.
- * Iterating again yields the same indices until `setEpoch`.
+ * them. The length of the (shuffled) list is made a multiple of the world size: the list is padded
+ * with indices from its start, or cut with `dropLast`. A rank has every `numReplicas`-th index,
+ * starting at index `rank`. Every rank has equally many indices. Iterating again yields the same
+ * indices until `setEpoch` is called.
  *
  * The order is `permutation(size, seed + epoch)` of util/rng, not torch's Mersenne twister.
  *
@@ -38,7 +42,10 @@ export class DistributedSampler implements Iterable<number> {
   readonly #seed: number;
   #epoch = 0;
 
-  /** @throws UsageError if `rank` is not in 0 .. numReplicas-1, or a count is not one. */
+  /**
+   * @throws UsageError if `rank` is not in 0 .. numReplicas-1, or another number is not a whole
+   *   number in its range.
+   */
   constructor(datasetSize: number, options: DistributedSamplerOptions) {
     const { numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;
     checkCount('datasetSize', datasetSize, 0);
@@ -51,7 +58,7 @@ export class DistributedSampler implements Iterable<number> {
     this.length = dropLast ? Math.floor(datasetSize / numReplicas) : Math.ceil(datasetSize / numReplicas);
   }
 
-  /** Sets the epoch, and with it the order; call it on all ranks before each epoch. */
+  /** Sets the epoch, which determines the order. Call it on all ranks before each epoch. */
   setEpoch(epoch: number): void {
     this.#epoch = epoch;
   }

@@ -1,10 +1,11 @@
 /**
- * Plans which rank sends which slice to which: a pure function of the slices that each rank has, so
- * that all ranks compute the same plan from the same reports.
+ * Plans which rank sends which slice to which other rank. The plan is a pure function of the slices
+ * that each rank has, so all ranks compute the same plan from the same reports.
  *
- * A rank receives missing slices from its left neighbour, which has them or receives them first. So
- * each slice travels down the ring: every rank receives it once and sends it at most once, at the
- * rate of one link. Only a rank that received a damaged slice asks another rank that has it.
+ * A rank receives a missing slice from its left neighbour, which already has the slice or receives
+ * it first. So each slice travels along the ring: every rank receives it once and sends it at most
+ * once, at the rate of one link. Only a rank that received a damaged slice may receive it from
+ * another rank than its left neighbour.
  */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 
@@ -12,7 +13,7 @@ import { modulo } from '../../collectives/plans/ringPlan.ts';
 export interface SliceReport {
   /** One byte per slice: whether the rank has it. */
   readonly has: Uint8Array;
-  /** Ranks that sent this rank a damaged slice, and how often. */
+  /** Slices that arrived damaged on this rank: from which rank, and how often. */
   readonly damaged: readonly { slice: number; from: number; times: number }[];
 }
 
@@ -21,21 +22,25 @@ export interface SliceTransfer {
   readonly from: number;
   readonly to: number;
   /**
-   * Transfers before this one on the slice's way. Fewer go first, so that no transfer waits for a
-   * later one.
+   * Number of transfers on the way of the slice, up to and including this one. Transfers with a
+   * lower number run first, so that no transfer waits for a later one.
    */
   readonly hops: number;
 }
 
 export interface DistributionPlan {
-  /** Transfers of one rank, in the order that both ends of a link use. */
+  /** Transfers to and from one rank, in the order that both ends of a link use. */
   readonly receives: readonly SliceTransfer[];
   readonly sends: readonly SliceTransfer[];
   /** Slices that no rank has. */
   readonly missing: readonly number[];
 }
 
-/** @param reports by rank. */
+/**
+ * Plans the transfers of one rank.
+ *
+ * @param reports one for each rank, in rank order.
+ */
 export function planDistribution(rank: number, reports: readonly SliceReport[]): DistributionPlan {
   const n = reports.length;
   const damaged = reports.map(damageBySlice);
@@ -71,7 +76,7 @@ export function planDistribution(rank: number, reports: readonly SliceReport[]):
 
 type Times = ReadonlyMap<number, number>;
 
-/** How often each rank has sent each slice damaged. */
+/** Returns, for each slice, how often each rank has sent it damaged. */
 function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   const bySlice = new Map<number, Map<number, number>>();
   for (const { slice, from, times } of damaged) {
@@ -80,7 +85,10 @@ function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   return bySlice;
 }
 
-/** The holder that sent the slice damaged least often; of several, the nearest to the left. */
+/**
+ * Returns the holder that sent the slice damaged least often. Among several such holders it is the
+ * nearest on the left of rank `to`.
+ */
 function mostReliable(holders: readonly number[], bad: Times, to: number, n: number): number {
   const timesOf = (holder: number): number => bad.get(holder) ?? 0;
   const wayFrom = (holder: number): number => modulo(to - holder, n);

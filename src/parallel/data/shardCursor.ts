@@ -1,8 +1,8 @@
 /**
  * The data cursor for partitioned data, where each rank has its own samples. Every step takes
  * samples from each rank in proportion to its data, so that all ranks reach the end of the epoch
- * together and a step's samples represent all ranks. (DDP's `join` would let a rank end early; the
- * last steps would then only have samples of the others.)
+ * together and a step's samples represent all ranks. (With DDP's `join` a rank could end early, and
+ * the last steps would only have samples of the other ranks.)
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
@@ -12,9 +12,9 @@ import type { CursorPosition } from './cursor.ts';
 /** The samples of one step. */
 interface ShardWindow {
   readonly epoch: number;
-  /** Samples of the epoch that are done before it, of all ranks together. */
+  /** Number of samples of the epoch, on all ranks together, that are done before this window. */
   readonly offset: number;
-  /** Its samples, of all ranks together: at least one. */
+  /** Number of samples in this window, on all ranks together; at least one. */
   readonly size: number;
   /** This rank's samples, as indices into its own data; may be empty. */
   readonly indices: Uint32Array;
@@ -24,13 +24,13 @@ interface ShardWindow {
 /**
  * An epoch is divided into as many parts as the largest shard has batches. Part k of n contains,
  * for a shard of m samples, the samples floor(m*k/n) .. floor(m*(k+1)/n)-1 of its permutation, in
- * integer arithmetic. So an epoch has each sample once, and no rank has more than a batch in a
- * step. After each part, all shards have used the same share of their samples, also when ranks come
- * and go. For a larger new shard each part is divided further, which moves no boundary. After the
- * largest shard has left, a step takes as many parts as fit a batch.
+ * integer arithmetic. So an epoch has each sample once, and no rank has more than one batch in a
+ * step. After each part, all shards have used the same share of their samples, even if ranks join
+ * or leave. If a larger shard joins, each part is divided into smaller parts, so all previous
+ * boundaries remain. If the largest shard leaves, a step takes as many parts as fit into a batch.
  */
 export class ShardCursor {
-  /** Samples of all ranks together. */
+  /** Number of samples of all ranks together. */
   readonly datasetSize: number;
   readonly #sizes: readonly number[];
   readonly #rank: number;
@@ -39,7 +39,7 @@ export class ShardCursor {
   #orderEpoch = -1;
 
   /**
-   * @param options.sizes samples of each rank, at least one.
+   * @param options.sizes number of samples of each rank, at least one.
    * @throws UsageError if a rank has none.
    */
   constructor({ sizes, rank, seed }: { sizes: readonly number[]; rank: number; seed: number }) {
@@ -52,19 +52,23 @@ export class ShardCursor {
   }
 
   /**
-   * Estimated steps from `position` to the end of `epochs` epochs; exact if no rank comes or goes.
+   * Returns the estimated number of steps from `position` to the end of a run of `epochs` epochs.
+   * It is exact if no rank joins or leaves.
    */
   stepsLeft({ epoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
     const each = this.partsOf(batchSize);
     return Math.ceil(((parts - offset) * each) / parts) + (epochs - epoch - 1) * each;
   }
 
-  /** Steps of a whole epoch, with batches of `batchSize` for each rank. */
+  /** Returns the number of steps in a whole epoch if each rank has batches of `batchSize`. */
   partsOf(batchSize: number): number {
     return Math.max(...this.#sizes.map((size) => Math.ceil(size / batchSize)));
   }
 
-  /** @throws UsageError if `position` is outside an epoch or `batchSize` is not a count. */
+  /**
+   * @throws UsageError if `position` is outside an epoch or `batchSize` is not a positive whole
+   *   number.
+   */
   windowAt({ epoch, offset, parts: divided }: CursorPosition, batchSize: number): ShardWindow {
     checkCount('batchSize', batchSize, 1);
     checkCount('epoch', epoch, 0);
@@ -72,7 +76,7 @@ export class ShardCursor {
     const before = offset === 0 ? this.partsOf(batchSize) : (divided ?? 0);
     if (offset >= before) {
       throw new UsageError(
-        `The data cursor is at part ${offset} of an epoch that is divided into ${before}: it must be below.`,
+        `The data cursor is at part ${offset}, but the epoch has only ${before} parts. Pass a smaller offset.`,
       );
     }
     const finer = Math.ceil(Math.max(...this.#sizes) / (before * batchSize));
@@ -81,7 +85,8 @@ export class ShardCursor {
     const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
-    // Up to here each rank has a sample left, so a step is never empty.
+    // A step takes as many parts as fit into each rank's batch. It is never empty, because one part
+    // always fits, and the last part of an epoch has a sample of each rank.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
     const from = start[this.#rank]!;

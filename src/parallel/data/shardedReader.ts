@@ -12,20 +12,23 @@ export interface ReadShardOptions {
   clock?: Clock;
 }
 
-/** Longest silence of a source: a download over a slow link may need as long for its next piece. */
+/**
+ * Longest time without data from a source. A download over a slow link may need that long for its
+ * next piece.
+ */
 export const READ_TIMEOUT_MS = 60_000;
 
 /**
- * One rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All ranks
- * read the whole text to find the lines. Only one piece and one line are in memory.
+ * Reads one rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All
+ * ranks read the whole text to find the lines. Only one piece and one line are in memory at a time.
  *
  * The text is UTF-8, with or without a byte order mark; invalid sequences become U+FFFD. Lines end
- * with \n or \r\n; the last one may have no end. Can be iterated once; leaving the loop early
- * closes the source.
+ * with \n or \r\n; the last line may have no line end. The result can be iterated once. Leaving the
+ * loop early closes the source.
  *
  * @param source a file, a stream of bytes, or the URL of a file to fetch.
- * @throws UsageError if `rank` is not in 0 .. worldSize-1; (from the iteration) DataError if
- *   the source cannot be read to its end, TimeoutError if it sends nothing for too long.
+ * @throws UsageError if `rank` is not in 0 .. worldSize-1; from the iteration DataError if the
+ *   source cannot be read to its end, TimeoutError if it sends nothing for too long.
  */
 export function readShard(
   source: Blob | ReadableStream<Uint8Array> | string,
@@ -69,7 +72,7 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
       next,
       () =>
         new TimeoutError(
-          `Timed out: ${name} sent nothing for ${READ_TIMEOUT_MS} ms. Check its server, or copy the file to a closer one.`,
+          `Timed out: ${name} sent nothing for ${READ_TIMEOUT_MS} ms. Check its server, or copy the file to a server that is closer.`,
         ),
     );
   try {
@@ -83,10 +86,10 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
     }
   } catch (cause) {
     if (cause instanceof DataError || cause instanceof TimeoutError) throw cause;
-    throw new DataError(`${name} could not be read to its end (${messageOf(cause)}): try again.`, {}, { cause });
+    throw new DataError(`${name} could not be read to its end (${messageOf(cause)}). Try again.`, {}, { cause });
   } finally {
     abort.abort();
-    // Its failure adds nothing to the one above.
+    // A failure to cancel adds nothing to the error above.
     reader?.cancel().catch(() => {});
   }
 }
@@ -97,8 +100,8 @@ async function open(url: string, signal: AbortSignal): Promise<ReadableStream<Ui
     response = await fetch(url, { signal });
   } catch (cause) {
     throw new DataError(
-      `${url} could not be fetched (${messageOf(cause)}). Check the address, that the server runs and, if it is another ` +
-        "one than this page's, that it allows requests from here (CORS: Access-Control-Allow-Origin).",
+      `${url} could not be fetched (${messageOf(cause)}). Check the address and that the server runs. If it is not the ` +
+        'server of this page, check that it allows requests from here (CORS: Access-Control-Allow-Origin).',
       {},
       { cause },
     );

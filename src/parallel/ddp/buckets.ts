@@ -1,8 +1,9 @@
 /**
- * The places of parameters in the flat gradient, and the buckets that travel together. One
- * all-reduce per tensor would be dominated by round trips, and one for all tensors could not
- * overlap with anything. Buckets are the compromise, as in PyTorch DDP (Li et al., "PyTorch
- * Distributed", VLDB 2020, section 3.2.3).
+ * Assigns each parameter its place in the flat gradient, and divides the flat gradient into
+ * buckets. The gradients of a bucket are sent together. One all-reduce per tensor would mostly wait
+ * for round trips, and one all-reduce for all tensors could not overlap with the computation.
+ * Buckets are the compromise, as in PyTorch DDP (Li et al., "PyTorch Distributed", VLDB 2020,
+ * section 3.2.3).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
@@ -10,9 +11,10 @@ import type { Range } from '../../util/range.ts';
 /** Size of the first bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
- * Default size of the other buckets; DDP's 25 MiB suit NCCL. Over links of 4 Mbit/s a step took
- * as long with 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one piece (`bench
- * step`, docs/buckets.png). This is the largest of the best, because every bucket costs an op.
+ * Default size of the other buckets. (The 25 MiB of PyTorch DDP suit NCCL.) Over links of 4 Mbit/s
+ * a step took as long with buckets of 256 KiB as with 64 KiB, 6 % longer with 1 MiB, and 28 %
+ * longer with one bucket (`bench step`, docs/buckets.png). 256 KiB is the larger of the two best
+ * sizes, because fewer buckets need fewer collectives.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
@@ -23,8 +25,9 @@ interface BucketItem {
 
 /**
  * Assigns tensors to buckets, as `compute_bucket_assignment_by_size` of PyTorch's reducer does: in
- * the given order, one dtype per bucket. A tensor that reaches the limit closes its bucket. The
- * n-th bucket of a dtype has the n-th limit; further ones have the last limit.
+ * the given order, one dtype per bucket. The tensor with which a bucket reaches its size limit is
+ * the last tensor of that bucket. The n-th bucket of a dtype has the n-th limit of `limits`. If
+ * there are more buckets than limits, the remaining buckets have the last limit.
  *
  * @returns indices into `items`; buckets ordered by their first index.
  */
@@ -51,7 +54,7 @@ export function assignBuckets(items: readonly BucketItem[], limits: readonly num
   return done.sort((a, b) => a[0]! - b[0]!);
 }
 
-/** Place of one parameter. */
+/** Place of one parameter in the flat arrays. */
 export interface Slot {
   /** Index in the list of parameters, forward order. */
   parameter: number;
@@ -60,11 +63,14 @@ export interface Slot {
   size: number;
 }
 
-/** Parameters, gradients and optimizer state share one order, so that every bucket is one range. */
+/**
+ * Order of the flat arrays. Parameters, gradients and optimizer state all use it, so that every
+ * bucket is one range in each array.
+ */
 export interface FlatLayout {
   /** In flat order. */
   slots: Slot[];
-  /** Elements of all parameters. */
+  /** Number of elements of all parameters. */
   size: number;
   buckets: { slots: Slot[]; start: number; end: number }[];
 }
@@ -110,15 +116,17 @@ export function createLayout(
 }
 
 /**
- * The order in which gradients become ready on the first rank that has samples; `null` if none has.
+ * Sends all ranks the order in which gradients become ready on the first rank that has samples.
  * Every rank must call it.
  *
  * PyTorch rebuilds buckets after the first step, because its autograd hooks report the order while
- * gradients are already being sent. The TensorFlow.js tape has the order before anything is sent.
- * No step has been applied yet, so the optimizer's averages are still zero and need not be moved.
+ * gradients are already being sent. The TensorFlow.js tape shows the order before anything is sent.
+ * At that time no step has been applied, so the optimizer's averages are still zero and need not be
+ * moved.
  *
  * @param parameters number of parameters.
- * @param own this rank's ready order; `undefined` without samples.
+ * @param own the order on this rank; `undefined` without samples.
+ * @returns the order; `null` if no rank has samples.
  */
 export async function agreeOnOrder(
   group: ProcessGroup,
@@ -140,7 +148,10 @@ export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout):
   }
 }
 
-/** Ranges of the slots that `keeps` accepts, in flat order, adjacent ones merged. */
+/**
+ * Returns the ranges of the slots for which `keeps` returns true, in flat order. Adjacent ranges
+ * are merged.
+ */
 export function rangesOf(slots: readonly Slot[], keeps: (slot: Slot) => boolean): Range[] {
   const ranges: Range[] = [];
   for (const slot of slots) {

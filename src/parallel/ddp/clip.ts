@@ -7,12 +7,12 @@ const EPSILON = 1e-6;
 
 /**
  * Scales `gradient` down in place so that its L2 norm is at most `maxNorm`, as
- * torch.nn.utils.clip_grad_norm_
- * (https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html). Sums in
- * float64 in the array's order: the same bits on every machine.
+ * torch.nn.utils.clip_grad_norm_ does
+ * (https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html). It sums in
+ * float64 in the array's order, so the result has the same bits on every machine.
  *
- * @param ranges the elements that count and are scaled.
- * @returns the norm before clipping; if it is not finite, the gradient becomes invalid, as in
+ * @param ranges the elements that are included in the norm and scaled.
+ * @returns the norm before clipping. If the norm is not finite, the gradient becomes invalid, as in
  *   PyTorch.
  * @throws UsageError if `maxNorm` is negative or NaN.
  */

@@ -1,34 +1,39 @@
 /**
- * Communication hooks, which replace the plain all-reduce of a bucket. As
+ * Communication hooks, which replace the plain all-reduce of a bucket. They work as
  * torch.distributed.algorithms.ddp_comm_hooks
- * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html), with two differences: a bucket
- * arrives weighted, so that a hook only has to sum; and hooks of several buckets run one after the
+ * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html), with two differences. A hook receives
+ * a weighted bucket, so that it only has to sum. The hooks of several buckets run one after the
  * other (see {@link CommHook}).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { fromHalf, toHalf } from '../../util/float16.ts';
 import type { FlatLayout } from './buckets.ts';
 
-/** Gradients that travel together. */
+/** Gradients that are sent together. */
 export interface GradBucket {
-  /** 0, 1, ...: the same parameters on every rank. */
+  /**
+   * Index of the bucket: 0, 1, ... On every rank, buckets of the same index have the same
+   * parameters.
+   */
   readonly index: number;
-  /** Whether it is the step's last. */
+  /** Whether this is the last bucket of the step. */
   readonly isLast: boolean;
   /**
-   * Whether the previous step failed after its buckets were reduced and was not applied. A hook
-   * with residuals then uses those from before that step. The same for all buckets of a step.
+   * Whether the previous step was reduced but not applied, because it failed later. A hook with
+   * residuals then uses the residuals from before that step. The value is the same for all buckets
+   * of a step.
    */
   readonly isRetry: boolean;
   /**
-   * In: this rank's gradient, weighted so that the sum over all ranks is the average. Out: that sum
-   * or an approximation of it, the same bits on every rank if replicas are to stay equal.
+   * The hook receives this rank's gradient, weighted so that the sum over all ranks is the average.
+   * The hook replaces it by that sum or an approximation of it. Replicas stay equal only if the
+   * result has the same bits on every rank.
    */
   readonly buffer: Float32Array;
   /**
    * The parameters in {@link buffer}: index in forward order, first element, shape, and whether any
-   * rank used it in this step (true if that is not tracked). The gradient of an unused parameter is
-   * zero on all ranks, and the hook's result for it is dropped.
+   * rank used the parameter in this step (true if usage is not tracked). The gradient of an unused
+   * parameter is zero on all ranks, and the hook's result for it is dropped.
    */
   readonly parameters: readonly {
     readonly index: number;
@@ -39,22 +44,22 @@ export interface GradBucket {
 }
 
 /**
- * Reduces one bucket in place. DDP calls it for one bucket after the other: a hook may wait for one
- * collective before it issues another, and hooks that ran at the same time would issue theirs in an
- * order that differs between ranks.
+ * Reduces one bucket in place. DDP calls the hook for one bucket after the other. A hook may issue
+ * several collectives; if the hooks of several buckets ran at the same time, the order of their
+ * collectives could differ between ranks.
  *
  * @param group the group of the DDP instance; a hook must issue the same collectives on every rank.
  */
 export interface CommHook {
   (bucket: GradBucket, group: ProcessGroup): Promise<void>;
   /**
-   * Drops residuals of this rank's earlier gradients; see {@link
-   * DistributedDataParallel.resetErrorFeedback}.
+   * Drops the residuals of this rank's earlier gradients; see
+   * {@link DistributedDataParallel.resetErrorFeedback}.
    */
   reset?(): void;
 }
 
-/** The buckets of `gradient` as hooks receive them. */
+/** Returns the buckets of `gradient` as hooks receive them. */
 export function gradBuckets(
   { buckets }: FlatLayout,
   gradient: Float32Array,
@@ -92,7 +97,7 @@ export const fp16Hook: CommHook = async ({ buffer, index }, group) => {
 };
 
 /**
- * Sends nothing, so that every rank keeps its own weighted gradient and replicas drift apart. For
- * measuring the cost of communication.
+ * Sends nothing, so every rank keeps its own weighted gradient, and replicas drift apart. Use it to
+ * measure the cost of communication.
  */
 export const noopHook: CommHook = async () => {};

@@ -1,6 +1,6 @@
 /**
- * A model's buffers after the last applied step. Every pass changes buffers, also that of a step
- * that fails.
+ * Copies of a model's buffers after the latest applied step. They are needed because every forward
+ * pass changes the buffers, even if its step fails.
  */
 import { createLayout } from './buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';
@@ -8,17 +8,17 @@ import { TensorReader, writeVariables, type Tensor, type Variable } from './flat
 export class CommittedBuffers {
   readonly #variables: readonly Variable[];
   readonly #layout;
-  /** Clones: they share the variables' data until a variable is assigned. */
+  /** Clones of the variables. A clone shares its variable's data until the variable is assigned. */
   #values: Tensor[];
 
-  /** @param variables float32. */
+  /** @param variables variables with dtype float32. */
   constructor(variables: readonly Variable[]) {
     this.#variables = variables;
     this.#layout = createLayout(variables.map(({ size }) => size));
     this.#values = variables.map((variable) => variable.clone());
   }
 
-  /** Commits the current values; returns whether any has changed. */
+  /** Commits the current values; returns whether any value has changed. */
   commit(): boolean {
     const changed = this.#variables.map((variable, i) => variable.dataId !== this.#values[i]!.dataId);
     this.#values = this.#values.map((value, i) => {
@@ -29,7 +29,7 @@ export class CommittedBuffers {
     return changed.includes(true);
   }
 
-  /** Restores the committed values; returns whether any had changed. */
+  /** Restores the committed values; returns whether any value had changed. */
   rollBack(): boolean {
     let isChanged = false;
     for (const [i, variable] of this.#variables.entries()) {
@@ -40,7 +40,7 @@ export class CommittedBuffers {
     return isChanged;
   }
 
-  /** All committed values, flat, as they are at the time of the call. */
+  /** Returns all committed values in one flat array, as they are at the time of the call. */
   async read(): Promise<Float32Array<ArrayBuffer>> {
     const { slots, size } = this.#layout;
     const flat = new Float32Array(size);

@@ -1,11 +1,11 @@
 /**
  * `DistributedDataParallel`: one model with a replica on every rank; averaged gradients keep the
- * replicas equal. As torch.nn.parallel.DistributedDataParallel
+ * replicas equal. It works as torch.nn.parallel.DistributedDataParallel
  * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html), with
  * these differences:
  *
- * - gradients are averaged over samples by default, not over ranks: N ranks equal one for any batch
- *   sizes;
+ * - gradients are averaged over samples by default, not over ranks, so N ranks train like one rank,
+ *   whatever their batch sizes are;
  * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any
  *   mix of GPUs;
  * - a change of the model's weights after `create` is overwritten by the next `step` (see
@@ -15,7 +15,7 @@
  * - buffers are broadcast after the gradients, not before the next forward pass: replicas are equal
  *   after every step, not only after every forward pass.
  *
- * One class is one subject: about half of the lines document its API.
+ * The file is long because about half of its lines document the API of one class.
  */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -46,9 +46,9 @@ import { verifyModel } from './verifyModel.ts';
 export class DistributedDataParallel {
   /**
    * All parameters, flat, in the order of {@link layout}; equal on all ranks. {@link step} changes
-   * this array and copies it to the model, so it overwrites weights that were set on the model
-   * after {@link create}. Set weights before, or change this array on every rank alike and call
-   * {@link writeParameters}.
+   * this array and copies it to the model, so `step` overwrites weights that were set on the model
+   * after {@link create}. Set weights before `create`, or make the same change to this array on
+   * every rank and call {@link writeParameters}.
    */
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
@@ -94,8 +94,8 @@ export class DistributedDataParallel {
    * Wraps a model: checks that every rank has the same shapes, then broadcasts rank 0's parameters
    * and buffers.
    *
-   * @param model a LayersModel; or float32 variables in forward order: trainable ones are
-   *   parameters, the others buffers.
+   * @param model a LayersModel, or a list of float32 variables in forward order. Trainable
+   *   variables are parameters; the others are buffers.
    * @throws (rejects) MismatchError on every rank if models or options differ, UsageError if
    *   there is nothing to train or a variable is not float32.
    */
@@ -117,17 +117,20 @@ export class DistributedDataParallel {
     return this.#group;
   }
 
-  /** Offset of each parameter in the flat arrays. Changes in the first backward that reduces. */
+  /**
+   * Offset of each parameter in the flat arrays. The offsets change in the first {@link backward}
+   * outside {@link noSync}.
+   */
   get layout(): FlatLayout {
     return this.#reducer.layout;
   }
 
-  /** The gradient averaged over all ranks after {@link backward}, flat. */
+  /** The flat gradient after {@link backward}, averaged over all ranks. */
   get gradient(): Float32Array<ArrayBuffer> {
     return this.#reducer.gradient;
   }
 
-  /** Bytes that ranks sum in a step, without a hook: the gradient and a few numbers. */
+  /** Number of bytes that ranks sum in a step without a hook: the gradient and a few numbers. */
   get gradientBytes(): number {
     return this.#reducer.bytes;
   }
@@ -137,7 +140,10 @@ export class DistributedDataParallel {
     return this.#reducer.bucketBytes;
   }
 
-  /** Samples whose gradients are kept for the next {@link backward} outside {@link noSync}. */
+  /**
+   * Number of samples whose gradients are kept for the next {@link backward} outside
+   * {@link noSync}.
+   */
   get pendingSamples(): number {
     return this.#reducer.pendingSamples;
   }
@@ -148,19 +154,19 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Zeroes the residuals of codec and hook. Call it when another rank's gradient, which includes
-   * them already, replaces this rank's.
+   * Sets the residuals of codec and hook to zero. Call it when another rank has sent its averaged
+   * gradient, because that average already includes these residuals.
    */
   resetErrorFeedback(): void {
     this.#reducer.resetErrorFeedback();
   }
 
   /**
-   * Sets how gradients travel from the next {@link backward} on, the same on every rank: by a
-   * codec, or by a hook in its place. Residuals are dropped.
+   * Sets how gradients are sent from the next {@link backward} on: with a codec, or with a hook
+   * instead. Call it on every rank with the same arguments. Residuals are dropped.
    *
-   * @param inOneBucket whether all gradients form one bucket, for a hook that waits several times
-   *   for each bucket.
+   * @param inOneBucket whether all gradients form one bucket. Use it for a hook that waits for
+   *   several collectives per bucket.
    */
   setTransport(codec: CodecName, hook: CommHook | null, inOneBucket = false): void {
     const caps = inOneBucket ? { firstBucketBytes: Infinity, bucketCapBytes: Infinity } : {};
@@ -183,8 +189,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Lays parameters out in the order of another rank; fill {@link parameters} again afterwards.
-   * Kept gradients and residuals are dropped.
+   * Changes the order of the flat arrays to that of another rank. Fill {@link parameters} again
+   * afterwards. Kept gradients and residuals are dropped.
    *
    * @param order see {@link parameterOrder}.
    */
@@ -196,15 +202,18 @@ export class DistributedDataParallel {
 
   /**
    * Computes this rank's gradients and averages them over all ranks: the all-reduce of one bucket
-   * runs while the next is read back. Every rank must call it, with as many samples as it has.
+   * runs while the next bucket is read from the GPU. Every rank must call it, even without samples.
    *
-   * Inside {@link noSync} it only adds to the gradients that the next call outside averages. The
-   * result is the gradient of one pass over all their samples, for one communication (with
-   * `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
+   * Inside {@link noSync} it only keeps the gradients. The next call outside `noSync` adds them to
+   * its own gradients and averages the sum. The result is the gradient of a single pass over the
+   * samples of all these calls. With `average: 'ranks'` it is the sum of the passes' averages, as
+   * in PyTorch.
    *
-   * @param pass the forward pass: a function that returns the loss of this rank's samples, or, for
-   *   a LayersModel, inputs to apply it to in training mode and the loss of its outputs. Without
-   *   samples only the second form runs, and only the collectives of SyncBatchNormalization layers.
+   * @param pass the forward pass: a function that returns the loss of this rank's samples. For a
+   *   LayersModel it can also be an object with the model's inputs and a function that returns the
+   *   loss of its outputs; the model then runs in training mode. Without samples no function is
+   *   called. A model that was passed as an object still runs the collectives of its
+   *   SyncBatchNormalization layers.
    * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, if the pass
    *   uses other parameters than the first one; MismatchError if samples do not add up to
    *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; errors of the
@@ -218,7 +227,7 @@ export class DistributedDataParallel {
     const sentBefore = this.group.bytesSent;
     const status = await this.#exchangeStatus(true);
     const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
-    // In the first pass parameters have no offsets yet.
+    // In the first pass the order of the parameters is not known yet.
     const listener = this.#isOrdered ? this.#reducer.listen() : undefined;
     const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
     // A rank without samples contributes zeros.
@@ -235,8 +244,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Runs `main`; each {@link backward} that it calls keeps its gradients for the first one after
-   * it. (torch: `no_sync`)
+   * Runs `main`. Every {@link backward} inside `main` keeps its gradients for the first `backward`
+   * after `main`. (torch: `no_sync`)
    */
   async noSync<T>(main: () => Promise<T>): Promise<T> {
     const outside = this.#isLocal;
@@ -249,21 +258,22 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Trains on unequal numbers of batches. `main` is this rank's loop of {@link backward} and {@link
-   * step}. When it ends, the rank takes part in the others' communication with zeros (and with
-   * gradients that {@link noSync} kept) until their loops have ended too. Then all ranks receive
-   * the parameters and buffers of the last rank to finish (of several, the highest). Every rank
-   * must call it, even without data. Inside, `backward` costs one more all-gather of three numbers.
+   * Trains on unequal numbers of batches. `main` is this rank's loop of {@link backward} and
+   * {@link step}. When this loop ends, the rank takes part in the communication of the other ranks
+   * with zeros (and with gradients that {@link noSync} kept) until their loops have ended too. Then
+   * all ranks receive the parameters and buffers of the rank that finished last. If several ranks
+   * finished last, the highest of them sends. Every rank must call it, even without data. Inside
+   * `join`, `backward` needs one more all-gather, of three numbers.
    *
-   * The optimizer's averages stay those of the rank's own last step, as in PyTorch: before they
-   * train again, ranks that ended early need the state of the last one, or a new optimizer.
+   * As in PyTorch, the optimizer state is not exchanged. Before they train again, ranks that ended
+   * early need the optimizer state of the last rank, or a new optimizer.
    *
    * @returns the result of `main`.
    * @throws (rejects) with `throwOnEarlyTermination`, EarlyTerminationError on every rank as soon
-   *   as one rank has no more inputs and others have; errors of `main`.
+   *   as one rank has no more inputs while others still have some; errors of `main`.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
-    if (this.#join) throw new UsageError('join was called inside join: pass it one loop over all of the inputs.');
+    if (this.#join) throw new UsageError('join was called inside join. Call join once, with one loop over all inputs.');
     const join = new JoinContext(this.group, options);
     this.#join = join;
     let result: T;
@@ -283,23 +293,25 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Reduces every bucket by `hook` from the next {@link backward} on; register it on every rank.
-   * (torch: `register_comm_hook`)
+   * Sets the hook that reduces every bucket from the next {@link backward} on. Register it on every
+   * rank. (torch: `register_comm_hook`)
    *
-   * @throws UsageError if a hook is registered already, whose residuals would be lost, or if a
-   *   codec is set, which the hook would replace.
+   * @throws UsageError if a hook is already registered, because its residuals would be lost; or if
+   *   a codec is set, because the hook would replace it.
    */
   registerCommHook(hook: CommHook): void {
     if (this.#options.codec !== 'fp32') {
-      throw new UsageError(`A hook replaces the codec ${this.#options.codec}: choose one of the two.`);
+      throw new UsageError(
+        `A communication hook would replace the codec ${this.#options.codec}. Set either the codec or the hook.`,
+      );
     }
-    if (this.#reducer.hook) throw new UsageError('A communication hook is registered already: DDP takes one, once.');
+    if (this.#reducer.hook) throw new UsageError('A communication hook is already registered. Register only one.');
     this.#reducer.hook = hook;
   }
 
   /**
    * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. Call it on
-   * every rank with the same value. Parameters that no rank used do not count.
+   * every rank with the same value. Parameters that no rank used are not included in the norm.
    *
    * @returns the norm before clipping.
    * @throws UsageError for a `maxNorm` below 0, or if gradients are not reduced yet.
@@ -340,7 +352,7 @@ export class DistributedDataParallel {
     return createLayout(sizes, { ...this.#options, ...caps, order });
   }
 
-  /** Inside {@link join}: the ranks that continue. */
+  /** Inside {@link join}, exchanges the status of all ranks; otherwise returns `null`. */
   async #exchangeStatus(isActive: boolean): Promise<Status | null> {
     if (!this.#join) return null;
     const contributes = isActive || this.#reducer.hasPending;
@@ -372,14 +384,14 @@ export class DistributedDataParallel {
       ...(average === 'ranks' && { ranks }),
       ...(total !== undefined && { totalSamples: total }),
     });
-    // From rank 0, as in PyTorch. Inside `join` rank 0 may have no inputs: from the highest rank
-    // that has some.
+    // Rank 0 sends the buffers, as in PyTorch. Inside `join` rank 0 may have no inputs, so the
+    // highest rank with inputs sends them.
     if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(status?.active.at(-1) ?? 0, flags);
     this.#reducer.commit();
     return reduced;
   }
 
-  /** Lays parameters out in the order in which gradients became ready. */
+  /** Orders the flat arrays by the order in which gradients became ready. */
   async #orderBuckets(ownOrder: readonly number[] | undefined): Promise<void> {
     this.#isOrdered = true;
     const order = await agreeOnOrder(this.group, this.#variables.parameters.length, ownOrder);
@@ -399,7 +411,7 @@ export class DistributedDataParallel {
   #checkReduced(what: string): void {
     if (!this.#reducer.hasPending) return;
     throw new UsageError(
-      `${what} was called while gradients of noSync wait for the other ranks': call backward outside noSync first.`,
+      `${what} was called while gradients of noSync are not averaged over the ranks yet. Call backward outside noSync first.`,
     );
   }
 }

@@ -25,7 +25,7 @@ export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
   loss: (outputs: Outputs) => Scalar;
 }
 
-/** Trainable variables in forward order, and the others (buffers, in PyTorch). */
+/** Trainable variables in forward order, and the other variables (PyTorch calls them buffers). */
 export interface ModelVariables {
   /** Null if the caller passed a list of variables. */
   model: Model | null;
@@ -33,7 +33,7 @@ export interface ModelVariables {
   buffers: readonly Variable[];
 }
 
-/** The variables of a model, or of a list (forward order), each once. */
+/** Returns the variables of a model, or of a list in forward order, without duplicates. */
 export function variablesOf(model: Model | readonly Variable[]): ModelVariables {
   if (model instanceof tf.LayersModel) {
     return { model, parameters: variablesIn(model.trainableWeights), buffers: variablesIn(model.nonTrainableWeights) };
@@ -46,7 +46,10 @@ export function variablesOf(model: Model | readonly Variable[]): ModelVariables 
   };
 }
 
-/** Runs `main` and restores the buffers: a pass changes batch normalization's averages. */
+/**
+ * Runs `main` and then restores the model's buffers, because a pass changes the averages of batch
+ * normalization.
+ */
 export async function keepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
   const { buffers } = variablesOf(model);
   const before = buffers.map((buffer) => buffer.clone());
@@ -63,7 +66,7 @@ function variablesIn(weights: tf.LayersModel['weights']): Variable[] {
   return [...new Set(weights.map((weight) => weight.read() as tf.Variable))];
 }
 
-/** Inputs without samples. */
+/** Returns inputs with zero samples for a model. */
 export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () => void } {
   const tensors = inputs.map(({ shape, dtype }) => tf.zeros([0, ...shape.slice(1).map((side) => side ?? 1)], dtype));
   return { inputs: tensors, dispose: () => tf.dispose(tensors) };
@@ -72,7 +75,10 @@ export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () 
 export interface Gradients {
   /** The loss times the scale. */
   value: Scalar;
-  /** One per variable, in their order; zero if the loss does not depend on it. */
+  /**
+   * One gradient for each variable, in the order of the variables. It is zero if the loss does not
+   * depend on the variable.
+   */
   gradients: Tensor[];
   /** For each variable, whether the loss depends on it. */
   used: boolean[];
@@ -132,23 +138,23 @@ function openEncoder(backend: WebGPUInternals): GPUCommandEncoder {
   return backend.commandEncoder!;
 }
 
-/** Tensors on their way from the GPU. */
+/** Tensors that are being read from the GPU. */
 export interface Reading {
   /**
    * Writes the values to `into`, in order and without gaps.
    *
-   * @param add whether to add them to those in `into`, instead of replacing them.
-   * @returns values that do not fit `into`: those of the tensors at the end.
+   * @param add whether to add the values to those in `into` instead of replacing those.
+   * @returns the values that do not fit into `into`. They belong to the tensors at the end.
    * @throws (rejects) DeviceError if the GPU device is lost.
    */
   into(into: Float32Array, options?: { add?: boolean }): Promise<number[]>;
 }
 
 /**
- * Reads groups of tensors with one staging buffer and one map per group. Use one reader for groups
- * of constant sizes: it creates its staging buffers once. One buffer per group is enough, because
- * all copies are recorded before the first map can be awaited: back-propagation is recorded in one
- * synchronous call.
+ * Reads groups of tensors with one staging buffer and one `mapAsync` per group. Use one reader for
+ * groups of constant sizes, because it creates its staging buffers only once. One buffer per group
+ * is enough: back-propagation is recorded in one synchronous call, so all copies are recorded
+ * before a `mapAsync` can be awaited.
  */
 export class TensorReader {
   /** Staging buffers by group. */
@@ -160,9 +166,9 @@ export class TensorReader {
   }
 
   /**
-   * Records a copy of `tensors` (float32) after the commands recorded so far. They must live until
-   * the values are read. Several groups may be read at the same time; an unused reading is dropped
-   * with the next one of its group.
+   * Records a copy of `tensors` (float32) after the commands recorded so far. Do not dispose of the
+   * tensors before the values are read. Several groups may be read at the same time. A reading that
+   * is not used is dropped when the next reading of its group starts.
    *
    * @param group selects the staging buffer.
    */
@@ -192,7 +198,7 @@ export class TensorReader {
     }
     backend.submitQueue();
     const mapped = buffer.mapAsync(GPUMapMode.READ);
-    // Until a caller awaits it.
+    // A failure must not count as unhandled before a caller awaits `mapped`.
     mapped.catch(() => {});
     return {
       into: async (into, { add = false } = {}) => {
@@ -200,7 +206,7 @@ export class TensorReader {
           await mapped;
         } catch (error) {
           throw new DeviceError(
-            'The GPU stopped answering while gradients were read: reload the page to continue.',
+            'The GPU stopped answering while gradients were read. Reload the page to continue.',
             {},
             { cause: error },
           );
@@ -232,10 +238,10 @@ export class TensorReader {
   }
 }
 
-/** Reads by the public API. */
+/** Reads with the public API. */
 function readEach(tensors: readonly Tensor[]): Reading {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
-  // Until a caller awaits them.
+  // A failure must not count as unhandled before a caller awaits `values`.
   values.catch(() => {});
   return { into: async (into, { add = false } = {}) => put(into, await values, add) };
 }
@@ -283,7 +289,7 @@ export function writeVariables(
 ): void {
   const backend = webgpuBackend();
   if (backend) {
-    // Recorded commands that are not submitted must still see the old values.
+    // Commands that are recorded but not submitted yet must still read the old values.
     openEncoder(backend);
     backend.submitQueue();
   }
@@ -296,8 +302,8 @@ export function writeVariables(
       // A cached copy on the CPU would be read instead of the buffer.
       (data as { values: unknown }).values = null;
     } else {
-      // A tensor aliases its array until upload, and the flat array changes with the next step, so
-      // it receives a copy.
+      // Until its upload, a tensor shares the memory of its array. The flat array changes in the
+      // next step, so the tensor receives a copy.
       const next = tf.tensor(flat.slice(offset, offset + size), variable.shape, 'float32');
       variable.assign(next);
       next.dispose();

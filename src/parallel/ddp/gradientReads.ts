@@ -7,11 +7,11 @@ import type { FlatLayout } from './buckets.ts';
 import { TensorReader, type Gradients, type Reading, type Tensor } from './flatten.ts';
 import type { GradientListener } from './tape.ts';
 
-/** A pass on its way from the GPU. */
+/** Gradients of a pass that are being read from the GPU. */
 export interface BucketReads {
-  /** By bucket: resolves once it is read. */
+  /** One promise for each bucket. It resolves when the bucket is read. */
   buckets: Promise<void>[];
-  /** When the first bucket was read, milliseconds of the clock. */
+  /** Time when the first bucket was read, in milliseconds of the clock. */
   firstAt: Promise<number>;
   /** The loss; it is read after the last bucket. */
   loss: Promise<number>;
@@ -28,8 +28,9 @@ export class GradientReads {
   }
 
   /**
-   * Begins a pass. The listener receives gradients as they become final and starts the copy of each
-   * complete bucket. The last bucket waits for {@link read}, because it is copied with the loss.
+   * Begins a pass. The returned listener receives gradients as they become final and starts the
+   * copy of each complete bucket. The last bucket waits for {@link read}, because it is copied with
+   * the loss.
    */
   listen({ buckets }: FlatLayout): GradientListener {
     this.#early = new Map();
@@ -50,7 +51,7 @@ export class GradientReads {
   /**
    * Reads each bucket of `computed` into its range of `into`.
    *
-   * @param computed the pass; `null` reads nothing, and its loss is 0.
+   * @param computed the gradients of the pass. If it is `null`, nothing is read and the loss is 0.
    * @param add whether to add to the values of `into`.
    */
   read({ buckets }: FlatLayout, computed: Gradients | null, into: Float32Array, add: boolean): BucketReads {
@@ -60,8 +61,8 @@ export class GradientReads {
       const firstAt = Promise.resolve(this.#clock.now());
       return { buckets: buckets.map(() => Promise.resolve()), firstAt, loss: Promise.resolve(0) };
     }
-    // All reads are queued at once. The GPU serves them in order, so the first arrives while others
-    // are computed or copied.
+    // All reads are queued at once. The GPU serves them in order, so the first bucket arrives while
+    // other buckets are computed or copied.
     const readings = buckets.map((members, bucket) => {
       const isLast = bucket === buckets.length - 1;
       const rest = isLast ? [computed.value] : [];
@@ -74,7 +75,8 @@ export class GradientReads {
     const whole = read.map(async (promise) => void (await promise));
     const firstAt = whole[0]!.then(() => this.#clock.now());
     const loss = read.at(-1)!.then(([value]) => value!);
-    // They are awaited one after the other; a failure of a later one must not count as unhandled.
+    // Callers await these promises one after the other. Until then, a failure of a later promise
+    // must not count as unhandled.
     for (const promise of [...whole, firstAt, loss]) promise.catch(() => {});
     return { buckets: whole, firstAt, loss };
   }
@@ -83,7 +85,7 @@ export class GradientReads {
     this.#reader.dispose();
   }
 
-  /** @param rest tensors read after the bucket's. */
+  /** @param rest tensors to read after those of the bucket. */
   #start(
     { slots }: FlatLayout['buckets'][number],
     bucket: number,

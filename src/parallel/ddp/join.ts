@@ -1,6 +1,6 @@
 /**
- * Training on uneven inputs: a rank without inputs takes part in the collectives of the others
- * until all have finished, as torch.distributed.algorithms.Join
+ * Training on uneven inputs: a rank without inputs takes part in the collectives of the other ranks
+ * until all have finished, as with torch.distributed.algorithms.Join
  * (https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -8,24 +8,30 @@ import { EarlyTerminationError, MismatchError } from '../../util/errors.ts';
 
 export interface JoinOptions {
   /**
-   * The divisor with `average: 'ranks'`: the world size (default), so that every sample has the
-   * same weight, or the number of ranks that still have inputs. Averages over samples ignore it.
+   * The divisor with `average: 'ranks'`. With true (default) it is the world size, so that every
+   * sample has the same weight. With false it is the number of ranks that still have inputs. With
+   * `average: 'samples'` the option has no effect.
    */
   divideByInitialWorldSize?: boolean;
   /**
-   * Whether all ranks stop with EarlyTerminationError as soon as one has no more inputs. Default
-   * false.
+   * Whether all ranks stop with EarlyTerminationError as soon as one rank has no more inputs.
+   * Default false.
    */
   throwOnEarlyTermination?: boolean;
 }
 
 /** What one rank reports before an iteration. */
 interface RankStatus {
-  /** Whether it has inputs. */
+  /** Whether the rank has inputs. */
   isActive: boolean;
-  /** Whether its gradients will be reduced; with `noSync` they are only kept. */
+  /**
+   * Whether the rank's gradients are reduced in this iteration. Inside `noSync` they are only kept.
+   */
   synchronizes: boolean;
-  /** Whether it adds to that reduction; a rank without inputs may have kept gradients. */
+  /**
+   * Whether the rank adds gradients to the reduction. A rank without inputs may still have kept
+   * gradients.
+   */
   contributes: boolean;
 }
 
@@ -37,7 +43,7 @@ export interface Status {
   contributors: number;
 }
 
-/** One `join` on one rank. */
+/** State of one `join` call on one rank. */
 export class JoinContext {
   readonly #group: ProcessGroup;
   readonly #throws: boolean;
@@ -52,7 +58,7 @@ export class JoinContext {
     this.#group = group;
     this.#throws = throwOnEarlyTermination;
     this.divideByInitialWorldSize = divideByInitialWorldSize;
-    // If no rank has any inputs, the highest rank counts as the last.
+    // If no rank has any inputs, the highest rank is the last joiner.
     this.#lastJoiner = group.worldSize - 1;
   }
 
@@ -62,10 +68,11 @@ export class JoinContext {
   }
 
   /**
-   * Starts an iteration on every rank, with or without inputs.
+   * Starts an iteration and exchanges the reports of all ranks. Every rank must call it, with or
+   * without inputs.
    *
-   * @throws (rejects) EarlyTerminationError on every rank if `throwOnEarlyTermination` is set
-   *   and some ranks have no more inputs; MismatchError on every rank if only some synchronize.
+   * @throws (rejects) EarlyTerminationError on every rank if `throwOnEarlyTermination` is set and
+   *   some ranks have no more inputs; MismatchError on every rank if only some ranks synchronize.
    */
   async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<Status> {
     const { rank, worldSize } = this.#group;
@@ -87,7 +94,7 @@ export class JoinContext {
     }
     if (synchronizing.length > 0 && synchronizing.length < inside.length) {
       throw new MismatchError(
-        `Rank ${synchronizing.join(', ')} reduces the gradients of this iteration and the others keep theirs: use ` +
+        `Rank ${synchronizing.join(', ')} reduces the gradients of this iteration, but the other ranks only keep theirs. Use ` +
           'noSync in the same iterations on every rank.',
         { rank, worldSize },
       );

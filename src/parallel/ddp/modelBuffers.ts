@@ -1,7 +1,7 @@
 /**
- * A model's buffers, as PyTorch calls them: state that no gradient changes but a forward pass may,
- * such as batch normalization's averages and frozen weights. Every rank's pass has other samples,
- * so the values of one rank are broadcast to all.
+ * A model's buffers, as PyTorch calls them: state that no gradient changes, such as the averages of
+ * batch normalization and frozen weights. A forward pass may change this state. Every rank's pass
+ * has different samples, so the buffers of one rank are broadcast to all.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createLayout } from './buckets.ts';
@@ -12,12 +12,12 @@ export class ModelBuffers {
   #group: ProcessGroup;
   readonly #reader = new TensorReader();
   /**
-   * The data id of each buffer when all ranks last had the same values. An assigned variable has
-   * another one.
+   * Data id of each buffer at the time when all ranks last had the same values. If a variable is
+   * assigned later, its data id is different.
    */
   #shared: readonly object[] = [];
 
-  /** @param variables float32. */
+  /** @param variables variables with dtype float32. */
   constructor(variables: readonly Variable[], group: ProcessGroup) {
     this.#variables = variables;
     this.#group = group;
@@ -33,7 +33,10 @@ export class ModelBuffers {
     return this.#variables.length;
   }
 
-  /** For each buffer 1 if this rank changed it since the last {@link broadcast}, otherwise 0. */
+  /**
+   * Returns one number for each buffer: 1 if this rank changed the buffer since the latest
+   * {@link broadcast}, otherwise 0.
+   */
   changes(): number[] {
     return this.#variables.map(({ dataId }, i) => (dataId === this.#shared[i] ? 0 : 1));
   }
@@ -41,7 +44,8 @@ export class ModelBuffers {
   /**
    * Broadcasts buffers of rank `src` of the group, in one message.
    *
-   * @param wanted buffers to broadcast: those with a value other than 0; all by default.
+   * @param wanted one number for each buffer: a buffer with 0 is not sent. By default all buffers
+   *   are sent.
    */
   async broadcast(src: number, wanted?: ArrayLike<number>): Promise<void> {
     const variables = this.#variables.filter((_, i) => !wanted || wanted[i] !== 0);

@@ -8,8 +8,9 @@ export interface DistributedDataParallelOptions {
   firstBucketBytes?: number;
   bucketCapBytes?: number;
   /**
-   * The divisor of the gradient: all ranks' `samples` (default), or the number of ranks, as in
-   * PyTorch: the sum of each rank's mean gradient divided by the world size.
+   * How gradients are averaged. With `samples` (default), the sum over the samples of all ranks is
+   * divided by their number. With `ranks`, as in PyTorch, the sum of each rank's mean gradient is
+   * divided by the world size.
    */
   average?: 'samples' | 'ranks';
   /**
@@ -18,36 +19,36 @@ export interface DistributedDataParallelOptions {
    */
   broadcastBuffers?: boolean;
   /**
-   * Whether ranks exchange which parameters their losses depended on. A parameter that no rank used
-   * then keeps its gradient, and `step` does not change it. Otherwise (default) its gradient is
-   * zero, and momentum and weight decay still change it.
+   * Whether ranks exchange which parameters their losses depended on. With true, a parameter that
+   * no rank used keeps its gradient, and `step` does not change the parameter. With false
+   * (default), its gradient is zero, and momentum and weight decay still change the parameter.
    */
   findUnusedParameters?: boolean;
   /**
-   * As `findUnusedParameters`, and the parameters that a rank uses must be the same in every pass.
-   * Default false.
+   * Has the effect of `findUnusedParameters`. In addition, a rank must use the same parameters in
+   * every pass. Default false.
    */
   staticGraph?: boolean;
   /**
-   * Encoding of the gradients: `fp16` and `int8` send a half and a quarter of the bytes, rounded at
-   * every hop; replicas stay equal bit for bit. Default `fp32`: not encoded.
+   * Encoding of the gradients. `fp16` sends half of the bytes and `int8` a quarter; values are
+   * rounded at every hop. Replicas stay equal bit for bit. Default `fp32`: no encoding.
    */
   codec?: CodecName;
   /**
-   * Whether a codec's residual of a step is added to the next step's gradient. Costs two arrays of
-   * the gradient's size. Default true.
+   * Whether the codec's residual of one step is added to the gradient of the next step. This needs
+   * two more arrays of the gradient's size. Default true.
    */
   errorFeedback?: boolean;
   /**
-   * Whether this rank's gradients survive a `backward` that fails because its group does: they
-   * count as kept by `noSync` for the next `backward`, after `regroup` in another group. Costs an
-   * array of the gradient's size. Default false.
+   * Whether this rank keeps its gradients if `backward` fails because the group fails. After
+   * `regroup`, the next `backward` in the new group includes them, like gradients kept by `noSync`.
+   * This needs one more array of the gradient's size. Default false.
    */
   keepGradients?: boolean;
   clock?: Clock;
   /**
-   * Called when a step's gradients are read and before any is sent; throws if they are invalid, for
-   * example after a GPU error.
+   * Called after a step's gradients are read from the GPU, and before any of them is sent. It must
+   * throw if they are invalid, for example after a GPU error.
    */
   checkGradients?: () => void;
 }
@@ -57,7 +58,7 @@ export type SharedOptions = Required<
   Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'checkGradients'>
 >;
 
-/** `options` with the defaults filled in. */
+/** Returns `options` with the defaults filled in. */
 export function resolveOptions({
   clock = systemClock,
   checkGradients = () => {},

@@ -17,19 +17,20 @@ import { hasSyncLayers } from '../syncBatchNorm/stages.ts';
 import type { GradientListener } from './tape.ts';
 
 /**
- * A function that returns the loss, or, for a LayersModel, its inputs and the loss of its outputs.
+ * A function that returns the loss; or, for a LayersModel, its inputs and a function that returns
+ * the loss of its outputs.
  */
 export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
 
 export interface PassOptions {
-  /** Samples that this rank's loss covers; may be 0. */
+  /** Number of samples that this rank's loss covers; may be 0. */
   samples: number;
   /** Whether the loss is the mean over those samples (default) or their sum. */
   reduction?: 'mean' | 'sum';
   /**
-   * The samples of all ranks in this reduction, including those of `noSync`; the same on every
-   * rank. Codecs and hooks need it to average; without it ranks sum their samples first, which
-   * takes 2(n-1) hops. Ignored inside `join`.
+   * Number of samples of all ranks in this reduction, including those of `noSync`. It must be the
+   * same on every rank. Codecs and hooks need the total to average. If it is missing, ranks first
+   * sum their numbers of samples, which takes 2(n-1) hops. It is ignored inside `join`.
    */
   totalSamples?: number;
 }
@@ -60,15 +61,15 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
   if (typeof pass === 'function') {
     if (model && exchangesStatistics(model, group)) {
       throw new UsageError(
-        `The model "${model.name}" has SyncBatchNormalization layers, and a loss that is a function applies them to this ` +
-          "rank's samples alone. Pass its inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
+        `The model "${model.name}" has SyncBatchNormalization layers, but a pass that is a function applies them to this ` +
+          "rank's samples alone. Pass the model's inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
       );
     }
     return samples > 0 ? gradientsOf(pass, parameters, scale, onfinal) : null;
   }
   if (!model) {
     throw new UsageError(
-      'This was created from a list of variables, not a model: pass a function that computes the loss.',
+      'The pass has inputs for a model, but a list of variables is trained. Pass a function that computes the loss.',
     );
   }
   if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
@@ -79,17 +80,17 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
 /**
  * Runs `model` on `inputs` in training mode and differentiates `scale` times the loss by each of
  * `variables`. SyncBatchNormalization layers use the statistics of all ranks' samples. Every rank
- * must call it: a model with such layers issues collectives, the same ones on all ranks. Only such
- * a model may be run without samples.
+ * must call it, because a model with such layers issues the same collectives on all ranks. Only
+ * such a model may be run without samples.
  *
- * The gradients are this rank's part. Their sum over ranks is the gradient of the sum over ranks of
- * `scale` times loss. With a loss that is a mean, `scale` is this rank's number of samples.
+ * The result is this rank's part of the gradient. The sum of all ranks' parts is the gradient of
+ * the sum of all ranks' `scale` times loss. With a loss that is a mean, `scale` is this rank's
+ * number of samples.
  *
- * `onfinal` receives final gradients as {@link gradientsOf} does; never if the model runs in
- * stages.
+ * `onfinal` is called as in {@link gradientsOf}, but never if the model runs in stages.
  *
- * Moving averages are updated last, after everything has succeeded, and on the CPU, so that they
- * stay equal on all ranks bit for bit. The caller disposes of the result.
+ * Moving averages are updated only after everything else has succeeded. They are updated on the
+ * CPU, so that they stay equal on all ranks bit for bit. The caller disposes of the result.
  *
  * @throws (rejects) UsageError for a wrong number of inputs; errors of {@link stagedGradientsOf};
  *   DeviceError.
@@ -105,8 +106,8 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   const tensors = [inputs].flat();
   if (tensors.length !== model.inputs.length) {
     throw new UsageError(
-      `The model "${model.name}" has ${model.inputs.length} input(s), but the pass gives it ${tensors.length}: ` +
-        'pass one tensor for each.',
+      `The model "${model.name}" has ${model.inputs.length} input(s), but the pass has ${tensors.length}. ` +
+        'Pass one tensor for each input.',
     );
   }
   const lossOf = (outputs: Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
@@ -116,7 +117,10 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
 }
 
-/** Takes part in the collectives of the others' passes through a model, without samples. */
+/**
+ * Runs a pass without samples: takes part only in the collectives of the other ranks' passes
+ * through a model.
+ */
 export async function attendPass(
   { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
   group: ProcessGroup,

@@ -1,16 +1,18 @@
 /**
- * PowerSGD: gradients travel as products of two thin matrices. The goal is the sum over ranks of a
- * matrix M. All ranks hold the same Q; P = sum(M Q) is made orthonormal, Q = sum(M^T P), and P Q^T
- * is the sum of M projected onto P's columns: one step of a power iteration towards the best
- * approximation of that rank.
+ * PowerSGD: gradients are sent as products of two thin matrices. The goal is the sum over all ranks
+ * of a matrix M. All ranks start with the same Q. They compute P = sum(M Q), make the columns of P
+ * orthonormal, and compute Q = sum(M^T P). The result P Q^T is the sum of M projected onto the
+ * columns of P. This is one step of a power iteration towards the best approximation of the same
+ * matrix rank.
  *
  * Vogels, Karimireddy, Jaggi: "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
- * Optimization", NeurIPS 2019 (https://arxiv.org/abs/1905.13727). Options as in
+ * Optimization", NeurIPS 2019 (https://arxiv.org/abs/1905.13727). The options are those of
  * torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
  * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html#powersgd-communication-hook).
  *
- * Ranks stay equal bit for bit: sums are float64 in a fixed order, rounded once when stored as
- * float32, and every decision about sending depends on the result of an all-reduce.
+ * Replicas stay equal bit for bit. Sums are computed in float64 in a fixed order and rounded once,
+ * when they are stored as float32. Every decision about what to send depends only on values that
+ * are equal on all ranks.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -20,40 +22,42 @@ import { checkCount } from '../checks.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
 
 export interface PowerSgdOptions {
-  /** Columns of P and Q. More columns approximate better and cost more bytes. Default 1. */
+  /**
+   * Number of columns of P and Q. More columns approximate better but need more bytes. Default 1.
+   */
   matrixApproximationRank?: number;
-  /** Steps of plain all-reduce before the first compressed one. Default 10. */
+  /** Number of steps with plain all-reduce before the first compressed step. Default 10. */
   startPowerSgdIter?: number;
   /**
-   * Whether a step's residual is added to the next step's gradient. Default true; without it
-   * training may not converge.
+   * Whether a step's residual is added to the next step's gradient. Default true; without error
+   * feedback training may not converge.
    */
   useErrorFeedback?: boolean;
   /**
-   * Whether a step starts with the last step's Q, so that the power iteration continues over the
-   * steps, and not with a random one. Default true.
+   * Whether a step starts with the Q of the previous step, so that the power iteration continues
+   * over the steps. Otherwise every step starts with a random Q. Default true.
    */
   warmStart?: boolean;
-  /** A matrix is compressed only if it shrinks by more than this, >= 1. Default 2. */
+  /** A matrix is compressed only if it shrinks by more than this factor. At least 1; default 2. */
   minCompressionRate?: number;
   /** Seed of the random directions; the same on all ranks. Default 0. */
   seed?: number;
 }
 
 /**
- * The first gradients change most from step to step and are the hardest to approximate. torch waits
- * for 1000 steps, in runs of 100 000; runs here have some hundreds, over links that are the
- * bottleneck.
+ * Default of `startPowerSgdIter`. The first gradients change most from step to step and are the
+ * hardest to approximate. PyTorch waits for 1000 steps, in runs of 100 000 steps. Runs here have a
+ * few hundred steps, and links are the bottleneck.
  */
 export const START_POWER_SGD_ITER = 10;
 
-/** torch's value: a smaller reduction does not pay for two more round trips. */
+/** PyTorch's value. A smaller factor is not worth two more round trips. */
 const MIN_COMPRESSION_RATE = 2;
 
 /**
  * Least share of a column's length that must remain after the directions of the other columns are
- * removed. A smaller rest is rounding error and is replaced by a random direction. A float32
- * resolves 1.2e-7 of itself; sums over ranks lose a little more.
+ * removed. If less remains, it is rounding error, and a random direction replaces the column. The
+ * relative precision of float32 is 1.2e-7; sums over ranks lose a little more.
  */
 const ORTHOGONALIZATION_EPSILON = 1e-6;
 
@@ -64,7 +68,7 @@ interface Matrix {
   readonly end: number;
   readonly rows: number;
   readonly cols: number;
-  /** Whether any rank used it in this step. */
+  /** Whether any rank used the parameter in this step. */
   readonly isUsed: boolean;
 }
 
@@ -74,29 +78,29 @@ interface SharedState {
   readonly rng: Rng;
   /** Steps done. */
   iteration: number;
-  /** Q of the last step, by parameter. */
+  /** Q of the previous step, by parameter. */
   readonly lastQ: Map<number, Float32Array>;
 }
 
 /**
- * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows *
- * cols. A bucket takes two all-reduces: one for all Ps and the uncompressed tensors (vectors, and
- * tensors that would not shrink enough), one for all Qs.
+ * Creates a hook that sends each matrix as P and Q, which have (rows + cols) * rank elements
+ * instead of rows * cols. A bucket needs two all-reduces. The first sums all Ps and the
+ * uncompressed tensors (vectors, and tensors that would not shrink enough). The second sums all Qs.
  *
  * A tensor of more than two dimensions is divided into rows and columns between the dimensions
  * where P and Q are smallest: kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as
- * [kh * kw * in, out]. (torch's view(shape[0], -1) would make kh rows of these and save next to
- * nothing.)
+ * [kh * kw * in, out]. (torch's view(shape[0], -1) would give such a kernel only kh rows, and save
+ * almost nothing.)
  *
- * With error feedback, each rank keeps the residual of its own gradient, M - P P^T M. Over all
- * ranks that is the sum of the inputs less the output, as with torch's M - output / n. Unlike
- * torch's, it does not include the differences between ranks, which would only accumulate.
- * Uncompressed steps send it too. The residual of a parameter that no rank uses is kept until a
- * step uses it.
+ * With error feedback, each rank keeps the residual of its own gradient, M - P P^T M. Summed over
+ * all ranks, the residuals are the sum of the gradients minus the output, as with torch's residual
+ * M - output / n. Unlike torch's residual, this residual does not include the differences between
+ * ranks, which would only accumulate. Uncompressed steps send the residuals, too. The residual of a
+ * parameter that no rank uses is kept until a step uses the parameter.
  *
- * Buckets are reduced one after another in the order of the calls: several all-reduces per bucket
- * would otherwise be issued in different orders on different ranks. For the same reason no other
- * collective may be issued on the group until a step's hooks are done.
+ * Buckets are reduced one after another in the order of the calls. Otherwise ranks could issue the
+ * all-reduces of several buckets in different orders. For the same reason no other collective may
+ * be issued on the group until a step's hooks are done.
  *
  * A hook belongs to one model. In another group it starts again with uncompressed steps, because
  * new ranks do not have its shared state. Each rank keeps its residual as of the last applied step,
@@ -132,7 +136,8 @@ export function createPowerSgdHook({
 
   const hook: CommHook = (bucket, group) => {
     const reduced = previous.then(() => reduce(bucket, group));
-    // The caller handles its failure; the next bucket only waits for the end.
+    // The caller handles a failure of this bucket. The next bucket only waits until this bucket has
+    // ended.
     previous = reduced.catch(() => {});
     return reduced;
   };
@@ -159,7 +164,7 @@ export function createPowerSgdHook({
 
   function commit(): void {
     for (const [parameter, memory] of staged) {
-      // An infinity of one step must not spoil all later ones.
+      // An infinite value in one step must not spoil all later steps.
       if (memory && isFinite(memory)) memories.set(parameter, memory);
       else memories.delete(parameter);
     }
@@ -219,9 +224,9 @@ export function createPowerSgdHook({
 }
 
 /**
- * Elements that a compressed step sends for a parameter of this shape.
+ * Returns the number of elements that a compressed step sends for a parameter of this shape.
  *
- * @param rank the option matrixApproximationRank; other options have their defaults.
+ * @param rank the option `matrixApproximationRank`. The other options have their defaults.
  */
 export function compressedSize(shape: readonly number[], rank: number): number {
   const { rows, cols } = cutOf(shape);
@@ -229,8 +234,8 @@ export function compressedSize(shape: readonly number[], rank: number): number {
 }
 
 /**
- * Divides a shape where rows + cols is smallest, at the last such dimension; a vector is one
- * column.
+ * Divides the dimensions of a shape into rows and columns so that rows + cols is smallest. Of
+ * several such divisions, the last is used. A vector is one column.
  */
 function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
   const size = sizeOf(shape);
@@ -249,12 +254,12 @@ function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][num
   return { parameter: index, start: offset, end: offset + rows * cols, isUsed, rows, cols };
 }
 
-/** Whether P and Q are smaller than the matrix by more than `minRate`. */
+/** Whether P and Q are smaller than the matrix by more than the factor `minRate`. */
 function paysFor(rows: number, cols: number, rank: number, minRate: number): boolean {
   return (rows + cols) * rank * minRate < rows * cols;
 }
 
-/** The ranges of a buffer that no matrix covers. */
+/** Returns the ranges of a buffer that no matrix covers. */
 function gapsBetween(matrices: readonly Matrix[], length: number): { start: number; end: number }[] {
   const covered = [...matrices].sort((a, b) => a.start - b.start);
   return [...covered, { start: length }]
@@ -262,14 +267,14 @@ function gapsBetween(matrices: readonly Matrix[], length: number): { start: numb
     .filter(({ start, end }) => start < end);
 }
 
-/** One array for one all-reduce, and a part of it for each of `sizes`. */
+/** Returns one array for one all-reduce, and a view of one part of it for each of `sizes`. */
 function allocate(sizes: readonly number[]): { flat: Float32Array; parts: Float32Array[] } {
   const flat = new Float32Array(sizes.reduce((sum, size) => sum + size, 0));
   let end = 0;
   return { flat, parts: sizes.map((size) => flat.subarray(end, (end += size))) };
 }
 
-/** Sums all ranks' values, if there are any. */
+/** Sums the values of all ranks in place. Does nothing if there are no values. */
 async function sumOverRanks(values: Float32Array, group: ProcessGroup): Promise<void> {
   if (values.length > 0) await group.allReduce(values);
 }
@@ -286,16 +291,16 @@ function isFinite(values: Float32Array): boolean {
 }
 
 /**
- * Fills with numbers in [-1, 1). A uniform distribution is as good as a normal one here, and exact
- * on every machine.
+ * Fills with numbers in [-1, 1). A uniform distribution is as good as a normal one here, and it has
+ * the same bits on every machine.
  */
 function fillRandomly(values: Float32Array, rng: Rng): void {
   for (let i = 0; i < values.length; i++) values[i] = 2 * rng.next() - 1;
 }
 
-// P and Q are stored one column after the other, so that these loops run along memory.
+// P and Q are stored one column after the other, so that these loops read memory in order.
 
-/** `p = m q`: `m` has rows of `cols` elements, `q` columns of as many. */
+/** Computes `p = m q`. The rows of `m` and the columns of `q` have `cols` elements. */
 function multiply(m: Float32Array, q: Float32Array, cols: number, p: Float32Array): void {
   const rows = m.length / cols;
   for (let i = 0; i < rows; i++) {
@@ -321,7 +326,7 @@ function multiplyTransposed(m: Float32Array, p: Float32Array, cols: number, q: F
   }
 }
 
-/** `m += scale p q^T`. */
+/** Computes `m += scale p q^T`. */
 function addProduct(m: Float32Array, p: Float32Array, q: Float32Array, cols: number, scale: number): void {
   const rows = m.length / cols;
   const sums = new Float64Array(cols);
@@ -344,12 +349,13 @@ function orthogonalize(columns: Float32Array, length: number, rng: Rng): void {
       for (let other = 0; other < start; other += length) project(column, columns.subarray(other, other + length));
     };
     removeOthers();
-    // Written so that it is also true for NaN: the NaN of one step must not stay in Q.
+    // The condition is also true for NaN, because the NaN of one step must not stay in Q.
     if (!(norm(column) > ORTHOGONALIZATION_EPSILON * before)) {
       fillRandomly(column, rng);
       removeOthers();
     }
-    // The rest may be small and not orthogonal. A second pass is enough (Giraud et al., 2005).
+    // The remainder may be small, and then it is not exactly orthogonal. A second pass is enough
+    // (Giraud et al., 2005).
     removeOthers();
     const scale = 1 / norm(column);
     for (let i = 0; i < length; i++) column[i]! *= scale;

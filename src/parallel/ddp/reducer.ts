@@ -21,21 +21,25 @@ import { checkTotal, divisorOf, type Weighting } from './weighting.ts';
 interface ReducerOptions {
   group: ProcessGroup;
   clock: Clock;
-  /** Shape of each parameter, forward order. */
+  /** Shape of each parameter, in forward order. */
   shapes: readonly (readonly number[])[];
-  /** Whether ranks sum which parameters they used. */
+  /** Whether ranks exchange which parameters they used. */
   tracksUsage: boolean;
   /** Number of flags that ranks sum with the gradient. */
   flags: number;
   checkGradients: () => void;
   /**
-   * Whether this rank's gradients survive a reduction that fails because its group does: they are
-   * then kept as by {@link Reducer.accumulate}. Costs an array of the gradient's size.
+   * Whether this rank keeps its gradients if a reduction fails because the group fails. They are
+   * then kept as if {@link Reducer.accumulate} had been called. This needs one more array of the
+   * gradient's size.
    */
   keepsLocal: boolean;
-  /** Initial codec of the buckets. With a codec the tally is a message of its own, in fp32. */
+  /**
+   * Initial codec of the buckets. With a codec, the tally (see `Tally`) is sent in a separate
+   * message in fp32.
+   */
   codec: CodecName;
-  /** Whether the codec's residual of a step is added to the next step's gradient. */
+  /** Whether the codec's residual of one step is added to the gradient of the next step. */
   errorFeedback: boolean;
 }
 
@@ -57,7 +61,7 @@ interface Transfer {
 export class Reducer {
   /** The averaged gradient after {@link reduce}, flat. */
   readonly gradient: Float32Array<ArrayBuffer>;
-  /** Carries the buckets in place of the plain all-reduce. */
+  /** Hook that reduces the buckets; `null`: the plain all-reduce. */
   hook: CommHook | null = null;
   readonly #options: Omit<ReducerOptions, 'group'>;
   readonly #reads: GradientReads;
@@ -72,7 +76,7 @@ export class Reducer {
   #pending: Pending | null = null;
   /** Whether the hook reduced a step that was not committed. */
   #isRetry = false;
-  /** With `keepsLocal`: this rank's own sum, reused from step to step. */
+  /** With `keepsLocal`, the array for this rank's own gradients. It is reused in every step. */
   #local: Float32Array<ArrayBuffer> | null = null;
 
   constructor(layout: FlatLayout, { group, ...options }: ReducerOptions) {
@@ -99,7 +103,7 @@ export class Reducer {
     this.#feedback = this.#isEncoded && this.#options.errorFeedback ? new ErrorFeedback(this.#layout.size) : null;
   }
 
-  /** Bytes that ranks sum in a step, without a hook. */
+  /** Number of bytes that ranks sum in a step without a hook. */
   get bytes(): number {
     const buckets = this.bucketBytes.reduce((sum, bytes) => sum + bytes, 0);
     return this.#isEncoded ? buckets + this.#tally.values.byteLength : buckets;
@@ -119,14 +123,14 @@ export class Reducer {
     return this.#pending !== null;
   }
 
-  /** Samples whose gradients are kept for the next {@link reduce}. */
+  /** Number of samples whose gradients are kept for the next {@link reduce}. */
   get pendingSamples(): number {
     return this.#pending?.samples ?? 0;
   }
 
   /**
-   * Ranges of parameters that some rank used in the last reduction; everything if usage is not
-   * tracked.
+   * Ranges of the parameters that some rank used in the latest reduction; all parameters if usage
+   * is not tracked.
    */
   get usedRanges(): readonly Range[] {
     return this.#usedRanges;
@@ -143,8 +147,8 @@ export class Reducer {
   }
 
   /**
-   * Commits the residuals of the last {@link reduce}. Call it once the step cannot fail any more: a
-   * retried step needs the residuals from before it.
+   * Commits the residuals of the latest {@link reduce}. Call it when the step cannot fail any more,
+   * because a retry would need the residuals from before the step.
    */
   commit(): void {
     // Parameters that no rank used keep their previous residual.
@@ -152,7 +156,7 @@ export class Reducer {
     this.#isRetry = false;
   }
 
-  /** Zeroes the residuals of codec and hook. */
+  /** Sets the residuals of codec and hook to zero. */
   resetErrorFeedback(): void {
     this.#feedback?.reset();
     this.hook?.reset?.();
@@ -173,7 +177,10 @@ export class Reducer {
     return this.#reads.listen(this.#layout);
   }
 
-  /** Keeps a pass for the next {@link reduce}, which sums all of them. Sends nothing. */
+  /**
+   * Keeps the gradients of a pass for the next {@link reduce}, which sums all kept gradients. Sends
+   * nothing.
+   */
   async accumulate({ computed, samples }: LocalPass): Promise<{ loss: number; computedAt: number }> {
     const { shapes, checkGradients } = this.#options;
     const pending: Pending = this.#pending ?? {
@@ -193,7 +200,7 @@ export class Reducer {
       this.#pending = pending;
       return { loss, computedAt };
     } catch (error) {
-      // Part of the pass may have been added to the gradients that were kept before.
+      // A part of the failed pass may already be added to the kept gradients, so they are dropped.
       this.#pending = null;
       await Promise.allSettled(reads.buckets);
       throw error;
@@ -201,16 +208,18 @@ export class Reducer {
   }
 
   /**
-   * Sums all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must
-   * call it; a rank without a pass contributes zeros.
+   * Sums the gradients of all ranks, including those kept by {@link accumulate}, and divides the
+   * sum by the number of samples or ranks. Every rank must call it; a rank without a pass
+   * contributes zeros.
    *
-   * Codecs and hooks receive averages, so that residuals have the same unit in steps of any size.
-   * If the divisor is not known, ranks count their samples first.
+   * Codecs and hooks receive averages, so that residuals have the same scale in steps of any size.
+   * If the divisor is not known, ranks first sum their numbers of samples.
    *
-   * When it fails, all reads are over. With `keepsLocal`, this rank's gradients are kept if the
-   * group failed, and dropped if the device failed.
+   * If it fails, it rejects only after all reads have ended. With `keepsLocal`, this rank's
+   * gradients are kept if the group failed, and dropped if the device failed.
    *
-   * @param flags this rank's flags, as many as the options name; the result has their sums.
+   * @param flags this rank's flags; the option `flags` is their number. The result has their sums
+   *   over all ranks.
    * @throws (rejects) DeviceError; MismatchError if samples do not add up to `totalSamples`,
    *   which ends the group; errors of the hook and of {@link ProcessGroup.allReduce}.
    */
@@ -236,7 +245,7 @@ export class Reducer {
       loss = (await reads.loss) + (pending?.loss ?? 0);
       this.#tally.set({ loss, samples, used, flags });
     };
-    // The last bucket is complete once the tally is set.
+    // The last bucket also contains the tally, so it is complete only when the tally is set.
     const last = buckets.length - 1;
     buckets[last] = buckets[last]!.then(setTally);
     buckets[last].catch(() => {});
@@ -244,7 +253,7 @@ export class Reducer {
     let computedAt: number;
     let transfer: Transfer;
     try {
-      // Issued first, to run while the GPU computes.
+      // This collective is issued first, so that it runs while the GPU computes.
       const divisor = hook || this.#isEncoded ? divisorOf(this.#group, samples, weighting) : null;
       divisor?.catch(() => {});
       transfer = hook ? await this.#runHook(hook, buckets, divisor!) : await this.#allReduceBuckets(buckets, divisor);
@@ -284,7 +293,10 @@ export class Reducer {
     this.#reads.dispose();
   }
 
-  /** The array for this rank's own sum; with `keepsLocal` its old values must be overwritten. */
+  /**
+   * Returns the array for this rank's own gradients. With `keepsLocal` it has old values, which
+   * must be overwritten.
+   */
   #newLocal(): Float32Array<ArrayBuffer> {
     if (!this.#options.keepsLocal) return new Float32Array(this.#layout.size);
     return (this.#local ??= new Float32Array(this.#layout.size));
@@ -295,15 +307,15 @@ export class Reducer {
     return reads.map((read, bucket) => {
       const { start, end } = this.#layout.buckets[bucket]!;
       const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
-      // Awaited later: a failure must not count as unhandled.
+      // A failure must not count as unhandled before these are awaited.
       copied.catch(() => {});
       return copied;
     });
   }
 
   /**
-   * The error to report for a failed reduction. An error of the device comes before one of the
-   * group, because the gradients are invalid then. Waits for all reads.
+   * Waits for all reads and returns the error to report for a failed reduction. An error of the
+   * device has priority over an error of the group, because it makes the gradients invalid.
    */
   async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
     const settled = await Promise.allSettled(reads);
@@ -316,7 +328,10 @@ export class Reducer {
     return error;
   }
 
-  /** @param divisor divides this rank's part before it is sent; `null`: not divided. */
+  /**
+   * @param divisor the number by which this rank's part is divided before it is sent. With `null`
+   *   it is not divided.
+   */
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Promise<number> | null): Promise<Transfer> {
     const { clock, checkGradients } = this.#options;
     const group = this.#group;
@@ -330,7 +345,8 @@ export class Reducer {
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
-      // The tally is complete with the last bucket. It is small and need not wait behind it.
+      // The tally is complete when the last bucket is. It is small, so it is sent before that
+      // bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
       if (divisor) divide(values, await divisor);
@@ -347,8 +363,8 @@ export class Reducer {
   }
 
   /**
-   * Runs the hook for each bucket. The tally is summed at the same time, or before it if the hook
-   * must know which parameters were used.
+   * Runs the hook for each bucket. The tally is summed at the same time. If the hook must know
+   * which parameters were used, the tally is summed before.
    */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;
@@ -371,7 +387,10 @@ export class Reducer {
     return this.#codec !== 'fp32';
   }
 
-  /** Elements of one all-reduce: the last bucket includes the tally, unless buckets are encoded. */
+  /**
+   * Returns the elements of a bucket's all-reduce. The last bucket includes the tally, unless
+   * buckets are encoded.
+   */
   #bucketView(bucket: number): Float32Array<ArrayBuffer> {
     const { buckets } = this.#layout;
     const { start, end } = buckets[bucket]!;

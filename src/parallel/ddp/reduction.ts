@@ -6,13 +6,13 @@ import type { Gradients } from './flatten.ts';
 export interface Reduction {
   /** The loss, averaged as the gradient is. */
   loss: number;
-  /** Samples of all ranks. */
+  /** Number of samples of all ranks. */
   samples: number;
-  /** Bytes of frames that this rank sent during the reduction. */
+  /** Number of bytes of the frames that this rank sent during the reduction. */
   bytesSent: number;
   /**
-   * Trace of each bucket on the ring; `null` if another algorithm carried it. Empty if a hook
-   * carried the buckets.
+   * Trace of the ring all-reduce of each bucket; `null` for a bucket that another algorithm
+   * reduced. The list is empty if a hook reduced the buckets.
    */
   traces: (OpTrace | null)[];
   compute: number;
@@ -21,9 +21,9 @@ export interface Reduction {
   exposed: number;
 }
 
-/** A reduction whose start the reducer does not know. */
+/** A reduction without the fields that need its start, which the reducer does not know. */
 export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
-  /** When the first bucket was read, milliseconds of the clock. */
+  /** Time when the first bucket was read, in milliseconds of the clock. */
   computedAt: number;
 };
 

@@ -6,12 +6,12 @@ export class StaticGraph {
   #first: readonly boolean[] | null = null;
 
   /**
-   * Aborts the group if the graph has changed: the other ranks would wait for gradients that never
-   * come.
+   * Aborts the group if the graph has changed, because the other ranks would wait for gradients
+   * that are never sent.
    *
    * @param used for each parameter, whether this pass used it. The first call sets the reference.
-   * @param parameters their names for the error.
-   * @throws MismatchError if a pass uses other parameters than the first one.
+   * @param parameters all parameters, whose names are for the error.
+   * @throws MismatchError if a pass uses other parameters than the first pass.
    */
   check(used: readonly boolean[], parameters: readonly { name: string }[], group: ProcessGroup): void {
     this.#first ??= used;
@@ -21,7 +21,7 @@ export class StaticGraph {
     const [before, now] = used[changed] ? ['did not use', 'does'] : ['used', 'does not'];
     const error = new MismatchError(
       `Your training graph has changed on rank ${rank}: the first pass ${before} parameter ${changed} ` +
-        `("${parameters[changed]!.name}"), this one ${now}. Leave staticGraph out and set findUnusedParameters.`,
+        `("${parameters[changed]!.name}"), but this pass ${now}. Set findUnusedParameters instead of staticGraph.`,
       { rank },
     );
     group.abort(error);

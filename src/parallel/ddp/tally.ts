@@ -18,7 +18,7 @@ export class Tally {
   readonly values: Float32Array<ArrayBuffer>;
   readonly #tracksUsage: boolean;
 
-  /** @param values as many elements as {@link Tally.size}. */
+  /** @param values an array of {@link Tally.size} elements. */
   constructor(values: Float32Array<ArrayBuffer>, tracksUsage: boolean) {
     this.values = values;
     this.#tracksUsage = tracksUsage;
@@ -40,12 +40,15 @@ export class Tally {
     return this.values[SAMPLES]!;
   }
 
-  /** Whether any rank used a parameter, once the tally is summed; true if usage is not tracked. */
+  /**
+   * Whether any rank used a parameter. Call it when the tally is summed. It is true if usage is not
+   * tracked.
+   */
   isUsed(parameter: number): boolean {
     return !this.#tracksUsage || this.values[USES + parameter] !== 0;
   }
 
-  /** The last `count` numbers. */
+  /** Returns the flags, which are the last `count` numbers. */
   flags(count: number): Float32Array<ArrayBuffer> {
     return this.values.subarray(this.values.length - count);
   }

@@ -78,10 +78,10 @@ export function differentiateTape(
 }
 
 /**
- * The order in which back-propagation finishes the gradients of `variables`. It walks the tape
- * backwards, so a gradient is final once the first op on the tape that leads from its variable to
- * `loss` is reached. Among variables that one op finishes, the later comes first. Call it inside
- * the gradient scope.
+ * Returns the order in which back-propagation finishes the gradients of `variables`.
+ * Back-propagation walks the tape backwards. So a gradient is final when back-propagation reaches
+ * the first op on the tape that leads from the variable to `loss`. If one op finishes several
+ * variables, the later variables come first. Call it inside the gradient scope.
  */
 export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
   const uses = usesOf(variables, loss).map((all) => all.at(-1)?.index ?? -1);
@@ -93,9 +93,9 @@ export type GradientListener = (variable: number, gradient: tf.Tensor) => void;
 
 /**
  * Calls `onfinal` with each gradient as soon as it is recorded, before back-propagation continues
- * with earlier ops: work recorded in the listener is computed before the rest. Covers only
- * variables that a single op uses; the gradients of others are sums that the engine keeps to
- * itself. Call it inside the gradient scope.
+ * with earlier ops. So work that the listener records is computed before the rest of
+ * back-propagation. It is not called for variables that several ops use, because their gradients
+ * are sums to which the engine gives no access. Call it inside the gradient scope.
  */
 export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scalar, onfinal: GradientListener): void {
   for (const [variable, uses] of usesOf(variables, loss).entries()) {
@@ -105,7 +105,7 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
     const { gradient, inputs } = node;
     // The op has no gradient; the engine reports that.
     if (!gradient) continue;
-    // The engine visits inputs in their order, so this input comes first.
+    // The engine visits the inputs in the order of the keys, so this input must be the first key.
     node.inputs = { [input]: inputs[input]!, ...inputs };
     node.gradient = (dys) => {
       const byInput = gradient(dys);
@@ -129,7 +129,7 @@ interface Use {
   input: string;
 }
 
-/** For each variable, the ops that lead from it to `loss`, the last first. */
+/** Returns, for each variable, the ops that lead from it to `loss`, starting with the last op. */
 function usesOf(variables: readonly tf.Variable[], loss: tf.Scalar): Use[][] {
   const tape = tf.engine().state.activeTape ?? [];
   const leadsToLoss = new Set([loss.id]);

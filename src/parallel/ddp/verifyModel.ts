@@ -23,8 +23,8 @@ interface Described {
  * Compares number, shapes and dtypes of all ranks' parameters and buffers, and the options of DDP,
  * with rank 0's.
  *
- * @throws (rejects) on every rank MismatchError if one differs, naming the first; UsageError
- *   if the model has no parameters, or a variable is not float32.
+ * @throws (rejects) on every rank MismatchError, which names the first difference, if a rank
+ *   differs; UsageError if the model has no parameters, or a variable is not float32.
  */
 export async function verifyModel(
   group: ProcessGroup,
@@ -42,7 +42,9 @@ export async function verifyModel(
   if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
   for (const { name, dtype } of [...parameters, ...buffers]) {
     if (dtype !== 'float32')
-      throw new UsageError(`Distributed training supports float32 only, and "${name}" is ${dtype}: leave it out.`);
+      throw new UsageError(
+        `Distributed training supports only float32, but the variable "${name}" is ${dtype}. Leave this variable out.`,
+      );
   }
 }
 
@@ -54,11 +56,11 @@ export function describeModel(
 }
 
 /**
- * The difference between the models of ranks `other` and `first`, and the remedy; null if they are
- * equal.
+ * Returns the difference between the models of ranks `other` and `first`, and the remedy; null if
+ * the models are equal.
  *
- * @param all descriptions by rank.
- * @param variables this rank's, for their names.
+ * @param all descriptions of all ranks, by rank.
+ * @param variables variables of this rank; the error contains their names.
  */
 export function differenceBetween(
   all: readonly ModelDescription[],
@@ -82,7 +84,8 @@ function describe({ shape, dtype }: Variable): Described {
 }
 
 /**
- * The first difference between the variables of ranks `other` and `first`; null if they are equal.
+ * Returns the first difference between the variables of ranks `other` and `first`; null if they are
+ * equal.
  */
 function differenceOf(
   kind: 'parameter' | 'buffer',

@@ -2,17 +2,20 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 
-/** Sums are divided by `ranks` if it is set, otherwise by the samples of all ranks. */
+/** Sums are divided by `ranks` if it is set, otherwise by the number of samples of all ranks. */
 export interface Weighting {
   ranks?: number;
-  /** Samples of all ranks, if the caller knows them; see `PassOptions`. */
+  /** Number of samples of all ranks, if the caller knows it; see `PassOptions`. */
   totalSamples?: number;
 }
 
-/** Relative: the tally is a float32, and samples may be fractions. */
+/** Relative tolerance. The tally is float32, and numbers of samples may be fractions. */
 const TOTAL_TOLERANCE = 1e-5;
 
-/** The divisor before anything is sent: from the caller, or counted by all ranks. */
+/**
+ * Returns the divisor before gradients are sent. If the caller does not know the total, all ranks
+ * sum their numbers of samples.
+ */
 export async function divisorOf(
   group: ProcessGroup,
   samples: number,

@@ -1,15 +1,17 @@
-/** Copies an array that some ranks have to all ranks. */
+/** Copies an array from the ranks that have it to all ranks. */
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
 /**
- * Each of `sources` sends its slice of `values`, all at once round the ring: K(n-1)/n bytes per
- * rank, however many ranks have the array. It is the second half of van de Geijn's broadcast
- * (Barnett et al., "Interprocessor Collective Communication Library", 1994); the sources do not
- * need the first half, the scatter. Every rank must call it.
+ * Copies `values` from the ranks that have it, `sources`, to all ranks. Each source sends one
+ * slice, and all slices travel round the ring at the same time. Each rank sends (n-1)/n of the
+ * array's bytes, however many ranks have the array. This is the second half of van de Geijn's
+ * broadcast (Barnett et al., "Interprocessor Collective Communication Library", 1994). The first
+ * half, the scatter, is not needed, because every source already has the array. Every rank must
+ * call it.
  *
- * @param values the array, equal on each source; elsewhere any array of the same length.
- * @param sources ranks in the group.
+ * @param values the array, equal on each source. On other ranks it is any array of the same length.
+ * @param sources ranks, in the group, that have the array.
  * @returns a new array.
  */
 export async function gatherSlices(

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { hexOf } from '../../util/hex.ts';
 
-/** All ranks' hashes (16 hexadecimal digits each), in rank order. */
+/** Gathers the hashes of all ranks (16 hexadecimal digits each), in rank order. */
 export async function allGatherHashes(group: ProcessGroup, hash: string): Promise<string[]> {
   const mine = Uint8Array.from(hash.match(/../g)!, (byte) => parseInt(byte, 16));
   const all = await group.allGather(mine);

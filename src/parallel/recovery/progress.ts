@@ -3,23 +3,23 @@ import type { CursorPosition } from '../data/cursor.ts';
 
 /** Result of an evaluation on held-out samples, compared with earlier ones. */
 export interface Verdict {
-  /** Applied steps at the time of the evaluation. */
+  /** Number of applied steps at the time of the evaluation. */
   step: number;
-  /** The lowest mean loss so far, and the steps after which it occurred. */
+  /** The lowest mean loss so far, and the number of steps after which it occurred. */
   best: number;
   bestStep: number;
-  /** Evaluations since then. */
+  /** Number of evaluations since the lowest loss. */
   since: number;
 }
 
 /** Progress that is equal on all ranks after a step; a joining rank receives it. */
 export interface Progress {
-  /** Applied steps. */
+  /** Number of applied steps. */
   step: number;
   /**
-   * Generation in which the last step was applied, and the step before it; 0: not in this room. A
-   * step is applied at most once in a generation, by all its ranks alike, so `step` and a
-   * generation other than 0 identify one state.
+   * Generations in which the latest step and the step before it were applied; 0 if not in this
+   * room. A step is applied at most once in a generation, and all ranks of the generation apply the
+   * same update. So `step` and a generation other than 0 identify one state.
    */
   appliedIn: number;
   previousAppliedIn: number;
@@ -28,7 +28,8 @@ export interface Progress {
   /** Mean loss of every step. */
   losses: number[];
   /**
-   * Steps between two evaluations, fixed by the generation that the run began in; 0: not fixed yet.
+   * Number of steps between two evaluations. The generation in which the run began sets it; 0 means
+   * that it is not set yet.
    */
   evaluateEvery: number;
   /**
@@ -37,9 +38,9 @@ export interface Progress {
    */
   trainedMs: number;
   /**
-   * Verdicts of the last two evaluations, newest last. If ranks leave during an evaluation, it is
-   * repeated and compared with the one before, so that all ranks of the new generation have the
-   * same verdict.
+   * Verdicts of the latest two evaluations; the newer one is last. If ranks leave during an
+   * evaluation, the new generation repeats that evaluation and compares it with the previous
+   * evaluation. So all ranks of the new generation have the same verdict.
    */
   verdicts: Verdict[];
 }
@@ -52,13 +53,13 @@ export interface RunBounds {
   epochs: number;
   maxSteps: number | null;
   maxMinutes: number | null;
-  /** Evaluations without a lower loss. */
+  /** Number of evaluations without a lower loss after which the run ends. */
   patience: number | null;
 }
 
 const MINUTE_MS = 60_000;
 
-/** Share of the time limit that the run has used, from 0 on; 0 without a limit. */
+/** Returns the share of the time limit that the run has used; 0 if there is no limit. */
 export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, 'maxMinutes'>): number {
   return maxMinutes === null ? 0 : trainedMs / (maxMinutes * MINUTE_MS);
 }
@@ -73,9 +74,9 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
 /**
  * Records the evaluation after the last step in `progress`.
  *
- * @param loss mean of the held-out samples, which are the same in each evaluation of a run and on
- *   all ranks.
- * @returns whether it is the lowest so far.
+ * @param loss mean loss of the held-out samples. They are the same in each evaluation of a run and
+ *   on all ranks.
+ * @returns whether the loss is the lowest so far.
  */
 export function judge(progress: Progress, loss: number): boolean {
   const { step } = progress;

@@ -10,8 +10,8 @@ import type { Progress } from './progress.ts';
 import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
 
 /**
- * A rank's state and its transfer. `Head` is the small part, which one rank sends; `State` is all
- * of it.
+ * A rank's state, with functions to transfer it. `Head` is the small part of the state, which one
+ * rank sends. `State` is the whole state.
  */
 export interface StateTransfer<Head, Gradient, State> {
   /** Digest of all state that determines the following steps. */
@@ -24,21 +24,21 @@ export interface StateTransfer<Head, Gradient, State> {
   broadcastGradient(source: number): Promise<Gradient>;
   /** Applies a step's averaged gradient. Kept gradients of that step are dropped. */
   catchUp(gradient: Gradient, head: Head): void;
-  /** Marks the state as wrong: it has no vote until another one is loaded. */
+  /** Marks the state as wrong: it has no vote until another state is loaded. */
   distrust(): void;
-  /** Gathers the state of `sources`. Every rank must call it. */
+  /** Gathers the state from the ranks `sources`. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
-  /** Copies a state in. Kept gradients are dropped. */
+  /** Replaces this rank's state by a copy of another state. Kept gradients are dropped. */
   load(state: State): void;
 }
 
 /**
- * Transfers the elected state to all ranks. A rank with the state of one step before receives the
- * averaged gradient of the last step and applies it; other ranks without the state receive all of
- * it, in slices from all ranks that have it. Every rank must call it.
+ * Transfers the elected state to all ranks. A rank whose state is one step behind receives the
+ * averaged gradient of that step and applies it. Other ranks without the state receive the whole
+ * state, in slices from all ranks that have it. Every rank must call it.
  *
- * @param states of all ranks, by rank.
- * @param progress this rank's; becomes that of the elected state.
+ * @param states states of all ranks, by rank.
+ * @param progress this rank's progress; it becomes that of the elected state.
  * @returns the states of all ranks when they entered, and whether each was the elected state.
  * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError on
  *   the others, with `context.divergent`; errors of collectives.
@@ -52,8 +52,8 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
   const comparison = electState(states);
   const { sources } = comparison;
   if (sources.length < group.worldSize) await equalize(group, states, comparison, replica, progress);
-  // No digest covers verdicts: an evaluation that some ranks repeated in another generation can
-  // differ in the last bit.
+  // The digest does not include verdicts, because an evaluation that some ranks repeated in another
+  // generation can differ in the last bit. So all ranks use the verdicts of one source.
   progress.verdicts = states[sources[0]!]!.verdicts;
   return states.map((state, rank) => ({ ...state, isCurrent: sources.includes(rank) }));
 }
@@ -80,7 +80,7 @@ async function equalize<Head, Gradient, State>(
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
-    // If the group fails before this rank loads the right state, the wrong one must not count as
+    // If the group fails before this rank loads the right state, its wrong state must not count as
     // the state of this step.
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
@@ -99,7 +99,7 @@ async function equalize<Head, Gradient, State>(
     group,
     divergent,
     MismatchError,
-    `The state of rank ${divergent.join(', ')} still differs after it received that of the others: its machine computes ` +
-      'wrongly or runs another version of the page. Reload the page there.',
+    `The state of rank ${divergent.join(', ')} still differs after it received the state of the other ranks. Its machine computes ` +
+      'wrongly, or it runs another version of the page. Reload the page there.',
   );
 }

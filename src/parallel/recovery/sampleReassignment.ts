@@ -1,29 +1,29 @@
 /**
- * Assigns the samples of a step's window to ranks. A step that failed with its generation is
- * retried by another one. Ranks keep the gradients that they computed for it, and only samples that
- * no rank keeps are assigned again, to all ranks. A new window is the case in which no rank keeps
- * any.
+ * Assigns the samples of a step's window to ranks. If a step fails with its generation, another
+ * generation retries it. Ranks keep the gradients that they computed for the step. Only samples
+ * without a kept gradient are assigned again, to all ranks. A new window is the case in which no
+ * rank keeps a gradient.
  */
 import { splitWindow, type CursorPosition } from '../data/cursor.ts';
 
-/** Samples of a step, by their place in the epoch. */
+/** The window of a step: its samples, by their place in the epoch. */
 export interface StepWindow extends CursorPosition {
   /** Number of samples. */
   size: number;
-  /** Generation in which it was first assigned. */
+  /** Generation in which the window was first assigned. */
   assignedIn: number;
 }
 
 /** A gradient that a rank computed for a step that was not applied. */
 export interface RetainedGradient {
   window: StepWindow;
-  /** Samples that the gradient sums: 0 .. size-1. */
+  /** Positions in the window, 0 .. size-1, of the samples that are in the gradient. */
   positions: Uint32Array;
 }
 
 /**
- * Retained gradients of the next step, by rank. A gradient of an earlier step or of another state
- * is dropped.
+ * Returns the retained gradients of the next step, by rank. A gradient of an earlier step or of
+ * another state is dropped.
  */
 export function currentGradients(
   arrivals: readonly { isCurrent: boolean; note: { retained: RetainedGradient | null } }[],
@@ -34,11 +34,11 @@ export function currentGradients(
 /** Samples of one rank. */
 interface SampleAssignment {
   window: StepWindow;
-  /** Whether its retained gradient counts; otherwise the rank must drop it. */
+  /** Whether the rank's retained gradient is used. Otherwise the rank must drop it. */
   retains: boolean;
-  /** Samples to compute: 0 .. size-1, ascending. */
+  /** Positions in the window, 0 .. size-1, of the samples to compute; ascending. */
   positions: Uint32Array;
-  /** Number of micro-batches, the same on all ranks: some may be empty. */
+  /** Number of micro-batches. It is equal on all ranks, so some may be empty. */
   microBatches: number;
 }
 
@@ -46,12 +46,13 @@ interface SampleAssignment {
  * Assigns the next step's window. Every rank computes the same result from the same
  * `retainedGradients`.
  *
- * The window is the one assigned last among those with retained gradients, because most ranks have
- * worked on it; without any, it is `fresh`. A gradient is a sum and cannot be divided. If several
- * ranks retain the same sample, the lowest of them keeps its gradient and the others drop theirs.
+ * Among the windows with retained gradients, the window that was assigned last is used, because
+ * most ranks have worked on it. Without retained gradients, `fresh` is used. A gradient is a sum
+ * and cannot be divided. If several ranks retain the same sample, the lowest of them keeps its
+ * gradient and the others drop theirs.
  *
- * @param retainedGradients by rank, of the next step.
- * @param batchSize most samples of a micro-batch.
+ * @param retainedGradients retained gradients of the next step, by rank.
+ * @param batchSize largest number of samples in a micro-batch.
  */
 export function assignSamples(
   fresh: StepWindow,

@@ -19,7 +19,7 @@ export interface PeerState {
   digest: string;
   /**
    * Whether the rank still has the averaged gradient of its last step, and that gradient alone
-   * leads from the previous state to this one.
+   * leads from the previous state to the current state.
    */
   keepsGradient: boolean;
 }
@@ -41,8 +41,8 @@ export interface ElectedState {
 }
 
 /**
- * Ranks, ascending, whose state has the most steps; of several, those whose last step was applied
- * in the latest generation.
+ * Returns the ranks, ascending, whose state has the most steps. If their last steps were applied in
+ * different generations, it returns only those with the latest generation.
  */
 export function latestStates(states: readonly (Pick<PeerState, 'step' | 'appliedIn'> | null)[]): number[] {
   const known = states.flatMap((state) => state ?? []);
@@ -52,9 +52,10 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
 }
 
 /**
- * Elects the state with the most steps. Among several it elects that of the latest generation:
- * while a rank was away, the others may have taken its last step again. Among several of these it
- * elects the one of most ranks. Fresh ranks have no vote; if all are fresh, it is rank 0's state.
+ * Elects the state with the most steps. If several states have as many steps, it elects the one
+ * whose last step was applied in the latest generation: while a rank was away, the other ranks may
+ * have repeated that step. If several states are left, it elects the state that most ranks have.
+ * Fresh ranks have no vote. If all ranks are fresh, it elects rank 0's state.
  */
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];
@@ -68,16 +69,16 @@ export function electState(states: readonly PeerState[]): ElectedState {
   const before = gradientSource === null ? 0 : states[gradientSource]!.previousAppliedIn;
   const late = known.filter((rank) => {
     const state = states[rank]!;
-    // The number of steps is not enough: if a rank applied its last step in a generation that
-    // repeated it, its state differs.
+    // It is not enough to compare the numbers of steps: if the last step was repeated in another
+    // generation, the state can differ.
     return before !== 0 && state.step === step - 1 && state.appliedIn === before;
   });
   return { step, digest, sources, late, gradientSource };
 }
 
 /**
- * Ranks whose vote differs from that of most. Fresh ranks are judged, but have no vote unless all
- * are fresh.
+ * Returns the ranks whose vote differs from that of most ranks. Fresh ranks can be in the result,
+ * but their votes are ignored unless all ranks are fresh.
  */
 export function divergentRanks(votes: readonly string[], isFresh: readonly boolean[]): number[] {
   const known = votes.filter((_, rank) => !isFresh[rank]);
@@ -87,8 +88,9 @@ export function divergentRanks(votes: readonly string[], isFresh: readonly boole
 }
 
 /**
- * Rejects a comparison that `divergent` ranks do not pass: with `OwnError` on those ranks, with
- * PeergradError on the others, which may continue without them. `context.divergent` names them.
+ * Throws because a comparison found the ranks `divergent`. On these ranks it throws `OwnError`, on
+ * the others PeergradError, because they may continue without the divergent ranks.
+ * `context.divergent` lists the divergent ranks.
  */
 export function rejectDivergentRanks(
   { rank, worldSize }: ProcessGroup,

@@ -2,8 +2,9 @@
  * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it is computed, and
  * continues with the parameters that it receives. Rank 0 applies each push separately. A rank waits
  * for slower ones only at a limit: it is at most `staleness` steps ahead of the slowest, and every
- * `syncEvery` steps all ranks synchronize. Bytes as for the synchronous server; n updates per step
- * instead of one, each from parameters that are some updates old.
+ * `syncEvery` steps all ranks synchronize. It sends as many bytes as the synchronous server. It
+ * makes n updates per step instead of one, and each gradient comes from parameters that are some
+ * updates old.
  *
  * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"
  * (NeurIPS 2013).
@@ -16,16 +17,16 @@ import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 
-/** Tags of the two messages of a step. */
+/** Message tags of the two messages of a step. */
 const PUSH = 1;
 const PULL = 2;
 /** Sample count of a push without a gradient: the rank waits until all ranks synchronize. */
 const HALT = -1;
 
 interface AsyncOptions {
-  /** Most steps that a rank may be ahead of the slowest. */
+  /** Most steps that a rank may be ahead of the slowest rank. */
   staleness: number;
-  /** Steps between two synchronizations of all ranks. */
+  /** Number of steps between two synchronizations of all ranks. */
   syncEvery: number;
 }
 
@@ -33,7 +34,7 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
   readonly reportsAllRanks = false;
   /** On rank 0. */
   #server: Server | null = null;
-  /** Steps since the last synchronization. */
+  /** Number of steps since the last synchronization. */
   #steps = 0;
 
   static async create(options: StrategyOptions & AsyncOptions): Promise<AsyncParameterServer> {
@@ -101,7 +102,10 @@ class Server {
   readonly #replica: Replica;
   readonly #options: StrategyOptions & AsyncOptions;
   readonly #optimizer: Optimizer;
-  /** Pushes of each rank in this round; {@link AsyncOptions.syncEvery} once it waits for all. */
+  /**
+   * Number of pushes of each rank in this round. It is {@link AsyncOptions.syncEvery} if the rank
+   * waits for all ranks.
+   */
   readonly #clocks: number[];
   /** Ranks that wait for an answer. */
   readonly #waiting = new Set<number>();
@@ -155,7 +159,7 @@ class Server {
   }
 
   async #advanceOwn(clock: number): Promise<void> {
-    // While rank 0 computes, no call of it awaits the group, so an error is thrown here.
+    // While rank 0 computes, it does not await the group. So an error of the group is thrown here.
     const { failure } = this.#options.group;
     if (failure) throw failure;
     const own = deferred();
@@ -174,7 +178,7 @@ class Server {
       const theirs = this.#clocks[waiting]!;
       return theirs === syncEvery ? slowest === syncEvery : theirs - slowest <= staleness;
     });
-    // A copy, because other pushes change the parameters while these are being sent.
+    // This is a copy, because other pushes change the parameters while the answers are being sent.
     const parameters = this.#replica.parameters.slice();
     const answers = free
       .filter((other) => other > 0)

@@ -10,11 +10,14 @@ import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts
 import type { StepReport } from './strategy.ts';
 
 /**
- * Steps before the timed ones. The first step of a generation may wait for shaders and for links to
- * speed up: it can prove that a codec is needed, but not that none is.
+ * Number of steps before the timed steps. The first step of a generation may wait for shaders and
+ * for links to speed up. After this step alone, a codec with rounding can be chosen, but not fp32.
  */
 const FIRST = 1;
-/** Most timed steps; their median tolerates one outlier. With fp32 each may take seconds. */
+/**
+ * Largest number of timed steps. Their median tolerates one outlier. With fp32 each step may take
+ * seconds.
+ */
 const TIMED = 3;
 
 export class AutoCodec {
@@ -23,14 +26,14 @@ export class AutoCodec {
   readonly #reports: StepReport[] = [];
   #isChosen: boolean;
 
-  /** @param bytes of one gradient with each codec. */
+  /** @param bytes number of bytes of one gradient with each codec. */
   constructor(group: ProcessGroup, bytes: Record<JobCodec, number>) {
     this.#group = group;
     this.#bytes = bytes;
     this.#isChosen = group.worldSize === 1;
   }
 
-  /** Records a step, on all ranks the same one. */
+  /** Records a step. Every rank must record the same step. */
   record(report: StepReport): void {
     if (!this.#isChosen) this.#reports.push(report);
   }
@@ -38,7 +41,7 @@ export class AutoCodec {
   /**
    * Called before each step. Every rank must call it.
    *
-   * @returns the choice, once it is certain enough; otherwise `null`.
+   * @returns the choice if it is certain enough; otherwise `null`.
    */
   async choose(): Promise<CodecChoice | null> {
     const { length } = this.#reports;
@@ -64,8 +67,8 @@ export class AutoCodec {
     const column = (i: number): number[] => all.map((row) => row[i]!);
     return {
       ownMs: Math.max(...column(0)),
-      // A rank that waits for a slower one measures that as communication, so the shortest time
-      // counts.
+      // A rank that waits for a slower rank measures its wait as communication, so the shortest
+      // time of all ranks is used.
       communicateMs: Math.min(...column(1)),
       exposedMs: Math.min(...column(2)),
     };

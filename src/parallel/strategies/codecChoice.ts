@@ -10,29 +10,37 @@ import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 /** Medians of steps with fp32. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
-/** Share of a step that communication may take: to save more does not justify rounding. */
+/**
+ * Share of a step that communication may take. It is not worth rounding to make the share smaller.
+ */
 const ENOUGH = 0.2;
-/** Least speed-up that justifies a codec with more rounding. */
+/**
+ * A codec with more rounding is chosen only if a step then takes less than this share of its time.
+ */
 const WORTH = 0.9;
-/** Share of a step beyond which ranks should communicate less often. */
+/** If communication takes more than this share of a step, ranks should communicate less often. */
 const TOO_MUCH = 0.5;
-/** Steps between exchanges of local SGD (its default); DiLoCo has hundreds. */
+/** Number of steps between two exchanges of local SGD (its default). DiLoCo has more. */
 const LOCAL_SGD_STEPS = 8;
 /** Factor by which measured steps may be wrong, in either direction. */
 const DOUBT = 2;
 /**
  * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD
- * multiplies matrices; its value is for rank 8.
+ * multiplies matrices; its value is for matrix rank 8.
  */
 const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
-/** Consecutive all-reduces of a step. */
+/** Number of consecutive all-reduces in a step. */
 const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
 
-/** @param bytes of one gradient with each codec. */
+/**
+ * Chooses the codec of the next steps.
+ *
+ * @param bytes number of bytes of one gradient with each codec.
+ */
 export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
   const hops = ringStepCount(worldSize);
-  // If the step took less than its hops usually take, hops are faster here.
+  // If communication took less time than its hops usually take, hops are faster in this group.
   const latencyMs = Math.min(communicateMs / 2, hops * USUAL_COSTS.hopMs);
   const wireMs = communicateMs - latencyMs;
   const hiddenMs = communicateMs - exposedMs;
@@ -56,9 +64,7 @@ export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, 
   };
 }
 
-/**
- * Whether the choice is the same if communication takes a few times more or less than measured.
- */
+/** Whether the choice stays the same if communication takes half or twice the measured time. */
 export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
   const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {
@@ -69,7 +75,7 @@ export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>
   return new Set(chosen).size === 1;
 }
 
-/** The codec with the least rounding among those with about the shortest steps. */
+/** Returns the codec with the least rounding among the codecs with about the shortest steps. */
 function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec {
   const stepOf = (codec: JobCodec): number => ownMs + expectedMs[codec];
   return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));

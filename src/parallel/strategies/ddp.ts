@@ -1,10 +1,10 @@
 /**
  * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
  *
- * It is elastic: a step that fails with its group changes nothing but the gradients that the rank
- * keeps, and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs
- * the gradients of all ranks, so ranks of one group are at most one step apart. Therefore a rank
- * only keeps its last averaged gradient for the others.
+ * It is elastic: a step that fails with its group changes only the gradients that the rank keeps,
+ * and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs the
+ * gradients of all ranks, so ranks of one group are at most one step apart. Therefore it is enough
+ * that a rank keeps its last averaged gradient for ranks that are one step behind.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
@@ -35,12 +35,12 @@ export interface DdpState {
   buffers: Float32Array<ArrayBuffer>;
 }
 
-/** The small part of a state, which one rank sends for all sources. */
+/** The small part of a state. One rank sends it for all ranks that have the state. */
 type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
 /** A rank's state when it entered a group. */
 export interface AttachedRank<Note> extends PeerState {
-  /** Whether it already had the state that all ranks have now. */
+  /** Whether the rank already had the state that all ranks have now. */
   isCurrent: boolean;
   note: Note;
 }
@@ -109,8 +109,8 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Samples whose gradients this rank keeps for the next step: those of {@link accumulate} and of a
-   * failed step.
+   * Number of samples whose gradients this rank keeps for the next step: those of
+   * {@link accumulate} and of a failed step.
    */
   get heldSamples(): number {
     return this.#ddp.pendingSamples;
@@ -122,14 +122,18 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Restores the model's buffers after a step that was not applied. If they had changed, kept
-   * gradients are dropped: computing them again changes the buffers again.
+   * Restores the model's buffers after a step that was not applied. If the buffers had changed,
+   * kept gradients are dropped: they must be computed again, because that changes the buffers
+   * again.
    */
   rollBack(): void {
     if (this.#buffers.rollBack()) this.drop();
   }
 
-  /** Adds samples of this rank to the next {@link step}, if they do not fit one micro-batch. */
+  /**
+   * Adds the gradients of a micro-batch to the next {@link step}. Use it if this rank's samples do
+   * not fit into one micro-batch.
+   */
   async accumulate(pass: Pass, options: PassOptions): Promise<void> {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
   }
@@ -142,7 +146,7 @@ export class Ddp implements Strategy {
     this.#ddp.step(this.#optimizer);
     this.#lastGradient ??= new Float32Array(this.size);
     this.#lastGradient.set(this.#ddp.gradient);
-    // A gradient does not determine buffers.
+    // If buffers have changed, the gradient alone is not enough for another rank.
     this.#keepsGradient = !this.#buffers.commit();
     onapplied(reduction);
     const report = { ...reduction, update: clock.now() - reducedAt, choice };
@@ -161,7 +165,7 @@ export class Ddp implements Strategy {
     return [this.#ddp.parameters, scalars, ...slots];
   }
 
-  /** A copy of the state at the time of the call. */
+  /** Returns a copy of the state at the time of the call. */
   async snapshot(): Promise<DdpState> {
     const { name, scalars, slots } = this.#optimizer.state();
     return {
@@ -172,7 +176,7 @@ export class Ddp implements Strategy {
     };
   }
 
-  /** The state without copies of the arrays on the CPU. */
+  /** Returns the state. Arrays on the CPU are not copied. */
   async #state(): Promise<DdpState> {
     const optimizer = this.#optimizer.state();
     return {
@@ -184,7 +188,7 @@ export class Ddp implements Strategy {
   }
 
   /**
-   * Copies a state in. Kept gradients are dropped.
+   * Replaces this rank's state by a copy of another state. Kept gradients are dropped.
    *
    * @throws MismatchError if it belongs to another model or optimizer; nothing is changed then.
    */
@@ -193,8 +197,8 @@ export class Ddp implements Strategy {
     const bufferSize = this.#variables.buffers.reduce((sum, { size }) => sum + size, 0);
     if (order.length !== length || parameters.length !== this.size || buffers.length !== bufferSize) {
       throw new MismatchError(
-        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffers, and this ` +
-          `model ${this.size} in ${length} and ${bufferSize}: load a state of the same model.`,
+        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, but this ` +
+          `model has ${this.size}, ${length} and ${bufferSize}. Load a state of the same model.`,
       );
     }
     this.#optimizer.load(optimizer);
@@ -209,13 +213,13 @@ export class Ddp implements Strategy {
   /**
    * Continues in `group`, whose ranks may have applied different numbers of steps. All ranks
    * receive the state with the most steps (for ties see `electState`), as {@link recover}
-   * describes. Every rank must call it. Whenever it is interrupted, a rank has one whole state and
-   * the progress that belongs to it.
+   * describes. Every rank must call it. Even after an interruption, each rank has one whole state
+   * and the progress that belongs to it.
    *
-   * @param progress this rank's; becomes that of the elected state.
+   * @param progress this rank's progress; it becomes that of the elected state.
    * @param note data for the other ranks.
    * @returns the states of all ranks when they entered.
-   * @throws (rejects) if models differ, MismatchError on the ranks that differ from most, and
+   * @throws (rejects) if models differ, MismatchError on the ranks that differ from most ranks, and
    *   PeergradError on the others, with `context.divergent`; MismatchError if states differ after
    *   the recovery; errors of collectives.
    */
@@ -246,7 +250,7 @@ export class Ddp implements Strategy {
    * call it. An interruption may leave ranks with different states after the same step; {@link
    * attach} then elects one.
    *
-   * @param kept the saved state, equal on each rank that has it; `null` on the others.
+   * @param kept the saved state, equal on each rank that has it; `null` on the other ranks.
    */
   async restore(kept: DdpState | null): Promise<void> {
     const { group } = this.#ddp;
@@ -310,7 +314,7 @@ export class Ddp implements Strategy {
   /** Applies the one missing step as the other ranks did. */
   #catchUp(gradient: Float32Array<ArrayBuffer>, learningRate: number): void {
     this.drop();
-    // The sum of the other ranks includes this rank's residual.
+    // The averaged gradient of the other ranks already includes this rank's residual.
     this.#ddp.resetErrorFeedback();
     this.#optimizer.learningRate = learningRate;
     this.#optimizer.apply(this.#ddp.parameters, gradient);
@@ -321,9 +325,10 @@ export class Ddp implements Strategy {
 }
 
 /**
- * Gathers the state that `sources` have: the head as given, the arrays in slices from all sources.
+ * Gathers the state that the ranks `sources` have. The head is already known; the arrays arrive in
+ * slices from all sources.
  *
- * @param mine a state of the same sizes.
+ * @param mine this rank's state, whose arrays have the same sizes.
  */
 async function gatherState(
   group: ProcessGroup,

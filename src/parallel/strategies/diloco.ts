@@ -1,7 +1,8 @@
 /**
  * `diloco`: every rank trains alone for H steps (AdamW). Then the average change of the parameters,
  * weighted by samples, is the gradient of an outer optimizer (Nesterov momentum 0.9, learning rate
- * 0.7) on the shared parameters. Bytes as local SGD's, with H in the tens to hundreds.
+ * 0.7) on the shared parameters. It sends as many bytes as local SGD, but H is in the tens to
+ * hundreds.
  *
  * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023),
  * algorithm 1.
@@ -18,7 +19,10 @@ interface DilocoOptions extends LocalStepsOptions {
 export class Diloco extends LocalSteps {
   readonly #shared: Float32Array;
   readonly #outer: Optimizer;
-  /** The negative change of this rank's parameters since the last exchange: a gradient. */
+  /**
+   * The negative change of this rank's parameters since the last exchange. The outer optimizer uses
+   * it as a gradient.
+   */
   readonly #distance: Float32Array;
 
   private constructor(replica: Replica, options: DilocoOptions) {

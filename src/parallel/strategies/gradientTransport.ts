@@ -1,4 +1,7 @@
-/** Codec of DDP's gradients: the job's, or chosen from measured steps. */
+/**
+ * Sets how DDP sends gradients: with the codec of the job, or with a codec that is chosen from
+ * measured steps.
+ */
 import { codecOf } from '../../collectives/codecs.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { JobCodec, PlannedCodec } from '../../spec/names.ts';
@@ -8,19 +11,20 @@ import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { StepReport } from './strategy.ts';
 
-/** Rank of PowerSGD's matrices: the lowest in the paper with the same accuracy as fp32. */
+/** Rank of PowerSGD's matrices: the lowest rank that has the accuracy of fp32 in the paper. */
 const POWER_SGD_RANK = 2;
 /**
  * Rank of PowerSGD's matrices for `auto`, which must not slow down learning. Measured with an mlp
  * with 256 hidden units on MNIST, 4 ranks and batches of 256: fp32 reaches 90 % accuracy after 12
- * steps. The matrix ranks 2, 4, 8 and 16 need 24, 16, 12 and 12 steps, and send a 71st, a 37th, an
- * 18th and a 10th of the bytes.
+ * steps. The matrix ranks 2, 4, 8 and 16 need 24, 16, 12 and 12 steps, and send 1/71, 1/37, 1/18
+ * and 1/10 of the bytes.
  */
 const CHOSEN_POWER_SGD_RANK = 8;
 /**
- * Uncompressed steps before PowerSGD; none for `auto`, which has measured uncompressed steps
- * already. More of them would send more bytes than all compressed steps: with 4 instead of 2, an
- * mlp on MNIST sent 37 times fewer bytes than with fp32 instead of 48 times, at the same accuracy.
+ * Number of uncompressed steps before PowerSGD. It is 0 for `auto`, which has already measured
+ * uncompressed steps. More uncompressed steps would send more bytes than all compressed steps. An
+ * mlp on MNIST sent 48 times fewer bytes than with fp32 after 2 uncompressed steps, and 37 times
+ * fewer after 4, at the same accuracy.
  */
 const POWER_SGD_START = 2;
 
@@ -34,7 +38,7 @@ export class GradientTransport {
   readonly #parameters: readonly Variable[];
   readonly #options: TransportOptions;
   #codec: JobCodec = 'fp32';
-  /** With `codec: 'auto'`, since the first {@link restart}. */
+  /** Set with `codec: 'auto'`, from the first {@link restart} on. */
   #autoCodec: AutoCodec | null = null;
 
   constructor(ddp: DistributedDataParallel, parameters: readonly Variable[], options: TransportOptions) {
@@ -72,7 +76,7 @@ export class GradientTransport {
     this.#autoCodec = new AutoCodec(group, this.#bytesByCodec());
   }
 
-  /** Chooses before a step if enough steps are measured. Every rank must call it. */
+  /** Chooses a codec before a step if enough steps are measured. Every rank must call it. */
   async choose(): Promise<CodecChoice | null> {
     const choice = (await this.#autoCodec?.choose()) ?? null;
     if (choice) this.#use(choice.codec, 0);
@@ -84,7 +88,7 @@ export class GradientTransport {
     this.#autoCodec?.record(report);
   }
 
-  /** @param plainSteps uncompressed steps before PowerSGD. */
+  /** @param plainSteps number of uncompressed steps before PowerSGD. */
   #use(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
     if (codec !== 'powersgd') return this.#ddp.setTransport(codec, null);

@@ -30,8 +30,8 @@ const DILOCO_STEPS = 20;
 const ASYNC_STEPS = 10;
 
 /**
- * Creates a strategy in a group of this rank alone. Then every rank attaches its own, of the same
- * kind, to their group.
+ * Creates a strategy in a group that has only this rank. Afterwards every rank attaches its
+ * strategy, of the same kind, to the common group.
  */
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
@@ -49,7 +49,7 @@ export function createStrategy(
       return LocalSgd.create({ ...options, syncEvery: syncEvery ?? LOCAL_SGD_STEPS });
     case 'diloco':
       if (codec === 'powersgd' || codec === 'auto')
-        throw new UsageError('DiLoCo takes the codecs fp32, fp16 and int8: choose one of them.');
+        throw new UsageError('DiLoCo supports only the codecs fp32, fp16 and int8. Choose one of them.');
       return Diloco.create({ ...options, syncEvery: syncEvery ?? DILOCO_STEPS, codec, errorFeedback });
     default:
       return strategy satisfies never;

@@ -1,10 +1,10 @@
 /**
  * `local-sgd`: every rank trains alone, and every H steps all ranks average their parameters,
- * weighted by samples. 2K(n-1)/(nH) bytes per rank and step: those of ddp divided by H. Each rank
- * keeps its own optimizer averages.
+ * weighted by samples. It sends 2K(n-1)/(nH) bytes per rank and step, which are the bytes of ddp
+ * divided by H. Each rank has its own optimizer state.
  *
- * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD
- * without its warm-up.
+ * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); this is torch's post-local
+ * SGD without the warm-up.
  */
 import { LocalSteps } from './localSteps.ts';
 import { Replica } from './replica.ts';

@@ -1,16 +1,19 @@
-/** Local SGD: averages parameters once a period, not gradients at every step. */
+/** Local SGD: averages the parameters once per period, instead of the gradients in every step. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkCount } from '../checks.ts';
 
 export interface PeriodicModelAveragerOptions {
-  /** Steps between two averages. */
+  /** Number of steps between two averages. */
   period: number;
-  /** Steps before the first average. (torch suggests to average gradients in these.) Default 0. */
+  /**
+   * Number of steps before the first average. (torch recommends averaging the gradients in these
+   * steps.) Default 0.
+   */
   warmupSteps?: number;
 }
 
 /**
- * Averages parameters over the ranks once a period, after Lin et al., "Don't Use Large
+ * Averages parameters over the ranks once per period, as in Lin et al., "Don't Use Large
  * Mini-Batches, Use Local SGD" (ICLR 2020).
  *
  * Source: torch.distributed.algorithms.model_averaging.averagers
@@ -19,10 +22,13 @@ export interface PeriodicModelAveragerOptions {
 export class PeriodicModelAverager {
   readonly period: number;
   readonly warmupSteps: number;
-  /** Steps so far. It must be equal on all ranks; a joining rank receives it from another one. */
+  /**
+   * Number of steps so far. It must be equal on all ranks. Set it on a joining rank to the value of
+   * another rank.
+   */
   step = 0;
 
-  /** @throws UsageError if a number is not a count. */
+  /** @throws UsageError if an option is not a whole number in its range. */
   constructor({ period, warmupSteps = 0 }: PeriodicModelAveragerOptions) {
     checkCount('period', period, 1);
     checkCount('warmupSteps', warmupSteps, 0);

@@ -1,10 +1,10 @@
 /**
  * `parameter-server`: rank 0 gathers every rank's gradient, updates the parameters, and sends them
- * to all. Learns as ddp does. In each step rank 0 receives and sends K(n-1) bytes, and other ranks
- * K. Two hops for any n.
+ * to all. It learns as ddp does. In each step rank 0 receives and sends K(n-1) bytes, and every
+ * other rank K bytes. A step has two hops for any n.
  *
- * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014),
- * synchronous, with one server.
+ * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014); here the
+ * server is synchronous, and there is only one.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from './replica.ts';
@@ -16,7 +16,7 @@ export class ParameterServer extends ReplicaStrategy {
   readonly isSynchronized = true;
   /** The parameters, followed by the step's mean loss and samples, as rank 0 sends them. */
   readonly #answer: Float32Array;
-  /** Only on the server: the other ranks have no averages. */
+  /** The optimizer, only on the server. The other ranks have no optimizer state. */
   #optimizer: Optimizer | null = null;
 
   private constructor(replica: Replica, options: StrategyOptions) {

@@ -36,7 +36,10 @@ interface ReplicaOptions {
   model: Model | readonly Variable[];
   group: ProcessGroup;
   clock: Clock;
-  /** Called when gradients are read; throws if they are invalid, for example after a GPU error. */
+  /**
+   * Called after gradients are read from the GPU. It must throw if they are invalid, for example
+   * after a GPU error.
+   */
   checkGradients: () => void;
 }
 
@@ -44,8 +47,8 @@ export class Replica {
   readonly size: number;
   readonly parameters: Float32Array<ArrayBuffer>;
   /**
-   * The gradient summed over samples, the summed loss and the number of samples, which ranks can
-   * sum.
+   * The gradient summed over samples, the summed loss and the number of samples. Ranks can sum
+   * these values.
    */
   readonly sums: Float32Array<ArrayBuffer>;
   /** The gradient part of {@link sums}. */
@@ -70,7 +73,7 @@ export class Replica {
     this.#group = options.group;
   }
 
-  /** As DDP's `create`, see {@link attach}. */
+  /** Creates a replica and attaches it to the group; see {@link attach}. */
   static async create(options: ReplicaOptions): Promise<Replica> {
     const { model, group } = options;
     const replica = new Replica(variablesOf(model), options);
@@ -95,7 +98,7 @@ export class Replica {
     await this.#buffers.broadcast(0);
   }
 
-  /** Computes {@link sums} of this rank's samples; zeros without samples. */
+  /** Computes {@link sums} from this rank's samples. Without samples all sums are zero. */
   async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
     const { clock, checkGradients } = this.#options;
     const { samples } = options;
@@ -133,7 +136,7 @@ export class Replica {
     writeVariables(this.#variables.parameters, this.#slots, this.parameters);
   }
 
-  /** Broadcasts rank 0's values of buffers that any rank has changed since the last time. */
+  /** Broadcasts rank 0's values of buffers that any rank has changed since the last call. */
   async shareBuffers(): Promise<void> {
     if (this.#buffers.count === 0) return;
     const changes = await this.#group.allReduce(Float32Array.from(this.#buffers.changes()));

@@ -6,7 +6,7 @@ import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.
 
 /** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
-  /** Milliseconds that the rank communicated; it computes nothing in that time. */
+  /** Milliseconds in which the rank communicated and computed nothing. */
   communicate: number;
 }
 
@@ -28,7 +28,7 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
 
   /**
    * Trains in `group` from now on: checks that its ranks have the same model, and broadcasts rank
-   * 0's. Every rank must call it, once per group: changes of single ranks are lost.
+   * 0's. Every rank must call it once per group. It overwrites what single ranks have changed.
    *
    * @throws (rejects) MismatchError if models differ; errors of collectives.
    */
@@ -47,8 +47,8 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
   abstract state(): readonly ArrayBufferView[];
 
   /**
-   * Updates the replica's parameters by its {@link Replica.sums}, together with the others or
-   * alone.
+   * Updates the replica's parameters with its {@link Replica.sums}, together with the other ranks
+   * or alone.
    */
   protected abstract update(local: LocalGradient): Promise<UpdateResult>;
 

@@ -11,7 +11,10 @@ export class ScheduledOptimizer implements Optimizer {
   readonly #clipNorm: number | null;
   /** Learning rate of the next step. */
   #learningRate: number;
-  /** The clipped copy; the given gradient is not changed, because other ranks may need it. */
+  /**
+   * Clipped copy of the gradient. The gradient itself is not changed, because other ranks may need
+   * it.
+   */
   #clipped: Float32Array | null = null;
 
   /** @param clipNorm largest norm of a gradient, see {@link clipGradNorm}; `null`: no limit. */
@@ -21,7 +24,7 @@ export class ScheduledOptimizer implements Optimizer {
     this.#learningRate = optimizer.learningRate;
   }
 
-  /** Reads the rate of the last step; sets that of the next one. */
+  /** The getter returns the rate of the last step. The setter sets the rate of the next step. */
   get learningRate(): number {
     return this.#optimizer.learningRate;
   }

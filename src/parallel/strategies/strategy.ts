@@ -15,7 +15,8 @@ export interface StepReport {
   loss: number;
   samples: number;
   /**
-   * Trace of each bucket on the ring; `null` if another algorithm carried it, empty without a ring.
+   * Trace of the ring all-reduce of each bucket; `null` for a bucket that another algorithm
+   * reduced. The list is empty if the strategy uses no ring.
    */
   traces: readonly (OpTrace | null)[];
   /** Milliseconds, see `StepTimes`. */
@@ -24,11 +25,11 @@ export interface StepReport {
   communicate: number;
   exposed: number;
   update: number;
-  /** The codec chosen before this step, with the reason; `null` if none was. */
+  /** The codec chosen before this step, with the reason; `null` if no codec was chosen. */
   choice?: CodecChoice | null;
 }
 
-/** Called synchronously when a step is applied, so that counters of steps never differ. */
+/** Called synchronously when a step is applied, so that all step counters stay equal. */
 export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
 export interface StrategyOptions {
@@ -43,8 +44,8 @@ export interface StrategyOptions {
   createOptimizer: (size: number) => Optimizer;
   clock: Clock;
   /**
-   * Called when a step's gradients are read and before they are used; throws if they are invalid,
-   * for example after a GPU error.
+   * Called after a step's gradients are read from the GPU, and before they are used. It must throw
+   * if they are invalid, for example after a GPU error.
    */
   checkGradients: () => void;
 }

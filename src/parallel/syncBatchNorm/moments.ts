@@ -1,7 +1,7 @@
-/** Mean and variance per channel, merged from those of parts. */
+/** Mean and variance per channel. The moments of several parts can be merged. */
 
 export interface Moments {
-  /** Elements per channel. */
+  /** Number of elements per channel. */
   count: number;
   /** Mean per channel. */
   mean: Float32Array;
@@ -10,11 +10,11 @@ export interface Moments {
 }
 
 /**
- * The moments of all parts' elements together. Empty parts are ignored; if all are empty, the
- * result is zero. It uses the parts' own means, not sums of squares, which cancel if the mean is
- * large compared with the deviation (Chan, Golub and LeVeque, Algorithms for Computing the Sample
- * Variance, 1983). Float64 `+ - * /` in the order of `parts`, so every machine computes the same
- * bits.
+ * Returns the moments of the elements of all parts together. Empty parts are ignored; if all are
+ * empty, the result is zero. It uses the means of the parts, not sums of squares, because these
+ * lose precision if the mean is large compared with the deviation (Chan, Golub and LeVeque,
+ * Algorithms for Computing the Sample Variance, 1983). It uses only float64 `+ - * /` in the order
+ * of `parts`, so every machine computes the same bits.
  */
 export function mergeMoments(parts: readonly Moments[]): Moments {
   const channels = parts[0]!.mean.length;

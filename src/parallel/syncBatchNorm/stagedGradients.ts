@@ -4,14 +4,16 @@
  * stages (`stages.ts`), each recorded on its own tape (`tape.ts`), with one collective after each
  * stage in the forward pass and one in the backward pass.
  *
- * Forward, the ranks gather mean, variance and count per channel. Backward, let L be the sum over
- * ranks of their scaled losses, y = gamma (x - m) / s + beta, s = sqrt(variance + epsilon), and N
- * the elements of a channel on all ranks (Ioffe and Szegedy, Batch Normalization, 2015, section 3):
+ * In the forward pass the ranks gather mean, variance and count per channel. For the backward pass,
+ * let L be the sum over ranks of their scaled losses, y = gamma (x - m) / s + beta, s =
+ * sqrt(variance + epsilon), and N the elements of a channel on all ranks (Ioffe and Szegedy, Batch
+ * Normalization, 2015, section 3):
  *
  * dL/dx = gamma / s (dy - sum(dy) / N - (x - m) / s^2 sum(dy (x - m)) / N)
  *
- * L's gradient by a rank's y is that of the rank's own scaled loss, so only the two sums cross the
- * network. The gradients by variables are this rank's part; summed over ranks they are L's.
+ * The gradient of L with respect to a rank's y is the gradient of that rank's own scaled loss. So
+ * only the two sums cross the network. The gradients of the variables are this rank's part: their
+ * sum over all ranks is the gradient of L.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -33,9 +35,10 @@ import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/ta
 
 /**
  * Differentiates a pass through a model with SyncBatchNormalization layers. Every rank of the group
- * must call it; all issue the same collectives, two for each stage but the last.
+ * must call it; all ranks issue the same collectives, two for each stage except the last.
  *
- * @param inputs as many as the model has, with a first dimension of 0 on a rank without samples.
+ * @param inputs one tensor for each input of the model. On a rank without samples, the first
+ *   dimension is 0.
  * @throws (rejects) UsageError for masks; errors of {@link cutIntoStages} and of collectives.
  */
 export async function stagedGradientsOf(
@@ -69,11 +72,15 @@ class StagedPass {
   /** Moments of all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
   /**
-   * Partial gradients by values and variables, by tensor id, in order of their last addition.
+   * Gradients of values and variables, as far as they are summed, by tensor id. They are in the
+   * order of their last addition.
    */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
-  /** The scaled loss. Null on a rank without samples, and once the result owns it. */
+  /**
+   * The scaled loss. It is null on a rank without samples, and when the result has become its
+   * owner.
+   */
   #loss: Scalar | null = null;
 
   constructor(staged: StagedModel, group: ProcessGroup, inputs: readonly tf.Tensor[]) {
@@ -173,7 +180,10 @@ class StagedPass {
     this.#differentiate(tape, [result], [...new Set(outputs), ...variables]);
   }
 
-  /** Computes gradients by the syncs' inputs, gamma and beta from those by their outputs. */
+  /**
+   * Computes the gradients of the layers' inputs, gamma and beta from the gradients of their
+   * outputs.
+   */
   async #differentiateNormalized(syncs: readonly SyncCall[]): Promise<void> {
     // sum(dy) and sum(dy (x - m)) of each call.
     const sums = new Float32Array(pairsSize(syncs));
@@ -212,7 +222,7 @@ class StagedPass {
     }
   }
 
-  /** dy and x - m; call it within a tidy. */
+  /** Returns dy and x - m of the formula above. Call it within a tidy. */
   #termsOf(sync: SyncCall): { dy: tf.Tensor; centred: tf.Tensor } {
     const x = this.#values.get(sync.input)!;
     const y = this.#values.get(sync.output)!;
@@ -227,7 +237,10 @@ class StagedPass {
     this.#differentiate(this.#tapes.get(stage)!, outputs, [...reads, ...variables]);
   }
 
-  /** Adds to the gradients by `xs` the part of this tape, from the gradients by `outputs`. */
+  /**
+   * Back-propagates the gradients of `outputs` through one tape, and adds the results to the
+   * gradients of `xs`.
+   */
   #differentiate(tape: Tape, outputs: readonly tf.Tensor[], xs: readonly tf.Tensor[]): void {
     const known = outputs.flatMap((tensor) => {
       const gradient = this.#gradients.get(tensor.id);
@@ -246,7 +259,7 @@ class StagedPass {
     if (sum) tf.dispose([sum, part]);
   }
 
-  /** Disposes of a value after its last use. */
+  /** Disposes of the gradient of a value after its last use. */
   #dropGradient({ id }: tf.Tensor): void {
     this.#gradients.get(id)?.dispose();
     this.#gradients.delete(id);
@@ -262,8 +275,8 @@ class StagedPass {
   }
 
   /**
-   * Updates moving averages as TensorFlow.js's layer: with the biased variance, and once for each
-   * call of a shared layer.
+   * Updates the moving averages as TensorFlow.js's layer does: with the biased variance, and once
+   * for each call of a shared layer.
    */
   async #updateMovingAverages(): Promise<void> {
     const calls = this.#staged.syncs;
@@ -301,16 +314,15 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
   const outputs = [layer.apply(inputs, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
   if (layer.supportsMasking && [layer.computeMask(inputs)].flat().some(Boolean)) {
     throw new UsageError(
-      `The layer "${layer.name}" makes a mask, and a model with SyncBatchNormalization layers cannot have any: ` +
-        'use BatchNormalization, or train without the mask.',
+      `The layer "${layer.name}" creates a mask, but a model with SyncBatchNormalization layers does not support masks. ` +
+        'Use BatchNormalization, or train without the mask.',
     );
   }
   return outputs;
 }
 
 /**
- * Removes the gradients by `variables` from all gradients, which are in the order in which they
- * became ready.
+ * Takes the gradients of `variables` out of `all`, which has the order in which they became ready.
  */
 function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
   const used = variables.map(({ id }) => all.has(id));
@@ -326,14 +338,12 @@ function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<nu
 
 type LayerOf = Pick<SyncCall, 'layer'>;
 
-/** Number of elements for two values per channel of each call. */
+/** Returns the number of elements for two values per channel of each call. */
 function pairsSize(calls: readonly LayerOf[]): number {
   return calls.reduce((size, { layer }) => size + 2 * layer.channels, 0);
 }
 
-/**
- * Views of `flat` for two values per channel of each call, one after the other.
- */
+/** Returns views of `flat` for two values per channel of each call, one after the other. */
 function splitPairs(calls: readonly LayerOf[], flat: Float32Array): (readonly [Float32Array, Float32Array])[] {
   let at = 0;
   return calls.map(({ layer: { channels } }) => {

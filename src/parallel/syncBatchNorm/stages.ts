@@ -8,7 +8,7 @@ import { UsageError } from '../../util/errors.ts';
 import type { Model } from '../ddp/flatten.ts';
 import { SyncBatchNormalization } from './syncBatchNorm.ts';
 
-/** One application of a layer; inputs and outputs are values of the graph by number. */
+/** One application of a layer. Inputs and outputs are numbers of values in the graph. */
 export interface LayerCall {
   layer: tf.layers.Layer;
   inputs: number[];
@@ -22,14 +22,14 @@ export interface SyncCall {
 }
 
 export interface Stage {
-  /** In an order in which they can be computed. */
+  /** Calls of this stage, in an order in which they can be computed. */
   calls: LayerCall[];
   /**
-   * SyncBatchNormalization calls after this stage; their outputs are values of the next one. The
+   * SyncBatchNormalization calls after this stage; their outputs are values of the next stage. The
    * last stage has none.
    */
   syncs: SyncCall[];
-  /** Values that the calls read and do not compute, without the model's inputs. */
+  /** Values that the calls read but do not compute, except the model's inputs. */
   reads: number[];
   /** Computed values that other stages or exchanges read, or that are the model's output. */
   keeps: number[];
@@ -61,7 +61,7 @@ export function hasSyncLayers({ layers }: Model): boolean {
  */
 export function cutIntoStages(model: Model): StagedModel {
   const dtypes: tf.DataType[] = [];
-  /** By value: the number of exchanges before it. */
+  /** For each value, the number of exchanges before it. */
   const depths: number[] = [];
   const addValue = ({ dtype }: tf.SymbolicTensor, depth: number): number => {
     depths.push(depth);
@@ -85,13 +85,13 @@ export function cutIntoStages(model: Model): StagedModel {
     return values;
   };
 
-  /** Adds the graph of a model, or of a nested one, and returns the values of its outputs. */
+  /** Adds the graph of a model, or of a nested model, and returns the values of its outputs. */
   const expand = (container: Model, given: readonly number[]): number[] => {
     const values = new Map(container.inputs.map(({ id }, i) => [id, given[i]!]));
     const visit = (symbolic: tf.SymbolicTensor): number => {
       if (!values.has(symbolic.id)) {
-        // The last input first, as in TensorFlow.js: for a shared layer, moving averages depend on
-        // the order.
+        // The last input is visited first, as in TensorFlow.js, because the moving averages of a
+        // shared layer depend on the order.
         const inputs = symbolic.inputs.toReversed().map(visit).toReversed();
         const { outputTensors } = symbolic.sourceLayer.inboundNodes[symbolic.nodeIndex]!;
         const results = apply(symbolic.sourceLayer, inputs, outputTensors);
@@ -132,7 +132,7 @@ function isWrapped(layer: tf.layers.Layer): boolean {
 function rejectWrapped(wrapper: tf.layers.Layer): void {
   if (!isWrapped(wrapper)) return;
   throw new UsageError(
-    `The layer "${wrapper.name}" wraps a SyncBatchNormalization, which can only be synchronized as a layer of the model ` +
-      'itself: take it out of the wrapper.',
+    `The layer "${wrapper.name}" wraps a SyncBatchNormalization layer. It can only be synchronized as a layer of the model ` +
+      'itself. Take it out of the wrapper.',
   );
 }

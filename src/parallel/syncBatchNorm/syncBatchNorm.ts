@@ -1,7 +1,7 @@
 /**
- * `SyncBatchNormalization`: batch normalization with the statistics of all ranks' samples, as
+ * `SyncBatchNormalization`: batch normalization with the statistics of all ranks' samples, as in
  * torch.nn.SyncBatchNorm (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html);
- * `stagedGradients.ts` trains it.
+ * `stagedGradients.ts` trains models with such layers.
  */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
@@ -15,9 +15,9 @@ interface BatchNormalizationLayer extends tf.layers.Layer {
   readonly axis: number;
   readonly momentum: number;
   readonly epsilon: number;
-  /** Undefined with `scale: false`. */
+  /** It is undefined with `scale: false`. */
   readonly gamma?: tf.LayerVariable;
-  /** Undefined with `center: false`. */
+  /** It is undefined with `center: false`. */
   readonly beta?: tf.LayerVariable;
   readonly movingMean: tf.LayerVariable;
   readonly movingVariance: tf.LayerVariable;
@@ -32,11 +32,11 @@ const BatchNormalization = tf.serialization.SerializationMap.getMap().classNameM
 ]![0] as unknown as BatchNormalizationConstructor;
 
 /**
- * A layer with the arguments, weights, config and meaning of `tf.layers.batchNormalization`, except
- * that a pass of `gradientsOfPass` normalizes by the mean and variance of all ranks' samples. In
- * any other training pass it uses this rank's samples alone, as torch does without a process group;
- * in inference it uses the moving averages. Unlike TensorFlow.js's layer it also trains with an
- * axis other than the last and without gamma or beta.
+ * A layer with the arguments, weights, config and behaviour of `tf.layers.batchNormalization`,
+ * except that a pass of `gradientsOfPass` normalizes by the mean and variance of all ranks'
+ * samples. In any other training pass the layer uses this rank's samples alone, as torch does
+ * without a process group; in inference it uses the moving averages. Unlike TensorFlow.js's layer
+ * it also trains with an axis other than the last and without gamma or beta.
  */
 export class SyncBatchNormalization extends BatchNormalization {
   static override className = 'SyncBatchNormalization';
@@ -46,7 +46,7 @@ export class SyncBatchNormalization extends BatchNormalization {
     return this.movingMean.shape[0]!;
   }
 
-  /** The axes that statistics are taken over: all but the normalized one. */
+  /** Returns the axes over which statistics are computed: all axes except the normalized one. */
   reducedAxes({ rank }: tf.Tensor): number[] {
     return Array.from({ length: rank }, (_, axis) => axis).filter((axis) => axis !== this.#axisOf(rank));
   }
@@ -91,10 +91,11 @@ export class SyncBatchNormalization extends BatchNormalization {
 tf.serialization.registerClass(SyncBatchNormalization);
 
 /**
- * The same model with every BatchNormalization replaced by SyncBatchNormalization, also in nested
- * models, and a copy of all weights; as torch.nn.SyncBatchNorm.convert_sync_batchnorm
+ * Returns the same model with every BatchNormalization replaced by SyncBatchNormalization, also in
+ * nested models. It has a copy of all weights. This is
+ * torch.nn.SyncBatchNorm.convert_sync_batchnorm
  * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html#torch.nn.SyncBatchNorm.convert_sync_batchnorm).
- * `model` is not changed, and the caller disposes of it. The new model is not compiled.
+ * `model` is not changed, and the caller must dispose of `model`. The new model is not compiled.
  *
  * @throws UsageError if the model cannot be rebuilt from its config, because a custom layer is
  *   not registered.
@@ -107,8 +108,8 @@ export function convertSyncBatchNorm(model: Model): Model {
     converted = cls.fromConfig<Model>(cls, renamed(model.getConfig()) as tf.serialization.ConfigDict, {}, true);
   } catch (error) {
     throw new UsageError(
-      `The model "${model.name}" cannot be converted, as TensorFlow.js cannot rebuild it from its config: register ` +
-        'layers of your own with tf.serialization.registerClass, or build the model with SyncBatchNormalization.',
+      `The model "${model.name}" cannot be converted, because TensorFlow.js cannot rebuild it from its config. Register ` +
+        'custom layers with tf.serialization.registerClass, or build the model with SyncBatchNormalization layers.',
       {},
       { cause: error },
     );
@@ -117,7 +118,7 @@ export function convertSyncBatchNorm(model: Model): Model {
   return converted;
 }
 
-/** A copy of a config with the class name BatchNormalization replaced. */
+/** Returns a copy of a config with the class name BatchNormalization replaced. */
 function renamed(config: tf.serialization.ConfigDictValue): tf.serialization.ConfigDictValue {
   if (Array.isArray(config)) return config.map(renamed);
   if (config === null || typeof config !== 'object') return config;
@@ -135,6 +136,6 @@ function copyWeights(from: Model, to: Model): void {
     if (layer instanceof tf.LayersModel) copyWeights(layer, target as Model);
     else target.setWeights(layer.getWeights());
   }
-  // The config of a layer includes whether it is frozen, that of a model does not.
+  // The config of a layer includes whether the layer is frozen, but the config of a model does not.
   if (!from.trainable) to.trainable = false;
 }

@@ -12,7 +12,7 @@ function sharesOf(size: number, numReplicas: number, dropLast = false): number[]
 }
 
 describe('DistributedSampler', () => {
-  // Case 44 of docs/CONFORMANCE.md; torch 2.13 has the same lists.
+  // This is case 44 of docs/CONFORMANCE.md. torch 2.13 computes the same lists.
   test('assigns the same indices as torch', () => {
     expect(sharesOf(10, 4)).toEqual([
       [0, 4, 8],
@@ -36,12 +36,12 @@ describe('DistributedSampler', () => {
     expect(sharesOf(0, 3)).toEqual([[], [], []]);
   });
 
-  test('length is a whole number, never -0', () => {
+  test('has a length that is a whole number and never -0', () => {
     expect(new DistributedSampler(3, { numReplicas: 4, rank: 0, dropLast: true }).length).toBe(0);
     expect(new DistributedSampler(10, { numReplicas: 4, rank: 3 })).toHaveLength(3);
   });
 
-  test('shuffles by seed + epoch, reproducibly', () => {
+  test('shuffles reproducibly by seed + epoch', () => {
     const sampler = new DistributedSampler(10, { numReplicas: 1, rank: 0, seed: 5 });
     expect(sampler.indices()).toEqual(permutation(10, 5));
     sampler.setEpoch(2);
@@ -55,7 +55,7 @@ describe('DistributedSampler', () => {
     expect(share).toEqual([order[3], order[7], order[1]]);
   });
 
-  test('all ranks together cover the data for any sizes', () => {
+  test('covers the data with all ranks together, for any sizes', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.integer({ min: 1, max: 20 }), fc.boolean(), (size, numReplicas, dropLast) => {
         const all = Array.from({ length: numReplicas }, (_, rank) => [
@@ -74,7 +74,7 @@ describe('DistributedSampler', () => {
     expect(() => new DistributedSampler(10, { numReplicas: 4, rank })).toThrow(UsageError);
   });
 
-  test('rejects sizes that are not counts', () => {
+  test('rejects sizes that are not whole numbers', () => {
     expect(() => new DistributedSampler(-1, { numReplicas: 1, rank: 0 })).toThrow(UsageError);
     expect(() => new DistributedSampler(1, { numReplicas: 0, rank: 0 })).toThrow(UsageError);
   });

@@ -9,7 +9,7 @@ const reportOf = (has: readonly number[], damaged: SliceReport['damaged'] = []):
 
 const planAll = (reports: readonly SliceReport[]) => reports.map((_, rank) => planDistribution(rank, reports));
 
-/** The slices of some ranks, and damaged transfers of some missing slices. */
+/** Random worlds: slices that some ranks have, and damaged transfers of some missing slices. */
 const worlds = fc
   .record({ n: fc.integer({ min: 1, max: 7 }), slices: fc.integer({ min: 0, max: 6 }) })
   .chain(({ n, slices }) =>
@@ -25,7 +25,7 @@ const worlds = fc
     ),
   );
 
-test('every rank receives each missing slice once, from a rank that has it by then, in an order that both ends know', () => {
+test('every rank receives each missing slice once, from a rank that already has it, in an order that both ends know', () => {
   fc.assert(
     fc.property(worlds, (world) => {
       const reports = world.map(({ has, damaged }) => reportOf(has, damaged));
@@ -50,7 +50,7 @@ test('every rank receives each missing slice once, from a rank that has it by th
   );
 });
 
-test('slices of one rank travel down the ring', () => {
+test('the slices of one rank travel along the ring', () => {
   const plans = planAll([reportOf([0, 0]), reportOf([1, 1]), reportOf([0, 0])]);
   expect(plans[2]!.receives.map(({ slice, from }) => [slice, from])).toEqual([
     [0, 1],
@@ -62,7 +62,7 @@ test('slices of one rank travel down the ring', () => {
   ]);
 });
 
-test('a rank that received a damaged slice asks the rank that sent it damaged least often', () => {
+test('a damaged slice is sent again by the rank that sent it damaged least often', () => {
   const has = [[1], [0], [0], [1]] as const;
   const from = (damaged: SliceReport['damaged']): number =>
     planDistribution(

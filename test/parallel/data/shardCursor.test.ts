@@ -13,7 +13,7 @@ function upTo(n: number): number[] {
 }
 
 describe('the cursor over shards', () => {
-  test('an epoch contains each sample of each rank once, at most a batch of each per step, and all ranks end together', () => {
+  test('an epoch contains each sample of each rank once, a step has at most one batch of each rank, and all ranks end together', () => {
     fc.assert(
       fc.property(fc.array(size, { minLength: 1, maxLength: 8 }), batch, fc.nat(1000), (sizes, batchSize, seed) => {
         const cursors = sizes.map((_, rank) => new ShardCursor({ sizes, rank, seed }));
@@ -31,7 +31,7 @@ describe('the cursor over shards', () => {
           }
           expect(Math.max(...counts)).toBeLessThanOrEqual(batchSize);
           expect(windows[0]!.size).toBeGreaterThan(0);
-          // In proportion, rounded to whole samples.
+          // Each rank's samples are in proportion to its data, rounded to whole samples.
           for (const [rank, own] of seen.entries()) {
             const share = own.length / sizes[rank]!;
             expect(Math.abs(share - seen[0]!.length / sizes[0]!)).toBeLessThan(1 / sizes[rank]! + 1 / sizes[0]!);
@@ -59,7 +59,7 @@ describe('the cursor over shards', () => {
           let position = START;
           for (let step = 0; position.epoch === 0; step++) {
             const before = others[step % others.length]!;
-            // Its rank also differs from world to world.
+            // The number of this rank also differs between the worlds.
             const cursor = new ShardCursor({ sizes: [...before, mine], rank: before.length, seed: 3 });
             const window = cursor.windowAt(position, batchSize);
             expect(window.size).toBeGreaterThan(0);
@@ -78,14 +78,14 @@ describe('the cursor over shards', () => {
     );
   });
 
-  test('a single rank takes batches of a permutation, a different one per epoch', () => {
+  test('a single rank takes batches of a permutation that differs in every epoch', () => {
     const cursor = new ShardCursor({ sizes: [100], rank: 0, seed: 1 });
     expect(cursor.windowAt(START, 10)).toMatchObject({ offset: 0, size: 10, next: { offset: 1, parts: 10 } });
     const [first, second] = [0, 1].map((epoch) => cursor.windowAt({ epoch, offset: 0 }, 100).indices);
     expect(first).not.toEqual(second);
   });
 
-  test('steps stay as large after the largest shard has left', () => {
+  test('steps do not become smaller after the largest shard has left', () => {
     const cursor = new ShardCursor({ sizes: [32, 30], rank: 0, seed: 1 });
     const window = cursor.windowAt({ epoch: 0, offset: 50, parts: 100 }, 8);
     expect(window.indices.length).toBe(8);
@@ -99,7 +99,7 @@ describe('the cursor over shards', () => {
     expect(window.indices.length).toBeLessThanOrEqual(32);
   });
 
-  test('counts the remaining steps for any shards', () => {
+  test('returns the number of remaining steps for any shards', () => {
     const both = new ShardCursor({ sizes: [3000, 10], rank: 0, seed: 1 });
     expect(both.stepsLeft(START, 2, 10)).toBe(600);
     expect(both.stepsLeft({ epoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
@@ -111,7 +111,7 @@ describe('the cursor over shards', () => {
   test('rejects a position outside of an epoch and a rank without samples', () => {
     const cursor = new ShardCursor({ sizes: [4], rank: 0, seed: 1 });
     expect(() => cursor.windowAt({ epoch: 0, offset: 4, parts: 4 }, 1)).toThrow(UsageError);
-    expect(() => cursor.windowAt({ epoch: 0, offset: 1 }, 1)).toThrow('divided into 0');
+    expect(() => cursor.windowAt({ epoch: 0, offset: 1 }, 1)).toThrow('has only 0 parts');
     expect(() => new ShardCursor({ sizes: [4, 0], rank: 0, seed: 1 })).toThrow("rank 1's samples");
   });
 });

@@ -67,7 +67,7 @@ describe('readShard', () => {
     ['a\n\n', ['a', '']],
     ['a\r\nb\r\n', ['a', 'b']],
     ['\ufeff', []],
-  ])('%j has the lines %j', async (text, lines) => {
+  ])('reads %j as the lines %j', async (text, lines) => {
     expect(await all(readShard(new Blob([text]), ALONE))).toEqual(lines);
   });
 

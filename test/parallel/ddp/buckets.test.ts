@@ -30,7 +30,7 @@ describe('createLayout', () => {
     expect(size).toBe(10);
   });
 
-  test('places parameters in the order of its option', () => {
+  test('places parameters in the given order', () => {
     const { slots } = createLayout([5, 3, 2], { order: [1, 0, 2] });
     expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([
       [1, 0],

@@ -28,7 +28,7 @@ describe('clipGradNorm', () => {
     expect(gradient).toEqual(Float32Array.from(expected));
   });
 
-  test('uses and scales only the ranges', () => {
+  test('measures and scales only the given ranges', () => {
     const gradient = Float32Array.of(3, 100, 4, 100);
     const ranges = [
       { start: 0, end: 1 },
@@ -50,7 +50,7 @@ describe('clipGradNorm', () => {
     expect(() => clipGradNorm(Float32Array.of(1), [{ start: 0, end: 1 }], maxNorm)).toThrow(UsageError);
   });
 
-  test.each([1, 2, 4])('has the same bits on all of %i ranks', async (n) => {
+  test.each([1, 2, 4])('returns the same bits on all of %i ranks', async (n) => {
     const results = await runWorld(n, async (group) => {
       const ddp = await DistributedDataParallel.create(mlp(2), group);
       await ddp.backward({ inputs: samplesOf(group.rank, 0, 5), loss: meanSquare }, { samples: 5 });

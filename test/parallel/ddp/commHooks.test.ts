@@ -29,7 +29,7 @@ const gatherHook: CommHook = async ({ buffer }, group) => {
 
 const SMALL_BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 32 };
 
-/** All ranks' weights after some steps of the mlp; batches of different sizes. */
+/** Trains the mlp for some steps with batches of different sizes. Returns all ranks' weights. */
 async function train(n: number, hook: CommHook | null, model = mlp): Promise<number[][]> {
   return runWorld(n, async (group) => {
     const replica = model(1 + group.rank);
@@ -174,14 +174,14 @@ test('noopHook keeps each rank’s own part', async () => {
 });
 
 describe('fp16Hook', () => {
-  test('sends and receives halves', async () => {
+  test('sends and receives float16 numbers', async () => {
     const buffer = Float32Array.of(1, -2.5, 1 / 3, 65504, 1e6, 2 ** -24, 0);
     const bits = [0x3c00, 0xc100, 0x3555, 0x7bff, 0x7c00, 0x0001, 0x0000];
     const calls: unknown[] = [];
     const group = {
       allReduce: (halves: Uint16Array, options: object): Promise<void> => {
         calls.push(halves.slice(), options);
-        // Another rank adds one to the first.
+        // Another rank adds one to the first value.
         halves[0] = 0x4000;
         return Promise.resolve();
       },
@@ -192,7 +192,7 @@ describe('fp16Hook', () => {
   });
 
   test.each([1, 2, 3, 4])(
-    'keeps replicas equal on %i ranks, and equals training without a hook up to the rounding of halves',
+    'keeps replicas equal on %i ranks, and equals training without a hook up to the rounding of float16',
     async (n) => {
       const [plain] = await train(n, null);
       const halved = await train(n, fp16Hook);

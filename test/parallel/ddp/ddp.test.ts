@@ -31,7 +31,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('weights ranks by their samples, also ranks without samples', async () => {
+  test('weights ranks by their number of samples, even if a rank has none', async () => {
     const values = [[1, 2, 3], [], [10]];
     const all = values.flat();
     const losses = await runWorld(3, async (group) => {
@@ -71,7 +71,7 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('steps from its own parameters even if the model has changed since', async () => {
+  test('applies a step to its own parameters even if the model has changed', async () => {
     await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -89,7 +89,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('sets the gradient of a parameter that the loss does not depend on to zero', async () => {
+  test('sets the gradient of an unused parameter to zero', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -125,7 +125,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('rejects options that differ between ranks; missing options equal their defaults', async () => {
+  test('rejects options that differ between ranks, and treats missing options as their defaults', async () => {
     await runWorld(2, async (group) => {
       const average = group.rank === 0 ? 'ranks' : 'samples';
       const error = await rejection(DistributedDataParallel.create(zeros([1]), group, { average }));
@@ -214,7 +214,7 @@ describe('DistributedDataParallel', () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
         const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
-        expect(error.message).toMatch(/created from a list of variables/);
+        expect(error.message).toMatch(/a list of variables is trained/);
       });
     });
   });

@@ -26,8 +26,8 @@ describe('buckets', () => {
       const ddp = await DistributedDataParallel.create([a, b, c, unused], group);
       expect(orderOf(ddp)).toEqual([3, 2, 1, 0]);
       const { parameters, gradient } = ddp;
-      // The variable used first is finished last. `b` is used twice, and its first use counts. `c`
-      // is also used in an op without effect on the loss.
+      // Back-propagation finishes the variable that is used first last. `b` is used twice, so its
+      // first use decides. `c` is also used in an op without effect on the loss.
       const loss = (): tf.Scalar => {
         c.square();
         const [early, middle] = [b.mul(1), a.mul(2)];
@@ -44,7 +44,7 @@ describe('buckets', () => {
     });
   });
 
-  test('follow rank 0 where ranks differ, and the first that has samples', async () => {
+  test('have the order of the first rank with samples if ranks differ', async () => {
     for (const samples of [
       [1, 1, 1],
       [0, 1, 1],
@@ -79,7 +79,7 @@ describe('buckets', () => {
     });
   });
 
-  test('start with a small bucket, and none exceeds the cap by more than a parameter', async () => {
+  test('start with a small bucket, and exceed the cap by at most one parameter', async () => {
     await runWorld(2, async (group) => {
       const all = variables(6);
       const ddp = await DistributedDataParallel.create(all, group, { firstBucketBytes: 4, bucketCapBytes: 16 });
@@ -109,7 +109,7 @@ describe('buckets', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are rebuilt with gradients kept by noSync', async () => {
+  test('are rebuilt even if noSync has kept gradients', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);

@@ -33,7 +33,8 @@ describe('buffers', () => {
         ddp.step(optimizer);
         seen[step]!.push(weightsOf(model));
         if (group.rank === 0) {
-          // Momentum one half: the values are those of rank 0's own samples.
+          // With a momentum of one half, these are the values after a pass over rank 0's samples
+          // alone.
           movingMean(model).forEach((mean, i) => expect(mean).toBeCloseTo((before[i]! + batchMean[i]!) / 2, 5));
         }
       }
@@ -41,7 +42,7 @@ describe('buffers', () => {
     for (const states of seen) for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('change in every pass, also if the loss is a function', async () => {
+  test('change in every pass, even if the loss is a function', async () => {
     await runWorld(3, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -87,7 +88,7 @@ describe('buffers', () => {
     });
   });
 
-  test('can be variables of a list that are not trainable', async () => {
+  test('can be the non-trainable variables of a list', async () => {
     await runWorld(3, async (group) => {
       const weight = tf.variable(tf.scalar(1));
       const counter = tf.variable(tf.scalar(10 * group.rank), false);
@@ -103,7 +104,7 @@ describe('buffers', () => {
     });
   });
 
-  test('are rank 0’s even in a step in which it has no samples', async () => {
+  test('are those of rank 0 even in a step in which rank 0 has no samples', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -113,7 +114,7 @@ describe('buffers', () => {
     });
   });
 
-  test('changed in noSync passes are exchanged with the next reduction', async () => {
+  test('that change in noSync passes are sent with the next reduction', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);

@@ -60,9 +60,10 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
   });
 });
 
-test('has an exact mean over many steps with error feedback; without it every step has the same error', async () => {
+test('averages exactly over many steps with error feedback, and has the same error in every step without it', async () => {
   const rng = createRng(3);
-  // One value of each rank's chunk is so large that the others are less than half a scale.
+  // One value of each rank's chunk is so large that the other values are less than half a
+  // quantization step.
   const slopes = Float32Array.from({ length: 20 }, (_, i) => (i % 10 === 0 ? 1000 : rng.next()));
   const meanOf = async (errorFeedback: boolean): Promise<number[]> => {
     const [mean] = await runWorld(2, async (group) => {
@@ -85,8 +86,8 @@ test('has an exact mean over many steps with error feedback; without it every st
 });
 
 /**
- * Distance of the sum of applied gradients from the sum of the true means, after each step, for
- * given samples by step and rank.
+ * Returns, after each step, the distance between the sum of applied gradients and the sum of the
+ * true means. The numbers of samples are given by step and rank.
  */
 async function driftOf(
   options: DistributedDataParallelOptions,
@@ -104,7 +105,8 @@ async function driftOf(
     for (const [step, samples] of sizes.entries()) {
       const common = createRng(1000 * step + 7);
       const own = [0, 1].map((rank) => createRng(1000 * step + 13 + rank));
-      // A mean gradient of norm 32 for any samples; ranks differ a little.
+      // The mean gradient has norm 32 for any number of samples. The gradients of ranks differ a
+      // little.
       const slopes = [0, 1].map(() => new Float32Array(length));
       for (let i = 0; i < length; i++) {
         const shared = 2 * common.next() - 1;
@@ -136,7 +138,7 @@ describe('a step of few samples among steps of many', () => {
     const equal = await driftOf(options, makeHook, EQUAL);
     const unequal = await driftOf(options, makeHook, UNEQUAL);
     for (const drift of unequal) expect(drift).toBeLessThan(most);
-    // The rest depends on the values only, not on the number of samples.
+    // The remaining drift depends on the values only, not on the number of samples.
     expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
   });
 
@@ -241,7 +243,7 @@ test('a step that fails after the reduction keeps the previous residual', async 
       else await reduced;
       return ddp.gradient.slice();
     };
-    // The codec rounds 3 beside 1000 to 0.
+    // Next to 1000, the codec rounds 3 to 0.
     expect((await backward([1000, 3, 3, 1000]))[1]).toBe(0);
     // Without the residual it would be sent.
     await backward([0, 0, 0, 0], true);
@@ -259,7 +261,7 @@ test('a step that fails after the reduction keeps the previous residual', async 
 
 test('the residual of a parameter that no rank uses is kept until a step uses it', async () => {
   await runWorld(2, async (group) => {
-    // In the flat gradient, a large value beside each small one.
+    // In the flat gradient, a large value is next to each small value.
     const [first, small, last] = [1, 2, 1].map((size) => tf.variable(tf.zeros([size])));
     const options = { codec: 'int8', findUnusedParameters: true } as const;
     const ddp = await DistributedDataParallel.create([first!, small!, last!], group, options);
@@ -273,7 +275,7 @@ test('the residual of a parameter that no rank uses is kept until a step uses it
       const { offset } = ddp.layout.slots.find(({ parameter }) => parameter === 1)!;
       return ddp.gradient[offset]!;
     };
-    // The codec rounds 3 beside 1000 to 0; twice 3 is more than half a scale of 8.
+    // Next to 1000, the codec rounds 3 to 0. Twice 3 is more than half a quantization step of 8.
     expect(await gradientOf(true)).toBe(0);
     expect(await gradientOf(false)).toBe(0);
     expect(await gradientOf(true)).toBeGreaterThan(7);
@@ -293,7 +295,7 @@ test('resetErrorFeedback drops residuals', async () => {
   });
 });
 
-test('is named if it differs between ranks, and excludes a hook', async () => {
+test('a codec is named in the error if ranks have different codecs, and excludes a hook', async () => {
   const errors = await runWorld(2, (group) =>
     rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );

@@ -33,7 +33,7 @@ interface Setting {
   options?: DistributedDataParallelOptions;
   /** Creates a hook for each rank, because hooks may have state. */
   hook?: () => CommHook;
-  /** Every `every`-th iteration is reduced; the gradients of the others are kept. */
+  /** Every `every`-th iteration is reduced; the gradients of the other iterations are kept. */
   every?: number;
 }
 
@@ -142,7 +142,7 @@ describe('join', () => {
   );
 
   test.each([[[0]], [[3]], [[0, 0]], [[4, 0]], [[0, 0, 0, 1]], [[1, 0, 0, 0]], [[5, 2, 7, 3]], [[2, 2, 2, 2]]])(
-    'ends for iterations %j',
+    'ends if ranks have %j iterations',
     async (counts) => {
       for (const every of [1, 2]) {
         const results = await runWorld(counts.length, (group) =>
@@ -259,7 +259,9 @@ describe('join', () => {
       };
       const error = await rejection(ddp.join(main));
       expect(error).toBeInstanceOf(MismatchError);
-      expect(error.message).toMatch(/^Rank 0 reduces the gradients of this iteration and the others keep theirs/);
+      expect(error.message).toMatch(
+        /^Rank 0 reduces the gradients of this iteration, but the other ranks only keep theirs/,
+      );
     });
   });
 

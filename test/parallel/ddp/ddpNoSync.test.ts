@@ -72,7 +72,7 @@ describe('noSync', () => {
     });
   });
 
-  test('keeps gradients until the next reduction, also on a rank without samples in it', async () => {
+  test('keeps gradients until the next reduction, even on a rank that then has no samples', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -115,7 +115,7 @@ describe('noSync', () => {
     });
   });
 
-  test('keeps gradients that no step may use yet', async () => {
+  test('keeps gradients that cannot be clipped or applied before they are averaged', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -125,7 +125,7 @@ describe('noSync', () => {
       expect(() => {
         ddp.step(optimizer);
       }).toThrow(UsageError);
-      expect(() => ddp.clipGradNorm(1)).toThrow('call backward outside noSync first');
+      expect(() => ddp.clipGradNorm(1)).toThrow('Call backward outside noSync first');
       await pass();
       ddp.step(optimizer);
       expect(weight.dataSync()[0]).toBe(1);

@@ -13,8 +13,8 @@ beforeAll(async () => {
 });
 
 /**
- * Rank 0's DDP of y = w x + b after its group of two has ended during a backward of 2 samples, x =
- * 3 and 5.
+ * Returns rank 0's DDP of y = w x + b. Its group of two ranks has ended during a backward of 2
+ * samples, x = 3 and 5.
  */
 async function interrupted(
   options: DistributedDataParallelOptions,

@@ -13,7 +13,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Three parameters of two elements each; a loss that uses those of `which`, times `factor`. */
+/**
+ * Three parameters of two elements each, and a loss that uses the parameters in `which`, multiplied
+ * by `factor`.
+ */
 function branches() {
   const variables = [1, 2, 3].map((value) => tf.variable(tf.tensor1d([value, -value])));
   const loss = (which: readonly number[], factor = 1) =>
@@ -30,22 +33,25 @@ function byParameter(ddp: DistributedDataParallel, flat: Float32Array): number[]
 }
 
 describe('a parameter', () => {
-  test.each([true, false])('used only on some ranks has their average, tracked: %s', async (findUnusedParameters) => {
-    await runWorld(3, async (group) => {
-      const { variables, loss } = branches();
-      const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters });
-      await ddp.backward(() => loss(group.rank === 1 ? [0, 1] : [0], 3), { samples: 1 });
-      expect(byParameter(ddp, ddp.gradient)).toEqual([
-        [3, 3],
-        [2, 2],
-        [0, 0],
-      ]);
-    });
-  });
+  test.each([true, false])(
+    'used only on some ranks has the average over all ranks, tracked: %s',
+    async (findUnusedParameters) => {
+      await runWorld(3, async (group) => {
+        const { variables, loss } = branches();
+        const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters });
+        await ddp.backward(() => loss(group.rank === 1 ? [0, 1] : [0], 3), { samples: 1 });
+        expect(byParameter(ddp, ddp.gradient)).toEqual([
+          [3, 3],
+          [2, 2],
+          [0, 0],
+        ]);
+      });
+    },
+  );
 
   describe.each([false, true])('used on no rank, with a hook: %s', (hooked) => {
     test.each(['sgd', 'momentum', 'adam', 'adamw'] as OptimizerName[])(
-      'keeps its gradient, and %s changes neither it nor its averages',
+      'keeps its gradient, and %s changes neither the parameter nor its averages',
       async (name) => {
         await runWorld(3, async (group) => {
           const { variables, loss } = branches();
@@ -65,7 +71,7 @@ describe('a parameter', () => {
             expect(after[2]).not.toEqual(before[i]![2]);
           }
           expect(Array.from(variables[1]!.dataSync())).toEqual(before[1]![1]);
-          // Used again, it changes again.
+          // If the parameter is used again, it changes again.
           await ddp.backward(() => loss([1], 5), { samples: 1 });
           ddp.step(optimizer);
           expect(state()[1]![1]).not.toEqual(before[1]![1]);
@@ -174,7 +180,7 @@ describe('staticGraph', () => {
       expect(error).toBeInstanceOf(MismatchError);
       expect(String(error)).toMatch(/Your training graph has changed on rank 2/);
       expect(String(error)).toContain(message);
-      expect(String(error)).toMatch(/"\), this one (does|does not)\. Leave/);
+      expect(String(error)).toMatch(/"\), but this pass (does|does not)\. Set/);
     }
   });
 

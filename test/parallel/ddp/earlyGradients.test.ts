@@ -36,7 +36,7 @@ describe('back-propagation', () => {
 });
 
 describe('a reading', () => {
-  test('has the values from its start, and returns those that do not fit', async () => {
+  test('has the values at the time of its start, and returns the values that do not fit', async () => {
     const reader = new TensorReader();
     const reading = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
     const into = Float32Array.of(10, 20, 30);
@@ -77,7 +77,7 @@ const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
 };
 
 describe('buckets that are read early', () => {
-  test('have the same average in every pass, also with kept passes', async () => {
+  test('have the same average in every pass, even with kept passes', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);
       for (let step = 0; step < 3; step++) {

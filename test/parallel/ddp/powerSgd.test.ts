@@ -284,8 +284,8 @@ describe('error feedback', () => {
       await reduce(group, 0);
       await reduce(group, 1);
     });
-    // A step in another group is plain and reduces only the first bucket, whose whole residual it
-    // sends in vain.
+    // A step in another group is not compressed. It reduces only the first bucket, so the residual
+    // of that bucket is sent in vain.
     await runWorld(2, (group) => reduce(group, 2, 1));
     await runWorld(2, (group) => reduce(group, 2));
     const wanted = [0, 1].flatMap((index) =>
@@ -294,7 +294,7 @@ describe('error feedback', () => {
     expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
 
-  test('is unchanged by a step that was reduced and not applied', async () => {
+  test('is unchanged by a step that was reduced but not applied', async () => {
     const leftAfter = async (isRetry: boolean): Promise<Float32Array> => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent = await runWorld(1, async (group) => {
@@ -405,8 +405,8 @@ describe('a step of several buckets', () => {
         for (const [index, buffer] of last.entries()) {
           const parameters = [{ index, offset: 0, shape: [20, 30], isUsed: true }];
           works.push(hook({ index, isLast: index === 2, isRetry: false, buffer, parameters }, group));
-          // One rank is late with the next bucket: ops issued when results arrive would have
-          // another order there.
+          // One rank is late with the next bucket. If ops were issued when results arrive, their
+          // order would differ on that rank.
           if (group.rank === step) await works[index];
         }
         await Promise.all(works);

@@ -11,8 +11,8 @@ const ahead: PeerState = { ...known, step: 7, appliedIn: 4, previousAppliedIn: 3
 const behind: PeerState = { ...known, step: 6, appliedIn: 3, previousAppliedIn: 3, digest: BEFORE };
 
 /**
- * Ranks 0, which is a step behind, and 1 recover together. Returns the calls on rank 0, whose state
- * is `result` after the missing step.
+ * Rank 0, which is one step behind, and rank 1 recover together. Returns the calls on rank 0, whose
+ * state is `result` after it has applied the missing step.
  */
 async function catchUpWith(result: string, gather: () => Promise<string>): Promise<{ done: string[]; state: string }> {
   const done: string[] = [];
@@ -39,12 +39,12 @@ async function catchUpWith(result: string, gather: () => Promise<string>): Promi
   return { done, state };
 }
 
-test('a rank that reaches the elected state by the missing step loads nothing', async () => {
+test('a rank that reaches the elected state by applying the missing step loads nothing', async () => {
   const { done } = await catchUpWith(AFTER, () => Promise.resolve(AFTER));
   expect(done).toEqual(['caught up']);
 });
 
-test('a rank that reaches another state by the missing step has no vote until it has loaded the elected one', async () => {
+test('a rank that reaches another state by applying the missing step has no vote until it has loaded the elected one', async () => {
   const { done, state } = await catchUpWith(WRONG, () => Promise.resolve(AFTER));
   expect(done).toEqual(['caught up', 'distrusted', 'loaded']);
   expect(state).toBe(AFTER);

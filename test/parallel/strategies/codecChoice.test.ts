@@ -16,7 +16,7 @@ test.each([
   ['fp16', 1000, 400, 'half of the bytes suffice'],
   ['int8', 1000, 800, 'a quarter suffices'],
   ['powersgd', 1000, 4000, 'even fewer are needed'],
-] as const)('chooses %s where own work takes %i ms and communication %i: %s', (codec, own, communicate, _why) => {
+] as const)('chooses %s if own work takes %i ms and communication %i ms: %s', (codec, own, communicate, _why) => {
   expect(choose(exposed(own, communicate)).codec).toBe(codec);
 });
 
@@ -58,7 +58,7 @@ test.each([
   expect(isBeyondDoubt(4, BYTES, steps)).toBe(isBeyond);
 });
 
-test('is the same for the same numbers', () => {
+test('the choice is the same for the same numbers', () => {
   const steps = { ownMs: 123.4, communicateMs: 456.7, exposedMs: 300.1 };
   expect(choose(steps)).toEqual(choose(structuredClone(steps)));
 });

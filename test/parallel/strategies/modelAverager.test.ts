@@ -53,8 +53,8 @@ describe('PeriodicModelAverager', () => {
       }
       return seen;
     });
-    // Rank 1's weighted gradient is a half, rank 0's zero; averaged after the first step and the
-    // third.
+    // The weighted gradient is one half on rank 1 and zero on rank 0. Parameters are averaged after
+    // the first and the third step.
     expect(weights).toEqual([
       [0.75, 0.75, 0.25],
       [0.75, 0.25, 0.25],

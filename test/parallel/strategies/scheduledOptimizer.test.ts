@@ -5,7 +5,7 @@ import { ScheduledOptimizer } from '../../../src/parallel/strategies/scheduledOp
 const sgd = (clipNorm: number | null) =>
   new ScheduledOptimizer(createOptimizer('sgd', { learningRate: 1 }, 2), clipNorm);
 
-test('a rate takes effect with the next step, and is not part of the state before', () => {
+test('a rate takes effect with the next step, and is not part of the state before that step', () => {
   const rule = sgd(null);
   rule.learningRate = 0.5;
   expect([rule.learningRate, rule.state().scalars[0]]).toEqual([1, 1]);

@@ -48,6 +48,6 @@ describe('convertSyncBatchNorm', () => {
     }
     const model = tf.sequential({ layers: [dense({ units: 3, inputShape: [3] }), new Unregistered()] });
     expect(() => convertSyncBatchNorm(model)).toThrow(UsageError);
-    expect(() => convertSyncBatchNorm(model)).toThrow(/register layers of your own/);
+    expect(() => convertSyncBatchNorm(model)).toThrow(/Register custom layers/);
   });
 });

@@ -10,7 +10,7 @@ function momentsOf(values: readonly number[]): Moments {
 }
 
 describe('mergeMoments', () => {
-  test('has the moments of all elements for any parts', () => {
+  test('returns the moments of all elements for any parts', () => {
     const parts = [[1, 3], [], [10], [-3, 5]];
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));
   });

@@ -185,8 +185,8 @@ describe('SyncBatchNormalization', () => {
     ['beta', { center: false }],
     ['gamma and beta', { scale: false, center: false }],
   ])('trains without %s', async (_what, args) => {
-    // TensorFlow.js's layer does not train without them: the reference has the missing weights at
-    // their neutral value.
+    // TensorFlow.js's layer does not train without gamma or beta, so the reference has the missing
+    // weights at their neutral values.
     const reference = seeded(tf.sequential({ layers: aroundVectors(batchNormalization()) }));
     reference.layers[1]!.setWeights([tf.ones([4]), tf.zeros([4]), tf.zeros([4]), tf.ones([4])]);
     const models = [0, 1].map(() => {
@@ -227,8 +227,8 @@ describe('SyncBatchNormalization', () => {
   });
 
   test('differentiates with the dropout mask of the forward pass', async () => {
-    // The same masks in every run of the test, and a different one in every call. A seed of the
-    // layer would give the same one in every call.
+    // The masks are the same in every run of the test and different in every call. With a seed of
+    // the layer, the mask would be the same in every call.
     const rng = createRng(7);
     const random = vi.spyOn(Math, 'random').mockImplementation(() => rng.next());
     onTestFinished(() => random.mockRestore());
@@ -279,7 +279,7 @@ describe('SyncBatchNormalization', () => {
     expectClose(sum(ranks.map(({ gradients }) => gradients[0]!)), valuesOf(one.gradients)[0]!, 'gradient');
   });
 
-  test('needs one collective each way for layers that become ready together', async () => {
+  test('needs one collective in each direction for layers that become ready together', async () => {
     const reference = build('a residual branch and two layers in parallel');
     const model = [0, 1].map(() => convertSyncBatchNorm(reference));
     const { inputs, targets } = samples(reference, 4);
@@ -393,14 +393,14 @@ describe('SyncBatchNormalization', () => {
     await runWorld(2, async (group) => {
       for (const [model, message] of [
         [wrapped, /wraps a SyncBatchNormalization/],
-        [masked, /makes a mask/],
+        [masked, /creates a mask/],
       ] as const) {
         const pass = gradientsOfPass(model, { inputs: tf.ones([2, 2, 3]), loss: sumOf }, trainables(model), 1, group);
         await expect(pass).rejects.toThrow(UsageError);
         await expect(pass).rejects.toThrow(message);
       }
       const pair = { inputs: [tf.ones([2, 2, 3]), tf.ones([2, 2, 3])], loss: sumOf };
-      await expect(gradientsOfPass(masked, pair, [], 1, group)).rejects.toThrow(/has 1 input\(s\).*gives it 2/);
+      await expect(gradientsOfPass(masked, pair, [], 1, group)).rejects.toThrow(/has 1 input\(s\).*the pass has 2/);
     });
   });
 });
@@ -420,7 +420,7 @@ describe('a pass that is a function', () => {
     expect(errors).toHaveLength(4);
     for (const error of errors) {
       expect(error).toBeInstanceOf(UsageError);
-      expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Pass its inputs/);
+      expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Pass the model's inputs/);
     }
   });
 
