@@ -100,7 +100,11 @@ describe('bad arguments exit with 2 and one sentence', () => {
 
   test.each([
     ['run', { RANK: '4', WORLD_SIZE: '4' }, /no RANK 4 in a world of 4/],
-    ['run --nnodes 2 --node-rank 1', { NODE_RANK: '0' }, /--node-rank 1 contradicts the environment, where NODE_RANK is 0/],
+    [
+      'run --nnodes 2 --node-rank 1',
+      { NODE_RANK: '0' },
+      /--node-rank 1 contradicts the environment, where NODE_RANK is 0/,
+    ],
     ['join http://127.0.0.1:8080/#K7F3QX --tabs 2', { RANK: '1' }, /RANK 1 .* 2 tabs/],
   ])('%s with %j', async (line, env, sentence) => {
     const { code, out, err } = await cli(line, env);
@@ -143,7 +147,7 @@ test('the command example without a name lists the examples, one per line', asyn
   const { code, out } = await cli('example');
   expect(code).toBe(0);
   expect(out.split('\n')).toHaveLength(CATALOGUE.length);
-  expect(out).toMatch(/^sampler +DistributedSampler deals/);
+  expect(out).toMatch(/^sampler +DistributedSampler divides/);
 });
 
 test('a process without rank 0 lists the options that it ignores', async () => {

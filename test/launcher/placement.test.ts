@@ -94,8 +94,16 @@ describe('the error about a contradiction names both values', () => {
     [{}, 'RANK=1', /RANK is 1, but WORLD_SIZE is not set/],
     [{ tabs: 4 }, 'RANK=0 WORLD_SIZE=4', /RANK 0 .*for a single tab, but 4 tabs are requested/],
     [{ nodeRank: 1 }, 'RANK=0 WORLD_SIZE=2', /--node-rank 1 has no meaning without --nnodes, because RANK is 0/],
-    [{ nnodes: 2, nodeRank: 1, ...MASTER }, 'NODE_RANK=0', /--node-rank 1 contradicts the environment, where NODE_RANK is 0/],
-    [{ nnodes: 2, ...MASTER }, 'MASTER_ADDR=other', /--master-addr 10.0.0.1 contradicts the environment, where MASTER_ADDR is other/],
+    [
+      { nnodes: 2, nodeRank: 1, ...MASTER },
+      'NODE_RANK=0',
+      /--node-rank 1 contradicts the environment, where NODE_RANK is 0/,
+    ],
+    [
+      { nnodes: 2, ...MASTER },
+      'MASTER_ADDR=other',
+      /--master-addr 10.0.0.1 contradicts the environment, where MASTER_ADDR is other/,
+    ],
     [{ masterPort: 1 }, 'MASTER_PORT=2', /--master-port 1 contradicts the environment, where MASTER_PORT is 2/],
     [{ nnodes: 9, tabs: 8, ...MASTER }, '', /72 ranks is too large\. At most 64/],
     [{}, 'RANK=two WORLD_SIZE=2', /RANK is "two" in the environment\. .*whole number/],
