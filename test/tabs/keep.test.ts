@@ -80,7 +80,7 @@ test('a model of two tabs starts another room in each format, and a checkpoint c
   for (const [i, file] of files.entries()) {
     // Another seed would begin elsewhere; a step this small leaves weights of this size unchanged.
     const tab = await begin(file, 'hidden=6&seed=9&maxSteps=1&batchSize=1&optimizer=sgd&learningRate=1e-30');
-    await tab.page.getByText(`Begins with the weights of ${file.name}`).waitFor();
+    await tab.page.getByText(`The run begins with the weights of ${file.name}`).waitFor();
     await button(tab, 'Open the room').click();
     await tab.event('weights', (event) => event.file === file.name);
     const { room: code } = await tab.event('admitted');
@@ -99,7 +99,7 @@ test('a model of two tabs starts another room in each format, and a checkpoint c
 
   const back = await begin(checkpoint, '', 3);
   const saved = Number(/step-(\d+)/.exec(checkpoint.name)![1]);
-  await back.page.getByText(`Continues digits/mlp after step ${saved}`).waitFor();
+  await back.page.getByText(`The run continues digits/mlp after step ${saved}`).waitFor();
   await button(back, 'Open the room').click();
   await back.event('checkpoint', ({ step }) => step === saved);
   const here = await back.event(

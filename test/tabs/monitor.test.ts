@@ -74,7 +74,7 @@ test('two tabs train: lanes of both, valid exports, and recordings that open in 
   await page.getByText('Every recorded rank took part').waitFor();
   await page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ }).waitFor();
   const place = page.getByLabel('Place in the round');
-  await page.getByRole('button', { name: 'One ring step on' }).click();
+  await page.getByRole('button', { name: 'One ring step forward' }).click();
   expect(Number(await place.inputValue())).toBeGreaterThan(0);
   expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
 });
