@@ -1,6 +1,6 @@
 /** Downloads. */
 
-/** Milliseconds until the browser has certainly read the file. */
+/** Milliseconds after which the browser has certainly read the file, so its URL can be revoked. */
 const READ_MS = 30_000;
 
 /** Downloads `value` as a JSON file. */
