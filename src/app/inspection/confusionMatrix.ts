@@ -22,7 +22,7 @@ export function mostConfused({ classes, counts }: Confusion): Worst | null {
   return worst;
 }
 
-/** The number of samples in a row. */
+/** Returns the number of samples in a row. */
 export function sampleCount(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }
