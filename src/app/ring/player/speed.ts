@@ -5,7 +5,7 @@ export const DOUBLINGS = 3;
 
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };
 
-/** The speed of an address; 1 if it is missing or not valid. */
+/** Returns the speed in an address, or 1 if it is missing or not valid. */
 export function speedIn(query: URLSearchParams): number {
   const speed = Number(query.get('speed') ?? 1);
   return speed > 0 ? within(speed) : 1;
