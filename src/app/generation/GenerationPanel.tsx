@@ -23,7 +23,7 @@ const USUAL_TEMPERATURE = 0.8;
 
 /**
  * Its state belongs to one run, because another run has another model.
- * 
+ *
  * @param asks whether this tab has a model that it can ask.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {

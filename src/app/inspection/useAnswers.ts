@@ -27,7 +27,7 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 
 /**
  * Returns the latest inspection of the model, and requests it again while the model trains.
- * 
+ *
  * @param steps the steps that the model has trained, as far as the page knows.
  */
 export function useInspection(isVisible: boolean, steps: number): InspectionAnswer | null {

@@ -27,7 +27,7 @@ let wantsBest = false;
 
 /**
  * Waits for a model file and downloads the file when it arrives.
- * 
+ *
  * @returns the id of the request.
  */
 export function expectModelFile(format: ModelFormat, which: ModelVersion): number {

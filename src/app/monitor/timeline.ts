@@ -126,8 +126,8 @@ export function rowOf(kind: SegmentKind): 'alone' | 'together' {
 }
 
 /**
- * Returns the segment of a rank at time `at` in this half of the row. If there is none, returns the
- * nearest one within `slack` milliseconds.
+ * Returns the segment of a rank at time `at` in this half of the row, or the nearest one within
+ * `slack` milliseconds.
  */
 export function pickAt(
   { rows }: Timeline,
@@ -151,7 +151,7 @@ export function pickAt(
   return nearest?.pick ?? null;
 }
 
-/** Returns the next or previous segment of the same rank, by start; `null` if there is none. */
+/** Returns the next or previous segment of the same rank, by start; `null` if it does not exist. */
 export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
   const all = (rows[rank]?.steps ?? []).flatMap((one) =>
     one.segments.map((part) => ({ rank, step: one, segment: part })),

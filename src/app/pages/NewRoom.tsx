@@ -98,8 +98,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
           {/*
- * A host may only watch, for example on a projector. But the host of a lesson takes part.
- */}
+           * A host may only watch, for example on a projector. But the host of a lesson takes part.
+           */}
           {!blocked.value && job.value.job !== 'lesson' && origin.value === null && (
             <button
               type="button"

@@ -45,7 +45,7 @@ export function pointAt(layout: RingLayout, angle: number, radius: number = layo
  * Returns the angle of the centre of a box that has moved `progress` (0 to 1) of the way from
  * `rank` to its right neighbour. The box starts and stops where it touches the marks of the two
  * ranks.
- * 
+ *
  * @param half half the width and half the height of the box.
  */
 export function angleAlong(
@@ -116,8 +116,8 @@ const DIGIT = 0.64;
 
 /**
  * Returns the most detailed capsule that fits between two marks.
- * 
- * @param letters length of the longest number to show in the capsule; 0 if there is no number.
+ *
+ * @param letters length of the longest number to show in the capsule; 0 without a number.
  */
 export function capsuleFor(layout: RingLayout, n: number, textSize: number, letters: number): Capsule {
   const free = (2 * Math.PI * layout.radius) / n - 2.9 * layout.mark;

@@ -95,7 +95,7 @@ export function theoreticalBytes(worldSize: number, gradientBytes: number, steps
 
 /**
  * Returns the ranks on both sides of a rank. In a world of two this is one rank, and in a world of
- * one there is none.
+ * one the list is empty.
  */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];

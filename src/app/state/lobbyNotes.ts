@@ -18,7 +18,7 @@ export function runFromOutside(view: View, lobby: Lobby): string {
 
 /**
  * Returns a sentence that says why this host cannot start yet; `null` if it can.
- * 
+ *
  * @param files state of the files that this host chose.
  */
 export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {

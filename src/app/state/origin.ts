@@ -15,12 +15,12 @@ export interface OriginView {
   files: { preview: Preview | null; problem: string | null } | null;
   /**
    * The number of steps in this tab's checkpoint, which the first run of the room continues. `null`
-   * if there is none.
+   * without a checkpoint.
    */
   resumesAfter: number | null;
   /**
-   * The name of this tab's file whose weights the first run of the room begins with; `null` if
-   * there is none.
+   * The name of this tab's file whose weights the first run of the room begins with. `null` without
+   * such a file.
    */
   beginsWith: string | null;
 }

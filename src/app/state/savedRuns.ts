@@ -10,7 +10,7 @@ export type SavedRun = readonly [CheckpointMeta, ...CheckpointMeta[]];
 interface SavedRuns {
   runs: readonly SavedRun[];
   damaged: CheckpointList['damaged'];
-  /** The error of the storage; `null` if there is none. */
+  /** The error of the storage; `null` without an error. */
   problem: string | null;
 }
 

@@ -51,7 +51,7 @@ export function truncate(series: Series, step: number): Series {
 /**
  * Returns the smoothed line: the mean of two exponential moving averages, one from the left and one
  * from the right. So it does not lag behind the data.
- * 
+ *
  * @param weight the weight of the previous average, 0 <= weight < 1.
  */
 export function smooth(values: readonly number[], weight: number): number[] {

@@ -41,7 +41,7 @@ export interface Instead {
 
 /**
  * Returns what the ranks of `job` do instead of using a ring; `null` if they use a ring.
- * 
+ *
  * @param bucketBytes sizes of the buckets, once they are known. If there are many ranks, small
  * buckets do not use a ring.
  */

@@ -24,7 +24,8 @@ export const inspection = {
   draw: 'Draw a digit',
   pad: (strokes: number) =>
     `Drawing pad, ${strokes === 0 ? 'empty' : plural(strokes, 'stroke')}. Arrow keys move the pen, Space puts it down or lifts it, and Delete clears the pad.`,
-  padImage: (label: number) => `A held-out image of the digit ${label}. Draw over it to start again. Delete clears the pad.`,
+  padImage: (label: number) =>
+    `A held-out image of the digit ${label}. Draw over it to start again. Delete clears the pad.`,
   hint: 'Draw with a finger or the mouse. With a keyboard, arrow keys move the pen, and Space puts it down or lifts it.',
   clear: 'Clear',
   seen: 'input of the model',

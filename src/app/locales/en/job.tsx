@@ -189,7 +189,8 @@ export const job = {
       `On a ring of ${ranks} ranks, an all-reduce of these gradients would take ${ringSteps} steps. ` +
       'This run has no ring: ranks exchange gradients in pairs or groups, which takes fewer steps.',
     server: 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
-    asyncServer: 'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
+    asyncServer:
+      'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
     powersgd:
       'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
     average: (steps: number | null) =>

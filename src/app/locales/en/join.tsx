@@ -34,7 +34,8 @@ export const join = {
     choose: 'Choose a file',
     hint: 'Or drop a file here: a checkpoint (.peergrad) or weights (.safetensors, a zip of TensorFlow.js, or .weights.h5 of Keras).',
     beginsWith: (file: string) => `The run begins with the weights of ${file}. Choose the model that they belong to.`,
-    resumes: (file: string, name: string, step: number) => `The run continues ${name} after step ${step}, from ${file}.`,
+    resumes: (file: string, name: string, step: number) =>
+      `The run continues ${name} after step ${step}, from ${file}.`,
     without: 'Start without this file',
   },
   checks: {

@@ -73,7 +73,8 @@ export const run = {
   communication: 'communication',
   rest: 'other',
   longest: (straggler: ComponentChildren) => <>longest computation: the {straggler}</>,
-  statisticsLater: (every: number) => `Times are shown after the first exchange of statistics. Ranks exchange them every ${every} steps.`,
+  statisticsLater: (every: number) =>
+    `Times are shown after the first exchange of statistics. Ranks exchange them every ${every} steps.`,
   laneLabel: (rank: number, computation: string, communication: string, step: string) =>
     `rank ${rank}: computation ${computation}, communication ${communication}, step ${step}`,
 

@@ -11,7 +11,8 @@ export const generation: Messages['generation'] = {
   ask: '续写文字',
   prompt: '开头',
   temperature: '温度',
-  temperatureAbout: '温度为 0 时，模型总是取最可能的字符；为 1 时，按概率抽取字符。开头里如果有训练文章中没有的字符，会被略去。',
+  temperatureAbout:
+    '温度为 0 时，模型总是取最可能的字符；为 1 时，按概率抽取字符。开头里如果有训练文章中没有的字符，会被略去。',
   generate: '生成',
   generating: '正在生成……',
   answered: (steps) => `${steps} 步之后`,

@@ -3,7 +3,9 @@ import type { Messages } from '../en/index.ts';
 export const home: Messages['home'] = {
   title: '用许多标签页训练一个模型。',
   lead: (allReduce) => (
-    <>在几台机器上打开本页。每个标签页用自己那份数据算出梯度，再通过{allReduce}把梯度加起来；梯度直接在浏览器之间传送。</>
+    <>
+      在几台机器上打开本页。每个标签页用自己那份数据算出梯度，再通过{allReduce}把梯度加起来；梯度直接在浏览器之间传送。
+    </>
   ),
   start: '新建房间',
   code: '或输入房间码',

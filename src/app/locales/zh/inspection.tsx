@@ -36,7 +36,9 @@ export const inspection: Messages['inspection'] = {
 
   mistakes: '它认错的',
   wrong: (wrong, asked) =>
-    wrong === 0 ? `${asked} 张测试图片，模型没有认错。` : `${asked} 张测试图片中认错 ${wrong} 张。这里显示置信度最高的错误。`,
+    wrong === 0
+      ? `${asked} 张测试图片，模型没有认错。`
+      : `${asked} 张测试图片中认错 ${wrong} 张。这里显示置信度最高的错误。`,
   mistake: (label, guess, share) => (
     <>
       {label} 认成了 {guess}（{share}）

@@ -119,7 +119,8 @@ export const lesson: Messages['lesson'] = {
     ready: '还什么都没有发送：每一行都是各 rank 自己的数。',
     alone: '第二个标签页加入时，环就合拢了。',
     waiting: '你加入时这一轮已经开始。你将参加下一轮。',
-    added: (sent, to, got, from, sum) => `你把 ${sent} 传给 rank ${to}。rank ${from} 把 ${got} 传给你，你加上了自己的数：${sum}。`,
+    added: (sent, to, got, from, sum) =>
+      `你把 ${sent} 传给 rank ${to}。rank ${from} 把 ${got} 传给你，你加上了自己的数：${sum}。`,
     copied: (sent, to, got, from) => `你把算好的 ${sent} 传给 rank ${to}，并留下一份 rank ${from} 传来的 ${got}。`,
     chunk: (name, numbers) => `${name}（${numbers}）`,
     gave: '你把自己的一行发给了 rank 0。',

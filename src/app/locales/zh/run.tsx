@@ -187,7 +187,8 @@ export const run: Messages['run'] = {
     wrong: (file, what) => `无法显示 ${file}：${what}`,
     notJson: (message) => `它不是 JSON（${message}）。请重新下载。`,
     notOurs: (path, message) => `它不是飞行记录：${path === '' ? '' : `${path}：`}${message}。`,
-    otherRun: (rank) => `它与已打开的记录不属于同一个 generation，或者已经打开了 rank ${rank} 的记录。请先清空已打开的记录。`,
+    otherRun: (rank) =>
+      `它与已打开的记录不属于同一个 generation，或者已经打开了 rank ${rank} 的记录。请先清空已打开的记录。`,
     clear: '清空',
     of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，generation ${generation}`,
     noRing: '这份记录里没有哪一步使用了环。',

@@ -181,8 +181,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       replace(next);
       return;
     }
-    // The newest trace is of another world size, or there is none. Then the round that is played
-    // belongs to ranks that are gone.
+    // If there is no newest trace, or it is of another world size, the round that is played belongs
+    // to ranks that are gone.
     const stale = next === null || on === null || next.n !== on.n;
     // A player that is paused and that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;
