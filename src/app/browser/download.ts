@@ -1,6 +1,6 @@
 /** Downloads. */
 
-/** Milliseconds after which the browser has certainly read the file, so its URL can be revoked. */
+/** After this many milliseconds, the browser has certainly read the file. */
 const READ_MS = 30_000;
 
 /** Downloads `value` as a JSON file. */

@@ -1,7 +1,7 @@
 /** Finds out whether the server of this page also serves IDX files. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
-/** The data folder of the server, as the data URL of a job. */
+/** The address of the data folder of the server, which a job can use as its data source. */
 export const SERVER_DATA = '/data/';
 
 const found = signal(false);

@@ -58,7 +58,7 @@ export function lookAs(query: URLSearchParams): void {
   if (size !== null) projector.value = size === 'projector';
 }
 
-/** Keeps the attributes of the document up to date that style sheets read. */
+/** Keeps the attributes of the document that style sheets read up to date. */
 export function applyTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;

@@ -74,7 +74,7 @@ function Picker({ label, class: className, accept, isFolder = false, ontake }: P
         aria-label={label}
         onChange={({ currentTarget }) => {
           ontake(withFolders(currentTarget.files ?? []));
-          // Without this, picking the same file again would not be a change.
+          // Without this, picking the same file again would not fire a `change` event.
           currentTarget.value = '';
         }}
       />

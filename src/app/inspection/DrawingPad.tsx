@@ -20,7 +20,8 @@ interface Props {
 }
 
 /**
- * The width of the pen, in sides of the pad. Its mark has the same width when keys move the pen.
+ * The width of the pen, in sides of the pad. If keys move the pen, the mark at its position has
+ * this width too.
  */
 const PEN = 1 / 14;
 /**
@@ -128,7 +129,7 @@ function paint(canvas: HTMLCanvasElement, width: number, drawing: Drawing, pen: 
   for (const stroke of drawing) {
     context.beginPath();
     context.moveTo(stroke[0]!, stroke[1]!);
-    // A tap is a line that ends where it begins.
+    // A tap has a single point. It is drawn as a line that ends where it begins.
     for (let i = 0; i < stroke.length; i += 2) context.lineTo(stroke[i]!, stroke[i + 1]!);
     context.stroke();
   }

@@ -1,8 +1,7 @@
 /**
  * A drawing, and the image of it that the model receives. The image is made like the training
- * images: the drawing is scaled into a box of 20 x 20 pixels, and the box is centred in 28 x 28
- * pixels. The pen has the same width for drawings of all sizes, because strokes are stored as
- * lines.
+ * images: the drawing is scaled into a box of 20 x 20 pixels, and then centred in 28 x 28 pixels.
+ * The pen has the same width for drawings of all sizes, because strokes are stored as lines.
  */
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
@@ -71,7 +70,7 @@ export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
           ? (place - (left + right) / 2) * scale + IMAGE_SIDE / 2 + dx
           : (place - (top + bottom) / 2) * scale + IMAGE_SIDE / 2 + dy,
       );
-      // A tap is a line that ends where it begins.
+      // A tap has a single point. It is drawn as a line that ends where it begins.
       raster.draw(line.length > 2 ? line : [...line, ...line], RADIUS, RADIUS);
     }
     return Float32Array.from({ length: IMAGE_SIDE ** 2 }, (_, pixel) => raster.coverage(pixel));

@@ -1,5 +1,5 @@
 /**
- * The form of a job. Three choices are visible, and the others are under "Advanced". It shows
+ * The form of a job. Three choices are visible, and the others are under "Advanced". The form shows
  * errors and does not send an invalid job.
  */
 import type { ComponentChildren } from 'preact';

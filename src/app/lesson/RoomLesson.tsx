@@ -26,7 +26,7 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const leads = isOn && you === state.leader;
   useEffect(() => {
     // If the class turns the page, readers who were ahead return to the page of the class. The
-    // leader ignores this message, which is its own page, received late.
+    // leader does not follow `led`, which is its own page, received late.
     if (!leads) page.value = led;
   }, [page, led, leads]);
   if (run.lesson === null || state === null) {

@@ -15,8 +15,8 @@ import { rowsOf } from './rows.ts';
 const SECONDS = [2, 4, 6, 8] as const;
 const USUAL_SECONDS = 4;
 /**
- * A step that takes more milliseconds is shown as delayed. A slow link takes at least twice as long
- * as this.
+ * A step that takes more milliseconds is shown as delayed. The delay of a slow link is at least
+ * twice as long.
  */
 const STALL_MS = 1000;
 

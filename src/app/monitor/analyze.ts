@@ -117,8 +117,8 @@ export function unrecorded(recordings: readonly FlightRecording[]): number[] {
 }
 
 /**
- * Returns whether a recording can be shown together with the others: it is of the same world, and
- * of another rank.
+ * Returns whether a recording can be shown together with `others`: all are of the same generation,
+ * and each is of another rank.
  */
 export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(

@@ -11,7 +11,8 @@ export interface Highlight extends Picked {
 }
 
 /**
- * Returns the same object until the highlight changes; `null` if no chunk of this world is picked.
+ * Returns the highlight, or `null` if no chunk of this world is picked. The object is the same
+ * until the highlight changes.
  */
 export function useHighlight(player: Player, n: number): Highlight | null {
   const text = useComputed(() => {
