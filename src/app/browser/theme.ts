@@ -58,7 +58,7 @@ export function lookAs(query: URLSearchParams): void {
   if (size !== null) projector.value = size === 'projector';
 }
 
-/** Keeps the attributes of the document that style sheets read up to date. */
+/** Writes the theme, the width and the size to attributes that style sheets read. */
 export function applyTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;
