@@ -1,4 +1,4 @@
-/** The current page, with header and footer. */
+/** The app: the current page with its header and footer. */
 import { useEffect } from 'preact/hooks';
 import { Footer, Header } from './shell/Header.tsx';
 import { helpOpen, HowItWorks } from './shell/HowItWorks.tsx';
@@ -26,7 +26,8 @@ export function App() {
     return () => removeEventListener('keydown', onkey);
   }, []);
   const job = view.value.lobby?.job.job ?? null;
-  // A tab in a room needs the run's page soon, perhaps without a server.
+  // A tab in a room needs the code of the run's page soon, and the server may be away by then. So
+  // it is loaded now.
   useEffect(() => {
     if (job === 'lesson') RoomLesson.fetch();
     else if (job !== null) Run.fetch();

@@ -31,7 +31,7 @@ import './styles/lesson.css';
 import './styles/lessonBars.css';
 
 export async function start(): Promise<void> {
-  // The first picture is in the chosen language.
+  // So the first frame is already in the chosen language.
   await startLanguage(route.peek().query.get('lang'));
   effect(() => {
     const { query } = route.value;
@@ -48,7 +48,7 @@ export async function start(): Promise<void> {
   keepAwake(isWatching);
   render(<App />, document.querySelector('#app')!);
 
-  // Not in a component: a hidden tab draws nothing and must join anyway.
+  // This is not in a component, because a hidden tab draws nothing but must still join.
   const { auto, page, room } = route.peek();
   if (page === 'simulated') simulate();
   if (auto && room !== null) void joinByItself(room);

@@ -95,9 +95,9 @@ test('the page shows before a run how a CSV file is read, and which rows and col
   await drop(tab, { 'houses.csv': `address;notes;size;price\n${rows.join('\n')}\n` });
   const { page } = tab;
   await page.getByText('120 rows and 4 columns.').waitFor();
-  await page.getByText('10 rows are left out, with nothing to predict: “?” in 10.').waitFor();
-  await page.getByText('1 column is left out, with too many different words: address.').waitFor();
-  await page.getByText('1 column is left out, without a value: notes.').waitFor();
+  await page.getByText('10 rows are left out, because the column to predict is “?” in 10.').waitFor();
+  await page.getByText('1 column is left out (too many different words): address.').waitFor();
+  await page.getByText('1 column is left out (no values): notes.').waitFor();
   await page.getByText('numbers, with a decimal comma').waitFor();
   await drop(tab, {
     'game.csv': `${upTo(20)

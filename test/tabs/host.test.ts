@@ -91,7 +91,9 @@ test('two tabs find a learning rate together, and the host, which only watches, 
   expect(other!.result).toMatchObject({ rateTest, stateHash });
   expect(rateTest!.suggested).toBeGreaterThan(1e-4);
   expect(rateTest!.suggested).toBeLessThan(0.1);
-  await ann.page.getByRole('img', { name: /^Loss by learning rate, from 1e-7 to .* It falls steepest at/ }).waitFor();
+  await ann.page
+    .getByRole('img', { name: /^Loss by learning rate, from 1e-7 to .* The loss falls steepest at/ })
+    .waitFor();
   await ann.page.getByRole('button', { name: /^Use / }).click();
   const { suggested: learningRate } = rateTest!;
   await ann.event('room', ({ job }) => job.learningRate === learningRate && job.schedule === 'constant');

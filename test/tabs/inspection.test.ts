@@ -35,8 +35,8 @@ test('a 1 that is drawn with mouse or keys is recognized during and after traini
   expect(inspection!.stateHash).toBe(results[0]!.result.stateHash[0]);
   const { answer } = await ann.event('prediction', (event) => event.answer?.steps === 30);
   expect(answer!.probabilities[1]).toBeGreaterThan(0.5);
-  await status(ann).getByText('It reads a 1.').waitFor();
-  await ann.page.getByText(`Both ranks hold this same model: after 30 steps`).waitFor();
+  await status(ann).getByText('The model sees the digit 1.').waitFor();
+  await ann.page.getByText(`Both ranks hold the same model. It has trained for 30 steps`).waitFor();
   await ann.page.getByText(`${inspection!.wrong} of 256 held-out images`).waitFor();
   expect(await ann.page.getByRole('button', { name: /^\d, read as \d \(\d+ %\)$/ }).count()).toBe(
     inspection!.mistakes.length,
@@ -49,7 +49,7 @@ test('a 1 that is drawn with mouse or keys is recognized during and after traini
   await rows.last().waitFor();
   expect(await rows.last().textContent()).toBe(`9${confusion!.counts[9]!.join('')}`);
   await ann.page.getByText(/^Most frequent mistake: \d predicted as \d \(\d+ times\)\.$/).waitFor();
-  await ann.page.getByRole('img', { name: /^32 pictures of first-layer weights/ }).waitFor();
+  await ann.page.getByRole('img', { name: /^32 pictures of the weights of the first layer/ }).waitFor();
 
   // Ben draws with keys: moves up, puts the pen down, and moves down.
   await ben.page.setViewportSize({ width: 360, height: 740 });
@@ -59,11 +59,11 @@ test('a 1 that is drawn with mouse or keys is recognized during and after traini
   await ben.page.keyboard.press('Space');
   for (let i = 0; i < 20; i++) await ben.page.keyboard.press('ArrowDown');
   await ben.page.keyboard.press('Space');
-  await status(ben).getByText('It reads a 1.').waitFor();
+  await status(ben).getByText('The model sees the digit 1.').waitFor();
   await ben.page.keyboard.press('Delete');
   await status(ben).getByText('Nothing drawn yet.').waitFor();
   // The model can also classify a held-out image instead of a drawing.
-  await ben.page.getByRole('button', { name: 'Ask about this held-out 1' }).press('Enter');
-  await status(ben).getByText('It reads a 1.').waitFor();
+  await ben.page.getByRole('button', { name: 'Use this held-out image of the digit 1' }).press('Enter');
+  await status(ben).getByText('The model sees the digit 1.').waitFor();
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
 });

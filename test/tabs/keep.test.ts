@@ -81,7 +81,7 @@ test('a model saved by two tabs in any format starts another room, and its check
     // The other seed would give other weights, so equal weights come from the file. The single step
     // is too small to change them.
     const tab = await begin(file, 'hidden=6&seed=9&maxSteps=1&batchSize=1&optimizer=sgd&learningRate=1e-30');
-    await tab.page.getByText(`Begins with the weights of ${file.name}`).waitFor();
+    await tab.page.getByText(`The run begins with the weights of ${file.name}`).waitFor();
     await button(tab, 'Open the room').click();
     await tab.event('weights', (event) => event.file === file.name);
     const { room: code } = await tab.event('admitted');
@@ -100,7 +100,7 @@ test('a model saved by two tabs in any format starts another room, and its check
 
   const back = await begin(checkpoint, '', 3);
   const saved = Number(/step-(\d+)/.exec(checkpoint.name)![1]);
-  await back.page.getByText(`Continues digits/mlp after step ${saved}`).waitFor();
+  await back.page.getByText(`The run continues digits/mlp after step ${saved}`).waitFor();
   await button(back, 'Open the room').click();
   await back.event('checkpoint', ({ step }) => step === saved);
   const here = await back.event(

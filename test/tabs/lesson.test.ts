@@ -69,11 +69,11 @@ test('three tabs add up typed numbers step by step: on the ring, with a server, 
       }
     }
   }
-  await others[0]!.page.getByText('Busiest: rank 0, 64 B.').waitFor();
+  await others[0]!.page.getByText('The busiest link is that of rank 0: 64 B.').waitFor();
   expect(await button(others[0]!, 'Next step').count()).toBe(0);
 
   await others[1]!.page.close();
-  await ann.page.getByText(/\(cid\) left: the ring closed around it, and the numbers of 2 remain/).waitFor();
+  await ann.page.getByText(/\(cid\) left\. The ring was closed without it, and 2 rows of numbers remain/).waitFor();
   const left = own.filter((_, rank) => rank !== 2);
   await button(ann, 'All steps').click();
   for (const tab of [ann, others[0]!]) {

@@ -74,7 +74,7 @@ test('two tabs train: the timeline has lanes of both, exports are valid, and rec
   await page.getByText('Every recorded rank took part').waitFor();
   await page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ }).waitFor();
   const place = page.getByLabel('Place in the round');
-  await page.getByRole('button', { name: 'One ring step on' }).click();
+  await page.getByRole('button', { name: 'One ring step forward' }).click();
   expect(Number(await place.inputValue())).toBeGreaterThan(0);
   expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
 });

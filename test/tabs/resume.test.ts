@@ -43,7 +43,7 @@ test('a run continues from the latest checkpoint of a tab that returns, with a n
   expect(saved).toBeGreaterThan(0);
   const cid = await world.join((await back.event('admitted')).room, 'cid');
   await back.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
-  await back.page.getByText(`Continues from step ${saved}`).waitFor();
+  await back.page.getByText(`The run continues from step ${saved}`).waitFor();
   await button(back, 'Start').click();
 
   const results = await Promise.all([back, cid].map(async (tab) => (await tab.event('finished')).result));

@@ -182,7 +182,7 @@ async function drawTwo(page: Page): Promise<void> {
   for (const place of TWO) await moveTo(place);
   await page.mouse.up();
   // The model recognizes the digit only after some more steps.
-  await page.getByText('It reads a 2.').waitFor();
+  await page.getByText('The model sees the digit 2.').waitFor();
 }
 
 export const STOPS = {

@@ -1,6 +1,6 @@
 /** Downloads. */
 
-/** Milliseconds until the browser has certainly read the file. */
+/** After this many milliseconds, the browser has certainly read the file. */
 const READ_MS = 30_000;
 
 /** Downloads `value` as a JSON file. */

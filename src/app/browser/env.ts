@@ -1,4 +1,4 @@
-/** Facts about the user and the window, as signals. */
+/** Facts about the user's settings and the window, as signals. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 function mediaSignal(query: string): ReadonlySignal<boolean> {

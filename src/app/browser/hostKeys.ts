@@ -1,11 +1,11 @@
 /**
- * Keys of rooms that this browser opened. With a key, a tab that was closed becomes a host of its
- * room again.
+ * Host keys of rooms that this browser opened. With the key, a tab that was closed and opened again
+ * becomes a host of its room again.
  */
 import * as v from 'valibot';
 import { remembered } from './remembered.ts';
 
-/** Rooms whose keys are kept; a key is valid for a day. */
+/** The number of rooms whose keys are stored. A key is valid for a day. */
 const MAX_ROOMS = 16;
 
 const Keys = v.array(v.strictObject({ room: v.string(), key: v.string() }));
@@ -26,7 +26,7 @@ function read(): Keys {
   try {
     return v.parse(Keys, JSON.parse(stored.get() ?? '[]'));
   } catch {
-    // Another version wrote this.
+    // Another version of the page wrote this entry.
     return [];
   }
 }

@@ -1,19 +1,21 @@
-/** Checks whether this tab can take part, before it joins. Each failed check has a remedy. */
+/** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
 import { messages } from '../locales/index.ts';
 
 export type Verdict =
   | { kind: 'checking' }
   | { kind: 'good'; text: string }
-  /** Works, but slower. */
+  /** The tab can train, but slower. */
   | { kind: 'meh'; text: string; fix: string }
   /** Cannot work. */
   | { kind: 'bad'; text: string; fix: string };
 
-/** A broken driver makes `requestAdapter` hang; the tab then continues without the GPU. */
+/**
+ * A broken driver makes `requestAdapter` hang. After this time, the tab continues without the GPU.
+ */
 const ADAPTER_DEADLINE_MS = 5000;
 /**
- * A first local candidate arrives within milliseconds. A browser that needs three seconds reports
- * none.
+ * The first local ICE candidate arrives within milliseconds. A browser without one after three
+ * seconds will not report any.
  */
 const CANDIDATE_DEADLINE_MS = 3000;
 
@@ -79,7 +81,7 @@ function adapterName(info: { description: string; vendor: string; architecture: 
   return parts.length === 0 ? messages.value.join.checks.unnamed : parts.join(' ');
 }
 
-/** The value of `promise`, or `undefined` after `ms`. */
+/** Returns the value of `promise`, or `undefined` if it takes longer than `ms`. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const deadline = new Promise<undefined>((resolve) => {

@@ -1,6 +1,9 @@
-/** Choices and names that this browser keeps for the page. */
+/** Choices and names that this browser stores for the next visit. */
 
-/** A stored value. If storage is forbidden, it lasts as long as the page. */
+/**
+ * A value in the storage of the browser. If storage is forbidden, the value lasts as long as the
+ * page.
+ */
 export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
   return {
     get() {

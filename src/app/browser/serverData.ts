@@ -1,13 +1,16 @@
-/** Whether the server of this page also serves IDX files. */
+/** Finds out whether the server of this page also serves IDX files. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
-/** The server's folder, as a job's data URL. */
+/** The address of the data folder of the server, which a job can use as its data source. */
 export const SERVER_DATA = '/data/';
 
 const found = signal(false);
 export const serverHasData: ReadonlySignal<boolean> = found;
 
-/** Asks once. A server without data lists none; another server may answer 404 or its start page. */
+/**
+ * Sends one request. A server without data lists no files. A server of another kind may answer 404
+ * or send its start page.
+ */
 export async function askForServerData(): Promise<void> {
   try {
     const response = await fetch(`${SERVER_DATA}index.json`);

@@ -1,4 +1,4 @@
-/** Theme, size of letters, and the width of the page measured in letters. */
+/** The theme, the size of letters, and the width of the page in letters. */
 import { computed, effect, signal } from '@preact/signals';
 import { prefersDark, windowWidth } from './env.ts';
 import { remembered } from './remembered.ts';
@@ -8,27 +8,27 @@ type Theme = 'light' | 'dark';
 const storedTheme = remembered('peergrad.theme');
 const storedSize = remembered('peergrad.size');
 
-/** The user's choice, else the system's. */
+/** The user's choice; `null` if the system's setting applies. */
 const chosen = signal<Theme | null>(readTheme());
 export const theme = computed<Theme>(() => chosen.value ?? (prefersDark.value ? 'dark' : 'light'));
-/** Large letters, by a factor of 1.5, for a projector. */
+/** Whether letters are 1.5 times as large, for a projector. */
 export const projector = signal(storedSize.get() === 'projector');
 
-/** The factor of all sizes: the style sheets' `--zoom`. */
+/** The factor that multiplies all sizes: `--zoom` of the style sheets. */
 export const zoom = computed(() => (projector.value ? 1.5 : 1));
-/** Smallest text size of canvases, pixels. */
+/** The smallest text size on a canvas, pixels. */
 export const smallText = computed(() => 13 * zoom.value);
 
 /**
- * Widths, pixels: below the first, less important parts are folded; below the second, there are
- * fewer columns.
+ * Limits of the page width, pixels. A page below NARROW folds its less important parts. A page
+ * below MIDDLE has fewer columns.
  */
 const NARROW = 720;
 const MIDDLE = 1200;
 
 /**
- * Computed here for scripts and, as an attribute, for the style sheets. Large letters make a window
- * narrower.
+ * The width of the page as a class. Scripts read this signal, and style sheets read the same value
+ * as an attribute. Large letters make a page narrower.
  */
 export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
   const width = windowWidth.value / zoom.value;
@@ -37,7 +37,7 @@ export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
 
 export function toggleTheme(): void {
   const next = theme.peek() === 'dark' ? 'light' : 'dark';
-  // A choice that equals the system's setting is dropped.
+  // A choice that equals the system's setting is not stored.
   chosen.value = (next === 'dark') === prefersDark.peek() ? null : next;
   storedTheme.set(chosen.peek());
 }
@@ -47,7 +47,10 @@ export function toggleProjector(): void {
   storedSize.set(projector.peek() ? 'projector' : null);
 }
 
-/** Applies the theme and size of a link; missing settings are unchanged. */
+/**
+ * Applies the theme and the size of letters in a link. A setting that the link does not have is
+ * unchanged.
+ */
 export function lookAs(query: URLSearchParams): void {
   const asked = query.get('theme');
   if (isTheme(asked)) chosen.value = asked;
@@ -55,7 +58,7 @@ export function lookAs(query: URLSearchParams): void {
   if (size !== null) projector.value = size === 'projector';
 }
 
-/** Updates the attributes of the document that style sheets read. */
+/** Writes the theme, the width and the size to attributes that style sheets read. */
 export function applyTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;

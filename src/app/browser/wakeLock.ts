@@ -1,9 +1,11 @@
-/** Keeps the screen on while it shows a run: a phone that sleeps suspends the page too. */
+/**
+ * Keeps the screen on while the page shows a run. A phone that sleeps would also suspend the page.
+ */
 import { effect, type ReadonlySignal } from '@preact/signals';
 
 /**
- * Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted`. A browser
- * may refuse; the run continues.
+ * Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted` is true. If
+ * the browser refuses the lock, the run continues.
  */
 export function keepAwake(isWanted: ReadonlySignal<boolean>): void {
   let lock: Promise<WakeLockSentinel | null> | null = null;
@@ -23,7 +25,7 @@ async function request(): Promise<WakeLockSentinel | null> {
   try {
     return 'wakeLock' in navigator ? await navigator.wakeLock.request('screen') : null;
   } catch {
-    // The battery is low, or a policy forbids it.
+    // The browser refuses if the battery is low or a policy forbids the lock.
     return null;
   }
 }

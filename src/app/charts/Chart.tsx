@@ -1,7 +1,7 @@
 /**
- * One curve over steps or time, drawn by uPlot: faint raw values under a smoothed line, or points.
- * All charts of a page show the same range of x. A drag selects it; a double click or Escape resets
- * it. Crosshairs move together.
+ * A chart with one curve over steps or time, drawn by uPlot. It shows faint raw values under a
+ * smoothed line, or points. All charts of a page show the same range of x: a drag selects a range,
+ * and a double click or Escape resets it. The crosshairs of the charts move together.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -12,40 +12,43 @@ import { smallText, theme, zoom } from '../browser/theme.ts';
 
 interface ChartData {
   x: readonly number[];
-  /** Faint raw values; missing for points. */
+  /** Raw values, drawn faint. A chart of points has none. */
   raw?: readonly (number | null)[];
   /** The smoothed line. */
   line: readonly (number | null)[];
 }
 
-/** A change at a place on x: a line with a label, or a notch below the curve. */
+/**
+ * A mark at one place on the x axis: a line with a label, or a notch below the curve if the label
+ * is `null`.
+ */
 export interface Mark {
   x: number;
   label: string | null;
 }
 
-/** A range of x. */
+/** A range of the x axis. */
 export interface Range {
   min: number;
   max: number;
 }
 
 interface Props {
-  /** The quantity; crosshairs of charts with the same key move together. */
+  /** Charts with the same key move their crosshairs together. */
   sync: string;
   data: ChartData;
   marks: readonly Mark[];
   height: number;
   points: boolean;
-  /** Fixed range of y; otherwise it follows the data. */
+  /** A fixed range of the y axis. If it is missing, the range follows the data. */
   range?: readonly [number, number];
-  /** The visible range; `null`: all. */
+  /** The visible range of the x axis; `null` means all. */
   shown: Signal<Range | null>;
-  /** The place of the pointer in another view. */
+  /** The place on the x axis that the user points at in another view. */
   pointedX: number | null;
   formatX: (value: number) => string;
   formatY: (value: number) => string;
-  /** The point under the crosshair. */
+  /** Called with the index of the point under the crosshair. */
   onhover: (index: number | null) => void;
   label: string;
 }
@@ -98,17 +101,17 @@ function show(plot: uPlot, stretch: Range | null): void {
   plot.setScale('x', stretch ?? { min: xs[0] ?? 0, max: xs.at(-1) ?? 1 });
 }
 
-/** Moves the crosshair, unless a pointer has it. */
+/** Moves the crosshair of this chart, unless the pointer is on this chart. */
 function point(plot: uPlot, x: number | null): void {
   if (plot.over.matches(':hover')) return;
   const left = x === null ? -1 : plot.valToPos(x, 'x');
-  // No event: all charts have the same place already.
+  // Emits no event, because all charts have this place already.
   plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
 }
 
-/** Pixels between the labels of y and the curve. */
+/** Pixels between the labels of the y axis and the curve. */
 const LABEL_GAP = 8;
-/** A narrower drag is a click, pixels. */
+/** A drag over fewer pixels is a click. */
 const LEAST_DRAG = 4;
 
 function optionsFor(
@@ -150,7 +153,7 @@ function optionsFor(
       },
       {
         ...axis,
-        // Wide enough for `100 %`; equal in all charts, so that their x axes align.
+        // This size fits `100 %`. It is equal in all charts, so that their x axes align.
         size: text * 3.6 + LABEL_GAP,
         gap: LABEL_GAP,
         space: text * 2.4,
@@ -199,7 +202,7 @@ function optionsFor(
   };
 }
 
-/** Draws a faint line at each mark, and its label if there is room. */
+/** Draws a faint line at each mark, with its label if there is room. */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;
   const scale = uPlot.pxRatio;
@@ -235,7 +238,7 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (n
   ctx.restore();
 }
 
-/** Draws a small triangle on the axis. */
+/** Draws a small triangle on the x axis. */
 function drawNotch(ctx: CanvasRenderingContext2D, x: number, bottom: number, size: number): void {
   ctx.beginPath();
   ctx.moveTo(x - size, bottom);
@@ -249,7 +252,7 @@ const WHOLE = [1, 2, 5]
   .flatMap((lead) => Array.from({ length: 9 }, (_, power) => lead * 10 ** power))
   .sort((a, b) => a - b);
 
-/** From zero to a little over the highest value, outliers included. */
+/** Returns a range from zero to slightly above the highest value, outliers included. */
 function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {
   if (min === null || max === null) return [0, 1];
   return [Math.min(0, min), max > 0 ? max * 1.05 : 1];

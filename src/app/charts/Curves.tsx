@@ -1,4 +1,4 @@
-/** Loss and metrics over steps or time, with tables for screen readers. */
+/** The curves of the loss and the metrics over steps or time, with tables for screen readers. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../locales/format.ts';
@@ -24,8 +24,8 @@ interface Props {
 }
 
 /**
- * Both curves with a common axis, range and crosshair. A learning-rate range test shows loss by
- * rate instead.
+ * Shows both curves with a common axis, range and crosshair. For a learning-rate range test, it
+ * shows the loss by learning rate instead.
  */
 export function Curves({ run, pointed }: Props) {
   const { charts } = messages.value;
@@ -89,7 +89,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
-    // Axes need a range before the first step.
+    // Before the first step, axes need a range too.
     if (points.length === 0) return { x: [0, 1], raw: [null, null], line: [null, null] };
     const raw = points.map((point) => point.value);
     return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
@@ -139,7 +139,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   );
 }
 
-/** Results on held-out samples: the first metric, or the chosen one. */
+/** The curve of a metric on held-out samples: the metric that the user chose, or the first one. */
 function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const { charts } = messages.value;
   const { evaluations, losses } = run;
@@ -156,7 +156,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
   const data = useMemo(
-    // Empty values at both ends keep the range of x equal to that of the loss.
+    // The empty values at both ends give this chart the same range of x as the loss curve.
     () => ({
       x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
       line: [null, ...evaluations.map(valueOf), null],
@@ -190,7 +190,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         </span>
       </figcaption>
       <Chart
-        // A chart keeps the range that it was created with.
+        // A chart cannot change its range, so each metric has a chart of its own.
         key={name}
         {...chartProps(axis, shown, pointed, losses.points)}
         data={data}
@@ -229,7 +229,7 @@ function chartProps(
   };
 }
 
-/** The points at a place of the charts. */
+/** Sets the step that the user points at in the charts. */
 function setPointed(pointed: Signal<Pointed | null>, place: Place | undefined): void {
   const now = pointed.peek();
   if (now?.by === 'timeline' || now?.step === place?.step) return;
@@ -247,7 +247,7 @@ function At({ axis, place }: { axis: XAxis; place: Place }) {
   );
 }
 
-/** Ticks need fewer digits than values. */
+/** The label of a tick, which has fewer digits than a value. */
 function tickLoss(value: number): string {
   return value === 0 ? '0' : String(Number(value.toPrecision(2)));
 }

@@ -1,15 +1,15 @@
-/** A curve as a small table, for screen readers. */
+/** Shows a curve as a small table, for screen readers. */
 import { messages } from '../locales/index.ts';
 
-/** Rows of the table. */
+/** The largest number of rows in the table. */
 const MOST = 12;
 
 interface Props<Row> {
-  /** Quantity and axis. */
+  /** `name` is the quantity, `over` the axis. */
   name: string;
   over: string;
   rows: readonly Row[];
-  /** Place on the curve, and value. */
+  /** Returns the place on the curve and the value there. */
   describe: (row: Row) => readonly [place: string, value: string];
 }
 

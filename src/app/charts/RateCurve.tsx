@@ -1,4 +1,4 @@
-/** Loss over the learning rate of a range test, with the suggested rate. */
+/** The curve of the loss over the learning rate in a range test, with the suggested rate. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { rangeRate } from '../../optim/schedule.ts';
@@ -11,8 +11,8 @@ import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**
- * Losses are cut at this multiple of the highest loss of the first quarter: an explosion is visible
- * without flattening the rest.
+ * Losses above this multiple of the highest loss in the first quarter are cut off. An exploding
+ * loss stays visible, but does not flatten the rest of the curve.
  */
 const HIGHEST = 1.5;
 const IDLE_SHARE = 0.25;

@@ -1,8 +1,11 @@
-/** What the charts of a run share: the axis, and the step under the pointer. */
+/** State that the charts of a run share: the axis, and the step under the pointer. */
 
 export type XAxis = 'step' | 'time';
 
-/** The step under the pointer and its view, which moves its own crosshair. */
+/**
+ * The step under the pointer, and the view that the pointer is in. That view moves its own
+ * crosshair.
+ */
 export interface Pointed {
   step: number;
   by: 'charts' | 'timeline';

@@ -1,4 +1,4 @@
-/** Marks on the curves of a run, in words; pure. */
+/** Describes the marks on the curves of a run in words; pure. */
 import type { Run, WorldChange } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import type { XAxis } from './axis.ts';
@@ -9,15 +9,15 @@ export interface Place {
   at: number;
 }
 
-/** Steps from 1, or seconds. */
+/** Returns the place on the x axis: the number of the step, counted from 1, or seconds. */
 export function xOf(axis: XAxis, place: Place): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 
-/** More names than this are counted. */
+/** If a change has more names than this, the text shows only their number. */
 const MOST_NAMES = 2;
 
-/** `ada joined`, `ben left, ada is back`, `6 joined`. */
+/** Returns the text of a change: `ada joined`, `ben left, ada is back`, `6 joined`. */
 export function describeChange({ joined, returned, left, from, to }: WorldChange): string {
   const { charts } = messages.value;
   const parts = [
@@ -31,7 +31,7 @@ export function describeChange({ joined, returned, left, from, to }: WorldChange
   return parts.length > 0 ? parts.join(', ') : charts.ranks(from, to);
 }
 
-/** Marks in the order of x. */
+/** Returns the marks, sorted by x. */
 export function marksOf({ changes, saves }: Pick<Run, 'changes' | 'saves'>, axis: XAxis): Mark[] {
   return [
     ...changes.map((one) => ({ x: xOf(axis, one), label: describeChange(one) })),

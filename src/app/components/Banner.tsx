@@ -1,4 +1,4 @@
-/** An error in the engine's words: what went wrong and what to do. */
+/** Shows an error of the engine: what went wrong and what to do. */
 import type { ComponentChildren } from 'preact';
 import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';

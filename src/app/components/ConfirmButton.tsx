@@ -1,13 +1,16 @@
-/** A button for actions that cannot be undone: it asks for confirmation in its own place. */
+/**
+ * A button for actions that cannot be undone. When pressed, it is replaced by a question with two
+ * answers.
+ */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 
 interface Props {
   label: string;
-  /** Accessible name, if several buttons have the same label. */
+  /** The accessible name, needed if several buttons have the same label. */
   name?: string;
   question: string;
-  /** Labels of the answers. */
+  /** Labels of the two answers. */
   yes: string;
   no: string;
   class?: string;
@@ -20,7 +23,7 @@ export function ConfirmButton({ label, name, question, yes, no, class: className
   const first = useRef<HTMLButtonElement>(null);
   const back = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    // The focused button is gone.
+    // The button that had the focus no longer exists.
     if (asking.value) back.current?.focus();
     else if (wasAsking.current) first.current?.focus();
     wasAsking.current = asking.value;

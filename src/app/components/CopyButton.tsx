@@ -1,8 +1,8 @@
-/** Copies a text and confirms it. */
+/** A button that copies a text and confirms it. */
 import { useSignal } from '@preact/signals';
 import { messages } from '../locales/index.ts';
 
-/** Time that the confirmation is shown, milliseconds. */
+/** Milliseconds for which the confirmation is shown. */
 const CONFIRM_MS = 2000;
 
 export function CopyButton({
@@ -10,7 +10,7 @@ export function CopyButton({
   class: className,
   children,
 }: {
-  /** The text, or a function that returns it on a click. */
+  /** The text to copy, or a function that returns the text when the button is clicked. */
   text: string | (() => string);
   class?: string;
   children: string;
@@ -21,7 +21,7 @@ export function CopyButton({
       await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
       message.value = messages.peek().lobby.copied;
     } catch {
-      // The clipboard needs a secure page and permission.
+      // The clipboard is available only on a secure page, and with permission.
       message.value = messages.peek().lobby.copyByHand;
     }
     setTimeout(() => (message.value = null), CONFIRM_MS);

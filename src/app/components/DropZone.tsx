@@ -1,4 +1,4 @@
-/** Receives files from a button or a drop. */
+/** An area that receives files: through a button, or by dropping them. */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
@@ -10,12 +10,12 @@ interface Props {
   /** Label of a second button, which picks a folder. */
   chooseFolder?: string | undefined;
   hint: string;
-  /** `accept` of the `<input>`; missing: all files. */
+  /** The attribute `accept` of the `<input>`. If it is missing, all files can be chosen. */
   accept?: string;
-  /** Class of the button. */
+  /** CSS class of the button. */
   class?: string;
   onfiles: (files: File[]) => void;
-  /** Content below the hint. */
+  /** What is shown below the hint. */
   children?: ComponentChildren;
 }
 
@@ -74,7 +74,7 @@ function Picker({ label, class: className, accept, isFolder = false, ontake }: P
         aria-label={label}
         onChange={({ currentTarget }) => {
           ontake(withFolders(currentTarget.files ?? []));
-          // Picking the same file again is a change too.
+          // Without this, picking the same file again would not fire a `change` event.
           currentTarget.value = '';
         }}
       />

@@ -1,4 +1,7 @@
-/** Labelled inputs. They report settled values (`change`); numbers are checked on every key. */
+/**
+ * Inputs with labels. They report a value when it is settled (event `change`). Numbers are also
+ * checked while they are typed.
+ */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../state/route.ts';
@@ -38,8 +41,9 @@ export function Select<Value extends string>({
 }
 
 /**
- * A number. With `empty`, an empty field means `null` and shows that word. An invalid number stays
- * in the field, with the error beside it, and blocks the form.
+ * An input for a number. If `empty` is given, an empty field means `null` and shows the text of
+ * `empty`. An invalid number stays in the field, next to its error, and the form cannot be
+ * submitted.
  */
 export function NumberField<Value extends number | null>({
   label,
@@ -51,8 +55,8 @@ export function NumberField<Value extends number | null>({
   value: Value;
   empty?: string;
   /**
-   * Returns the error of the number, or `null`. Stores the number if it is settled, not while it is
-   * typed.
+   * Returns the error of the number, or `null`. Stores the number only if it is settled, not while
+   * it is typed.
    */
   onpick: (value: Value, isSettled: boolean) => string | null;
 }) {
@@ -91,7 +95,7 @@ export function NumberField<Value extends number | null>({
 export function NameField({ value, oninput }: { value: string; oninput: (value: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    // Not on touch screens: a keyboard would hide half the page.
+    // On touch screens, the field does not get the focus: the keyboard would hide half the page.
     if (input.current?.value === '' && matchMedia('(pointer: fine)').matches) input.current.focus();
   }, []);
   return (

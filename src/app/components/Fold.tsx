@@ -1,4 +1,4 @@
-/** A titled section; folded on a phone. */
+/** A section with a title. On a phone, it is folded at first. */
 import type { ComponentChildren } from 'preact';
 import { pageWidth } from '../browser/theme.ts';
 

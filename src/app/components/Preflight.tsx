@@ -1,4 +1,4 @@
-/** The checks before joining, as a list that fills in. */
+/** Shows the checks before joining as a list. Each result appears when its check ends. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { checkGpu, checkReach, checkSecure, type Verdict } from '../browser/preflight.ts';
@@ -7,7 +7,7 @@ import { messages } from '../locales/index.ts';
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
 const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as const;
 
-/** @param blocked set to whether a check forbids joining. */
+/** @param blocked is set to `true` while a check forbids joining, otherwise to `false`. */
 export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
   const { checks } = messages.value.join;
   const secure = checkSecure();
@@ -23,7 +23,7 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
     return () => {
       gone = true;
     };
-    // The results are in the page's language.
+    // The effect runs again for another language, as the results are texts.
   }, [gpu, reach, checks]);
   useEffect(() => {
     blocked.value = reach.value.kind === 'bad';

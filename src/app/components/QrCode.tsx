@@ -1,7 +1,13 @@
-/** A link as a QR code: one path, dark on light in every theme, as cameras expect. */
+/**
+ * Shows a link as a QR code. It is a single path, dark on light in every theme, because cameras
+ * expect that.
+ */
 import { encode } from 'uqr';
 
-/** Cameras need four light modules around the code: two here, and the page's margin. */
+/**
+ * Cameras need four light modules around the code. Two of them are drawn here, and the margin of
+ * the page adds the others.
+ */
 const BORDER = 2;
 
 export function QrCode({ text, label }: { text: string; label: string }) {

@@ -1,4 +1,4 @@
-/** This rank's state in words, with an icon. Screen readers read its changes. */
+/** Shows the state of this rank in words, with an icon. Screen readers read its changes. */
 import { describeState } from '../state/describeState.ts';
 import type { View } from '../state/view.ts';
 

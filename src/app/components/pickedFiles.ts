@@ -1,17 +1,20 @@
-/** Picked or dropped files, with their folders: `cats/1.png`. */
+/** Files that the user picked or dropped, named by their folder and name: `cats/1.png`. */
 
-/** A file of a folder knows its path, but loses it on the way to a worker. */
+/**
+ * A file that was picked with its folder knows its path, but loses the path when it is sent to a
+ * worker. So the path becomes its name.
+ */
 export function withFolders(files: Iterable<File>): File[] {
   return [...files].map((file) => named(file, file.webkitRelativePath || file.name));
 }
 
 /**
- * All dropped files, with the content of folders. Must be called during the drop event: its items
- * are gone later.
+ * Returns all dropped files, including the content of folders. Must be called during the drop
+ * event, because its items are not available later.
  */
 export async function droppedFiles({ items, files }: DataTransfer): Promise<File[]> {
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
-  // A drop that a program makes has files and no entries.
+  // A drop that a program simulates has files but no entries.
   if (entries.length === 0) return withFolders(files);
   const all: File[] = [];
   for (const entry of entries) await collect(entry, '', all);
@@ -33,7 +36,7 @@ async function collect(entry: FileSystemEntry, folder: string, into: File[]): Pr
   }
 }
 
-/** The same file under another name; nothing is copied. */
+/** Returns the same file under another name. Its content is not copied. */
 function named(file: File, path: string): File {
   return path === file.name ? file : new File([file], path, { type: file.type });
 }

@@ -1,6 +1,7 @@
 /**
- * A rank has a number, a shape and a colour of the Okabe-Ito palette, which colour-blind people can
- * distinguish. There are eight of each; ranks 8 to 15 are outlined, then the marks repeat.
+ * The marks of ranks. A rank has a number, a shape, and a colour of the Okabe-Ito palette, which
+ * colour-blind people can distinguish. There are eight shapes and eight colours. The marks of ranks
+ * 8 to 15 are outlined; from rank 16 on, marks repeat.
  */
 
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
@@ -8,7 +9,10 @@ type Shape = (typeof SHAPES)[number];
 
 interface RankIdentity {
   shape: Shape;
-  /** 0 .. 7: custom properties `--rank-N` (fill) and `--on-rank-N` (number on it). */
+  /**
+   * Index of the colour, 0 to 7, for the custom properties `--rank-N` (fill) and `--on-rank-N`
+   * (number on the fill).
+   */
   colour: number;
   outlined: boolean;
 }
@@ -18,7 +22,10 @@ export function identityOf(rank: number): RankIdentity {
   return { shape: SHAPES[colour]!, colour, outlined: Math.floor(rank / SHAPES.length) % 2 === 1 };
 }
 
-/** An SVG path around 0,0 of about the same area for every shape; `r` is the circle's radius. */
+/**
+ * Returns an SVG path around 0,0. All shapes have about the same area. `r` is the radius of the
+ * circle.
+ */
 export function shapePath(shape: Shape, r: number): string {
   switch (shape) {
     case 'circle':

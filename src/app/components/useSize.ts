@@ -1,4 +1,4 @@
-/** The size of an element in CSS pixels, as it changes. */
+/** Returns the size of an element in CSS pixels, and follows its changes. */
 import { useLayoutEffect, useState } from 'preact/hooks';
 
 interface Size {

@@ -1,5 +1,6 @@
 /**
- * Text generation: samples of the model during training, its test loss, and a prompt to continue.
+ * The panel for generated text: samples of the model during training, its loss on held-out text,
+ * and a prompt to continue.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -12,17 +13,21 @@ import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { useGeneration, type WritingState } from './useGeneration.ts';
 
-/** Temperatures: 0 takes the most likely character, 1 samples by probability. */
+/**
+ * The highest temperature. At 0, the most likely character is chosen; at 1, characters are sampled
+ * by their probability.
+ */
 const HOTTEST = 1.5;
 const TEMPERATURE_STEP = 0.05;
 const USUAL_TEMPERATURE = 0.8;
 
 /**
- * State of one run, as another run has another model.
- * @param asks whether this tab has a model.
+ * Its state belongs to one run, because another run has another model.
+ *
+ * @param asks whether this tab has a model that it can ask.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
-  // Kept outside of the panel, which is created again when a phone is turned.
+  // This state is outside of the panel, because the panel is created again when a phone is turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
   const writing = useGeneration();
@@ -40,7 +45,7 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   );
 }
 
-/** The newest test beside the bigram model. */
+/** Compares the latest evaluation with the bigram model. */
 function Comparison({ run }: { run: Run }) {
   const labels = messages.value.generation;
   const loss = run.evaluations.at(-1)?.loss;
@@ -49,7 +54,7 @@ function Comparison({ run }: { run: Run }) {
   return <p>{labels.tested(formatLoss(loss), formatLoss(bigram), loss < bigram)}</p>;
 }
 
-/** Newest sample first. */
+/** Lists the samples, the newest first. */
 function Samples({ run }: { run: Run }) {
   const labels = messages.value.generation;
   const { samples } = run;
@@ -57,7 +62,7 @@ function Samples({ run }: { run: Run }) {
     <div>
       <Subtitle>{labels.samples}</Subtitle>
       {samples.length === 0 && <p class="dim">{labels.noSamples}</p>}
-      {/* The list scrolls; keys must reach it. */}
+      {/* The list needs the focus, so that keys can scroll it. */}
       <ol class="plain sample-list" tabIndex={0} aria-label={labels.samples}>
         {samples.toReversed().map(({ steps, loss, prompt, text }) => (
           <li key={steps}>
@@ -134,7 +139,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
   );
 }
 
-/** Text in the language of the data. */
+/** Shows a generated text, which is in the language of the data. */
 function Passage({ prompt, text }: { prompt: string; text: string }) {
   return (
     <p class="passage" lang="">

@@ -1,4 +1,4 @@
-/** Asks the model to continue a prompt, one request at a time. */
+/** A hook that asks the model to continue a prompt, one request at a time. */
 import { useRef, useState } from 'preact/hooks';
 import { generated, type GeneratedText } from '../inspection/modelAnswers.ts';
 import { ask } from '../state/store.ts';
@@ -8,11 +8,11 @@ interface Request {
   temperature: number;
 }
 
-/** Counts the requests of this page, to ignore earlier answers. */
+/** The id of the latest request of this page. Answers to earlier requests are ignored. */
 let lastId = 0;
 
 export interface WritingState {
-  /** The last answer with its prompt. */
+  /** The latest answer, with its prompt. */
   last: (GeneratedText & { prompt: string }) | null;
   isPending: boolean;
   write: (request: Request) => void;

@@ -1,16 +1,16 @@
-/** Probabilities of the digits. */
+/** Shows the probability of each digit. */
 import { formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { Subtitle } from './Subtitle.tsx';
 
-/** @param probabilities by digit; `null` if nothing is asked. */
+/** @param probabilities the probability of each digit; `null` if there is no question. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
   const labels = messages.value.inspection;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">
       <Subtitle>{labels.answer}</Subtitle>
-      {/* Screen readers read a change of the digit, not of its probability. */}
+      {/* Screen readers announce a new digit, but not a new probability. */}
       <p role="status">
         {likeliest < 0 ? <span class="dim">{labels.nothing}</span> : <strong>{labels.reads(likeliest)}</strong>}
       </p>

@@ -1,6 +1,6 @@
 /**
- * Confusion matrix: a row for each class, a column for each prediction, and the most frequent
- * mistake in words.
+ * Shows the confusion matrix: a row for each class and a column for each prediction. A sentence
+ * names the most frequent mistake.
  */
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
@@ -8,7 +8,7 @@ import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { sampleCount, mostConfused } from './confusionMatrix.ts';
 
-/** A class name, in the language of the data. */
+/** Shows the name of a class, which is in the language of the data. */
 const named = (name: string): ComponentChildren => (
   <strong class="class-name" lang="und">
     {name}
@@ -22,7 +22,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
   return (
     <Fold title={labels.title} class="confusion-panel">
       <p>{worst === null ? labels.none : labels.most(named(worst.truth), named(worst.answer), worst.times)}</p>
-      {/* Many classes scroll; keys must reach them. */}
+      {/* A table of many classes scrolls. It needs the focus, so that keys can scroll it. */}
       <div class="confusion-box" tabIndex={0} role="group" aria-label={labels.title}>
         <table class="confusion" aria-label={labels.title}>
           <thead>
@@ -69,8 +69,8 @@ function kindOf(count: number, isRight: boolean): string {
 }
 
 /**
- * Strength of a cell by its share of the row. The square root makes mistakes of a few per cent
- * visible.
+ * Returns the strength of the colour of a cell, from its share of the row. The square root makes
+ * mistakes of a few per cent visible.
  */
 function shade(count: number, row: readonly number[]): number {
   return count === 0 ? 0 : Math.sqrt(count / sampleCount(row));

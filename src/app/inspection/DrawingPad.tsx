@@ -1,5 +1,6 @@
 /**
- * A canvas to draw on, by pointer or by keys that move a pen. It can show a held-out image instead.
+ * A canvas for drawing with a pointer, or with keys that move a pen. It can show a held-out image
+ * instead of a drawing.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -12,15 +13,21 @@ import { Picture } from './Picture.tsx';
 
 interface Props {
   drawing: Drawing;
-  /** Image under the drawing, until a stroke is drawn. */
+  /** The image that is shown until the user draws a stroke. */
   image: LabelledImage | null;
   ondraw: (change: (drawing: Drawing) => Drawing) => void;
   onclear: () => void;
 }
 
-/** Width of the pen, and of its mark when keys move it, in sides of the pad. */
+/**
+ * The width of the pen, in sides of the pad. If keys move the pen, the mark at its position has
+ * this width too.
+ */
 const PEN = 1 / 14;
-/** Step of an arrow key: fine enough for a 3, fast enough with the key held down. */
+/**
+ * The way of the pen at one press of an arrow key, in sides of the pad. It is small enough to draw
+ * a 3, and fast enough if the key is held down.
+ */
 const KEY_STEP = 1 / 24;
 
 const ARROWS: Readonly<Record<string, readonly [dx: number, dy: number]>> = {
@@ -30,7 +37,7 @@ const ARROWS: Readonly<Record<string, readonly [dx: number, dy: number]>> = {
   ArrowDown: [0, KEY_STEP],
 };
 
-/** Position of the pen that keys move. */
+/** The position of the pen when keys move it. */
 interface Pen {
   x: number;
   y: number;
@@ -61,7 +68,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   };
   const onmove = (event: PointerEvent): void => {
     if (!canvas.current!.hasPointerCapture(event.pointerId)) return;
-    // A fast movement has several places between two frames.
+    // Between two frames, a fast movement passes several places.
     const all = event.getCoalescedEvents();
     const places = (all.length > 0 ? all : [event]).map(placeOf);
     ondraw((so) => places.reduce((drawn, place) => extendStroke(drawn, ...place), so));
@@ -82,7 +89,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
       onclear();
     } else return;
     event.preventDefault();
-    // The ring's player uses these keys too.
+    // The player of the ring uses the same keys and must not receive them.
     event.stopPropagation();
   };
   const label = image === null ? labels.pad(drawing.length) : labels.padImage(image.label);
@@ -122,7 +129,7 @@ function paint(canvas: HTMLCanvasElement, width: number, drawing: Drawing, pen: 
   for (const stroke of drawing) {
     context.beginPath();
     context.moveTo(stroke[0]!, stroke[1]!);
-    // A tap is a line that ends where it begins.
+    // A tap has a single point. It is drawn as a line that ends where it begins.
     for (let i = 0; i < stroke.length; i += 2) context.lineTo(stroke[i]!, stroke[i + 1]!);
     context.stroke();
   }

@@ -1,6 +1,6 @@
 /**
- * Inspection of the model: its answer to a drawn digit, its mistakes, the weights of its first
- * layer.
+ * The panel that inspects the model: its answer to a drawn digit, its mistakes, and the weights of
+ * its first layer.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -20,9 +20,9 @@ import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
 
-/** State of one run, as another run has another model. */
+/** Its state belongs to one run, because another run has another model. */
 export function InspectionPanel({ run }: { run: Run }) {
-  // Kept outside of the panel, which is created again when a phone is turned.
+  // This state is outside of the panel, because the panel is created again when a phone is turned.
   const drawing = useSignal<Drawing>([]);
   const image = useSignal<LabelledImage | null>(null);
   useEffect(() => clearAnswers, []);
@@ -36,7 +36,7 @@ export function InspectionPanel({ run }: { run: Run }) {
 interface InsideProps {
   run: Run;
   drawing: Signal<Drawing>;
-  /** A held-out image, asked about instead of the drawing. */
+  /** The held-out image that the model classifies instead of the drawing. */
   image: Signal<LabelledImage | null>;
 }
 
@@ -152,7 +152,7 @@ function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
       <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(inspection.stateHash)}</span>
     </>
   );
-  // All ranks agree at the end.
+  // At the end of a run, all ranks have the same model.
   const isOwn = reportsOwnLossOnly(run.job, run.worldSize) && run.result === null;
   return isOwn ? labels.own(run.rank, inspection.steps, state) : labels.all(run.worldSize, inspection.steps, state);
 }

@@ -1,18 +1,21 @@
-/** A small picture of bytes: ink on paper, or weights from orange to blue. */
+/**
+ * A small picture, either of ink on paper or of weights, from orange (below zero) to blue (above
+ * zero).
+ */
 import { computed } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { theme } from '../browser/theme.ts';
 
 interface Palette {
-  /** Red, green, blue. */
+  /** The red, green and blue parts of the colour of ink. */
   ink: readonly number[];
   below: readonly number[];
   above: readonly number[];
 }
 
-/** Colours of the style sheet, read once for all pictures. */
+/** The colours of the style sheet. They are read once for all pictures. */
 const palette = computed<Palette>(() => {
-  // Another theme has other colours.
+  // Reads the colours again when the theme changes.
   void theme.value;
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string): number[] => style.getPropertyValue(name).match(/\d+/g)!.slice(0, 3).map(Number);
@@ -20,13 +23,16 @@ const palette = computed<Palette>(() => {
 });
 
 interface Props {
-  /** Row by row. Unsigned bytes are ink, 0 .. 255; signed bytes are weights, -127 .. 127. */
+  /**
+   * The pixels, row by row. Unsigned bytes are ink, from 0 to 255. Signed bytes are weights, from
+   * -127 to 127.
+   */
   pixels: Uint8Array | Int8Array;
   /** Pixels per side. */
   side: number;
 }
 
-/** Hidden from screen readers: the content around it describes it. */
+/** The picture is hidden from screen readers, because the text around it describes it. */
 export function Picture({ pixels, side }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = palette.value;
@@ -36,7 +42,7 @@ export function Picture({ pixels, side }: Props) {
   return <canvas ref={canvas} class="picture" width={side} height={side} aria-hidden="true" />;
 }
 
-/** The value of a pixel is its alpha, so zero shows the paper. */
+/** The absolute value of a pixel is its alpha, so a pixel of value zero shows the paper. */
 function paint(
   canvas: HTMLCanvasElement,
   pixels: Uint8Array | Int8Array,

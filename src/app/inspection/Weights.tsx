@@ -1,4 +1,4 @@
-/** The weights of the first layer, a picture per unit, with a legend of the colours. */
+/** Shows the weights of the first layer: a picture for each unit, and a legend of the colours. */
 import { IMAGE_SIDE, type WeightPictures } from '../../spec/inspection.ts';
 import { formatLoss } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';

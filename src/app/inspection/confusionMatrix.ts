@@ -1,14 +1,17 @@
-/** Figures of a confusion matrix. */
+/** Computes facts about a confusion matrix. */
 import type { Confusion } from '../../protocol/confusion.ts';
 
 interface Worst {
   truth: string;
   answer: string;
-  /** Samples of the class `truth` that were predicted as `answer`. */
+  /** The number of samples of class `truth` that were predicted as class `answer`. */
   times: number;
 }
 
-/** The most frequent mistake, the first of equals; `null` if all predictions are correct. */
+/**
+ * Returns the most frequent mistake, or `null` if all predictions are correct. If several mistakes
+ * are equally frequent, returns the first of them.
+ */
 export function mostConfused({ classes, counts }: Confusion): Worst | null {
   let worst: Worst | null = null;
   for (const [i, row] of counts.entries()) {
@@ -19,7 +22,7 @@ export function mostConfused({ classes, counts }: Confusion): Worst | null {
   return worst;
 }
 
-/** The number of samples in a row. */
+/** Returns the number of samples in a row. */
 export function sampleCount(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }

@@ -1,39 +1,43 @@
 /**
- * A drawing, and the image that the model receives. The image is made like training images: the
- * drawing is scaled into a box of 20 x 20 pixels and centred in 28 x 28. Strokes are lines, so the
- * pen has the same width for drawings of all sizes.
+ * A drawing, and the image of it that the model receives. The image is made like the training
+ * images: the drawing is scaled into a box of 20 x 20 pixels, and then centred in 28 x 28 pixels.
+ * The pen has the same width for drawings of all sizes, because strokes are stored as lines.
  */
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 
-/** Path of the pen, x, y, x, y, … in sides of the pad; y points down. */
+/** The path of the pen as x, y, x, y and so on, in sides of the pad. y points down. */
 export type Stroke = readonly number[];
 export type Drawing = readonly Stroke[];
 
 /**
- * The centre of the image: the ink's centre of mass, as in MNIST (LeCun et al.,
- * http://yann.lecun.com/exdb/mnist/), or the middle of its box, as in generated digits. A model
- * trained on one kind takes a 9 of the other for a 4.
+ * What is placed at the centre of the image: the centre of mass of the ink, as in MNIST (LeCun et
+ * al., http://yann.lecun.com/exdb/mnist/), or the middle of the box, as in generated digits. A
+ * model that was trained with one kind reads a 9 of the other kind as a 4.
  */
 type Centre = 'mass' | 'box';
 
-/** Side of the box that the ink is scaled into, pixels. */
+/** Side of the box that the drawing is scaled into, pixels. */
 const BOX = 20;
-/** Radius of the pen, pixels: MNIST's strokes are two to three wide. */
+/** Radius of the pen, pixels. MNIST's strokes are two to three pixels wide. */
 const RADIUS = 1.2;
 /**
- * Smaller drawings, as a share of the pad, are scaled as if they had this size: a dot stays a dot.
+ * A drawing that is smaller than this share of the pad is scaled as if it had this size. So a dot
+ * stays a dot.
  */
 const LEAST_EXTENT = 0.1;
-/** Points that a drawing keeps: minutes of drawing, painted in a millisecond. */
+/**
+ * The largest number of points in a drawing. They are minutes of drawing, and are painted in a
+ * millisecond.
+ */
 export const MAX_POINTS = 4096;
 
-/** Begins a stroke. */
+/** Returns the drawing with a new stroke. */
 export function beginStroke(drawing: Drawing, x: number, y: number): Drawing {
   return isFull(drawing) ? drawing : [...drawing, [inside(x), inside(y)]];
 }
 
-/** Continues a stroke in a line. */
+/** Returns the drawing with its latest stroke extended by a line. */
 export function extendStroke(drawing: Drawing, x: number, y: number): Drawing {
   const stroke = drawing.at(-1);
   if (stroke === undefined || isFull(drawing)) return drawing;
@@ -48,7 +52,10 @@ function inside(place: number): number {
   return Math.min(1, Math.max(0, place));
 }
 
-/** float32 [IMAGE_SIDE, IMAGE_SIDE], 0 (paper) .. 1 (ink); `null` for an empty drawing. */
+/**
+ * Returns the image as float32 [IMAGE_SIDE, IMAGE_SIDE], from 0 (paper) to 1 (ink), or `null` for
+ * an empty drawing.
+ */
 export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
   const xs = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 0));
   const ys = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 1));
@@ -63,7 +70,7 @@ export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
           ? (place - (left + right) / 2) * scale + IMAGE_SIDE / 2 + dx
           : (place - (top + bottom) / 2) * scale + IMAGE_SIDE / 2 + dy,
       );
-      // A tap is a line that ends where it begins.
+      // A tap has a single point. It is drawn as a line that ends where it begins.
       raster.draw(line.length > 2 ? line : [...line, ...line], RADIUS, RADIUS);
     }
     return Float32Array.from({ length: IMAGE_SIDE ** 2 }, (_, pixel) => raster.coverage(pixel));
@@ -71,7 +78,7 @@ export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
   const boxed = at(0, 0);
   if (centre === 'box') return boxed;
   const mass = centreOfMass(boxed);
-  // No ink leaves the image, however uneven it is.
+  // The shift is limited, so that no ink leaves the image.
   const shift = (mean: number, extent: number): number => {
     const room = (IMAGE_SIDE - extent * scale) / 2 - RADIUS;
     return Math.min(room, Math.max(-room, IMAGE_SIDE / 2 - mean));
@@ -79,7 +86,7 @@ export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
   return at(shift(mass.x, right - left), shift(mass.y, bottom - top));
 }
 
-/** Pixels from the upper left corner. */
+/** Returns the centre of mass of the ink, in pixels from the upper left corner. */
 function centreOfMass(image: Float32Array): { x: number; y: number } {
   let [x, y, sum] = [0, 0, 0];
   for (const [pixel, ink] of image.entries()) {

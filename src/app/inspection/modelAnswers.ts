@@ -1,4 +1,7 @@
-/** The model's last answers, as separate signals: only the panel that asked is drawn again. */
+/**
+ * The latest answers of the model. Each kind has a signal of its own, so that only the panel that
+ * asked is drawn again.
+ */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
 
@@ -20,7 +23,7 @@ export function setAnswer(event: Prediction | InspectionAnswer | GeneratedText):
   else lastInspection.value = event;
 }
 
-/** Clears the answers of another run. */
+/** Clears the answers, which belong to another run. */
 export function clearAnswers(): void {
   lastPrediction.value = null;
   lastInspection.value = null;

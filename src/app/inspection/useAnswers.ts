@@ -1,19 +1,19 @@
 /**
- * Questions to the model: one at a time, inspection about once a second, and none while nobody can
- * see the answer.
+ * Hooks that ask the model, with one question at a time. Inspections are requested about once a
+ * second. Nothing is requested while nobody can see the answer.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
 import { inspected, prediction, type InspectionAnswer, type Prediction } from './modelAnswers.ts';
 
-/** Milliseconds from an answer to the next question: faster changes are not readable. */
+/** Milliseconds between an answer and the next question. Faster changes would not be readable. */
 const PERIOD_MS = 1000;
 
-/** Counts the questions of this page, to ignore earlier answers. */
+/** The id of the latest question of this page. Answers to earlier questions are ignored. */
 let lastId = 0;
 
-/** Whether an element is on the screen, unfolded, in a visible page. */
+/** Returns whether an element is on the screen, is not folded, and is on a visible page. */
 export function useVisible(ref: { readonly current: Element | null }): boolean {
   const [isOnScreen, setOnScreen] = useState(false);
   useEffect(() => {
@@ -26,8 +26,9 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 }
 
 /**
- * The model's inspection, requested again while the model trains.
- * @param steps of the model, as far as the page knows.
+ * Returns the latest inspection of the model, and requests it again while the model trains.
+ *
+ * @param steps the steps that the model has trained, as far as the page knows.
  */
 export function useInspection(isVisible: boolean, steps: number): InspectionAnswer | null {
   const last = inspected.value;
@@ -41,8 +42,8 @@ export function useInspection(isVisible: boolean, steps: number): InspectionAnsw
 }
 
 /**
- * The model's answer to an image, asked again after more steps. The last answer stays until the
- * next one arrives.
+ * Returns the model's answer to an image, and asks again after more steps. The previous answer is
+ * returned until the next one arrives.
  */
 export function usePrediction(pixels: Float32Array | null, steps: number): Prediction | null {
   const last = prediction.value;

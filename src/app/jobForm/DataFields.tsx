@@ -1,4 +1,4 @@
-/** Fields of a job's data. */
+/** The fields of the job form that describe its data. */
 import type { JobSpec } from '../../spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
@@ -7,13 +7,13 @@ import { messages } from '../locales/index.ts';
 import { Select } from '../components/Fields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
 
-/** The column to predict: a select if the columns are known, else a text field. */
+/** The column to predict: a select if the columns are known, otherwise a text field. */
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
   const { job: labels } = messages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
-  // Another column may need another loss and other metrics.
+  // For another column, another loss and other metrics may be right.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
-  // A name that is not a column stays selectable, beside the error.
+  // A name that is not a column can still be selected, and its error is shown.
   const target = job.target ?? columns.at(-1) ?? '';
   return (
     <>
@@ -44,7 +44,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   );
 }
 
-/** The loss for amounts. */
+/** The loss of a job that predicts an amount. */
 export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: labels } = messages.value;
   const [usual] = AMOUNT_LOSSES;
@@ -58,7 +58,7 @@ export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Size and colours that pictures are converted to. */
+/** The size and the colours that pictures are converted to. */
 export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: labels } = messages.value;
   return (
@@ -74,7 +74,10 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Only texts are built in, mnist is the same for all, and workers of one tab have no other tab. */
+/**
+ * Returns the sources of data for the job. Only the language model has built-in data. MNIST is the
+ * same for everybody. Workers of one tab have no other tab to get files from.
+ */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const sources: Record<DataSourceName, string> = messages.value.job.sources;
   const options = Object.entries(sources) as [DataSourceName, string][];

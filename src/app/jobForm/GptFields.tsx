@@ -1,4 +1,4 @@
-/** Size of a language model. */
+/** The fields for the size of a language model. */
 import type { PresetName } from '../../spec/gpt.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { presetOf, withPreset } from '../state/jobForm.ts';
@@ -8,11 +8,11 @@ import type { Offer } from './JobFields.tsx';
 
 const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
 
-/** A preset, or the sizes set under "Advanced". */
+/** Selects a preset, or shows that the sizes were set under "Advanced". */
 export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: labels } = messages.value;
   const preset = presetOf(job);
-  // Only "Advanced" sets another size.
+  // A size that is not a preset can only be set under "Advanced".
   const own = preset === null && { own: labels.ownSize };
   const options = { ...labels.presets, ...own } as Record<PresetName | 'own', string>;
   return (

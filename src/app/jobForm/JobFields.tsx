@@ -2,10 +2,13 @@
 import type { JobSpec } from '../../spec/job.ts';
 import { NumberField } from '../components/Fields.tsx';
 
-/** Offers a changed job; stores it if it is settled and valid. Returns the error, or `null`. */
+/**
+ * Offers a changed job to the form, which stores it if it is settled and valid. Returns the error,
+ * or `null`.
+ */
 export type Offer = (job: JobSpec, isSettled?: boolean) => string | null;
 
-/** Fields of a job that are numbers or `null`. */
+/** Names of the job fields that are numbers or `null`. */
 type NumberName = {
   [Name in keyof JobSpec]-?: JobSpec[Name] extends number | null ? Name : never;
 }[keyof JobSpec];
@@ -13,7 +16,7 @@ type NumberName = {
 interface Props {
   name: NumberName;
   label: string;
-  /** The word for `null`. */
+  /** The word that an empty field shows for `null`. */
   empty?: string;
   job: JobSpec;
   offer: Offer;

@@ -1,4 +1,4 @@
-/** Reads a job from a file, and saves the current one. */
+/** Opens a job from a file, and saves the current job as a file. */
 import { useSignal } from '@preact/signals';
 import { nameOfJob, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
@@ -7,7 +7,7 @@ import { messages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { Problem } from '../components/Problem.tsx';
 
-/** Loaded with the first file; the first page does not need it. */
+/** This code is loaded when the first file is opened, as most visitors never need it. */
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
@@ -18,7 +18,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
     opened.value = problem.value = null;
     try {
       const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
-      // A longer file is rejected, so the rest is not read.
+      // A file that is longer is rejected, so the rest of it need not be read.
       const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;

@@ -1,6 +1,6 @@
 /**
- * The form of a job: three choices in front, the rest under "Advanced". It shows errors instead of
- * sending an invalid job.
+ * The form of a job. Three choices are visible, and the others are under "Advanced". The form shows
+ * errors and does not send an invalid job.
  */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
@@ -24,10 +24,10 @@ export function JobForm({
   children,
 }: {
   job: JobSpec;
-  /** Columns of the table, if one was given. */
+  /** The columns of the table, if the user has chosen a table. */
   columns?: readonly string[];
   onjob: (job: JobSpec) => void;
-  /** Further rows under "Advanced". */
+  /** More rows under "Advanced". */
   children?: ComponentChildren;
 }) {
   const { job: labels } = messages.value;
@@ -127,21 +127,23 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Models for the job's data, and the job's own model. */
+/**
+ * Returns the models that suit the data of the job, and the custom model of the job, if it has one.
+ */
 function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string> {
   const { cnn, own, ...all } = messages.value.job.models;
   const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
   return fitting as Record<ModelName | 'own', string>;
 }
 
-/** Schedules of the strategy: only DDP has a range test. */
+/** Returns the schedules that the strategy can use. Only DDP can use the range test. */
 function scheduleOptions({ strategy }: JobSpec): Record<JobSpec['schedule'], string> {
   const { 'range-test': search, ...all } = messages.value.job.schedules;
   const fitting = { ...all, ...(strategy === 'ddp' && { 'range-test': search }) };
   return fitting as Record<JobSpec['schedule'], string>;
 }
 
-/** Codecs of the strategy. */
+/** Returns the codecs that the strategy can use. */
 function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = messages.value.job;
   return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
@@ -172,7 +174,8 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
           {has('syncEvery') && (
             <JobNumber
-              // A key per strategy resets half-typed values.
+              // Each strategy has its own key. So a change of the strategy discards values that are
+              // only half typed.
               key={strategy}
               name="syncEvery"
               label={has('staleness') ? labels.allWait : labels.exchange}

@@ -1,4 +1,4 @@
-/** The layers of a job's own model: output shape and number of weights. */
+/** Shows the layers of a custom model, with output shapes and numbers of weights. */
 import { rowsOf, type Topology } from '../../spec/topology.ts';
 import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';

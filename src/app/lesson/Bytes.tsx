@@ -1,4 +1,7 @@
-/** Bytes on each rank's link in the round: equal on the ring, unequal with a server. */
+/**
+ * Shows the bytes on the link of each rank in this round. They are equal on the ring, and unequal
+ * with a parameter server.
+ */
 import { lineBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';

@@ -1,4 +1,4 @@
-/** Ranks that left and joined, and the effect on the round. */
+/** Tells which ranks left or joined, and what this means for the round. */
 import type { LessonState } from '../../protocol/lesson.ts';
 import { messages } from '../locales/index.ts';
 

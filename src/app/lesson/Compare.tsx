@@ -1,4 +1,7 @@
-/** Bytes on the busiest link by the formulas, for any number of tabs, and the measured ones. */
+/**
+ * Compares the bytes on the busiest link of both methods, by their formulas and for any number of
+ * tabs. It also shows the bytes that were measured.
+ */
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
@@ -7,8 +10,8 @@ import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 /**
- * Bytes on the busiest link in a round of `n` ranks with `k` float32 each: 2K(N-1)/N on the ring,
- * 2K(N-1) at a server.
+ * Returns the bytes on the busiest link in a round of `n` ranks with `k` float32 each. They are
+ * 2K(N-1)/N numbers on the ring, and 2K(N-1) numbers with a parameter server.
  */
 export function busiestBytes(mode: LessonMode, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;

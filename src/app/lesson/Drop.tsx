@@ -1,4 +1,7 @@
-/** Removes a rank: by a click in a lesson alone; in a room, a tab is removed or closed. */
+/**
+ * Explains how to remove a rank. In a lesson alone, a click removes it. In a room, somebody removes
+ * or closes a tab.
+ */
 import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';
 import { RemoveButton } from '../components/RemoveButton.tsx';

@@ -1,4 +1,4 @@
-/** The lesson: the text on one side, the ranks and their numbers on the other. */
+/** The page of the lesson: its text on one side, the ranks and their numbers on the other. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
@@ -21,9 +21,9 @@ interface Props {
   /** Index of the current page. */
   page: number;
   onpage: (page: number) => void;
-  /** Content above the lesson. */
+  /** What is shown above the lesson. */
   news?: ComponentChildren;
-  /** Further controls, and the end of the text. */
+  /** More controls next to the steps, and what is shown after the text. */
   besideSteps?: ComponentChildren;
   besideOwn?: ComponentChildren;
   ending?: ComponentChildren;
@@ -32,7 +32,7 @@ interface Props {
 export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = messages.value;
   const { round } = controls.state;
-  // Keys may be faster than effects.
+  // A key may be pressed before an effect has run, so keys read the latest properties here.
   const shown = useRef({ page, onpage });
   shown.current = { page, onpage };
   useEffect(() => {
@@ -40,7 +40,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
       const { key, target } = event;
       const turns = key === 'ArrowRight' ? 1 : key === 'ArrowLeft' ? -1 : 0;
       if (turns === 0 || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      // Fields and the grid use the arrow keys themselves.
+      // Input fields and the grid use the arrow keys themselves.
       if (target instanceof Element && target.closest('input, select, textarea, dialog, [role="grid"]') !== null)
         return;
       const next = shown.current.page + turns;

@@ -1,6 +1,6 @@
 /**
- * The numbers of every rank: a row per rank, a column per number, and under each number a mark for
- * every rank in its sum. Finished sums and new numbers are highlighted.
+ * Shows the numbers of every rank: a row for each rank and a column for each number. Marks under a
+ * number show which ranks are in its sum. Finished sums and new numbers are highlighted.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -15,7 +15,7 @@ import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { numberText, sumText } from './describeStep.ts';
 import { rowsOf } from './rows.ts';
 
-/** Marks of more ranks are too thin to see. */
+/** With more ranks, marks would be too thin to see. */
 const MOST_MARKS = 8;
 
 interface Cell {
@@ -38,7 +38,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   const at = useSignal<Cell>({ row: 0, place: 0 });
   const picked = useSignal<Cell | null>(null);
   const cursor = { row: Math.min(at.value.row, ranks.length - 1), place: Math.min(at.value.place, places - 1) };
-  /** The terms of each number in words, computed once a step. */
+  /** The terms of each number in words. They are computed once for each step. */
   const texts = useMemo(() => {
     const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
     return ranks.map((rank) =>
@@ -136,7 +136,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   );
 }
 
-/** Separate from the grid, which is not drawn again when the pointer moves. */
+/** A component of its own, so that the grid is not drawn again when the pointer moves. */
 function Note({ texts, picked, idle }: { texts: readonly string[][]; picked: Signal<Cell | null>; idle: string }) {
   const at = picked.value;
   return <>{(at === null ? null : texts[at.row]?.[at.place]) ?? idle}</>;
@@ -152,7 +152,10 @@ function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
   );
 }
 
-/** On the ring a column is a chunk; otherwise all numbers travel together. */
+/**
+ * Returns the columns of the table. On the ring, each column is a chunk. With a parameter server,
+ * all numbers travel together.
+ */
 function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string; start: number; end: number }[] {
   const { grid } = messages.value.lesson;
   const places = own[0]!.length;
@@ -167,7 +170,7 @@ function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string
   });
 }
 
-/** Whether a rank received a number in the last step. */
+/** Returns a function that tells whether a rank received a number in the latest step. */
 function freshOf({ mode, n, steps }: LessonRound): (rank: number, place: number) => boolean {
   if (steps.length === 0) return () => false;
   const moves = movesAt(mode, n, steps.length - 1);

@@ -1,4 +1,7 @@
-/** This tab's own numbers: editable before a round, and for the next one while this tab waits. */
+/**
+ * Fields for this tab's own numbers. They can be edited before a round, and, while this tab waits,
+ * for the next round.
+ */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
@@ -38,8 +41,8 @@ interface InputProps {
 
 function NumberInput({ label, value, disabled, onnumber }: InputProps) {
   /**
-   * The typed text, valid or not. The numbers of the state may be older, as they travel by the
-   * leader.
+   * The typed text, valid or not. The state may still have older numbers, because a change is sent
+   * to the leader first.
    */
   const typed = useSignal<string | null>(null);
   const input = useRef<HTMLInputElement>(null);

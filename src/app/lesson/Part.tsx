@@ -1,4 +1,4 @@
-/** A part of the lesson's screen, highlighted while the text is about it. */
+/** A part of the lesson's page. It is highlighted while the text explains it. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { reducedMotion } from '../browser/env.ts';
@@ -6,11 +6,11 @@ import { pageWidth } from '../browser/theme.ts';
 import { isShown, LESSON_PAGES, type LessonPart } from './pages.ts';
 
 interface Props {
-  /** The part, or several that are highlighted together. */
+  /** The names of the parts inside, which are highlighted together. */
   names: readonly LessonPart[];
   page: number;
   title: string;
-  /** Visible to all, not only to screen readers. */
+  /** Whether the title is visible to everybody, not only to screen readers. */
   titled?: boolean;
   children: ComponentChildren;
 }
@@ -23,7 +23,8 @@ export function Part({ names, page, title, titled = false, children }: Props) {
   useEffect(() => {
     const isTurned = shown.current !== page;
     shown.current = page;
-    // In one column, the highlighted part follows the text.
+    // On a narrow page, the highlighted part is placed right after the text, so the page need not
+    // scroll to it.
     if (!isLit || !isTurned || pageWidth.peek() === 'narrow') return;
     section.current?.scrollIntoView({ block: 'nearest', behavior: reducedMotion.peek() ? 'auto' : 'smooth' });
   }, [isLit, page]);

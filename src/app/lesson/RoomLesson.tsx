@@ -1,4 +1,4 @@
-/** The lesson in a room: its ranks are the tabs, and the host's page leads. */
+/** The lesson in a room. Its ranks are the tabs of the room, and the page of the host leads. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { isHost, isUnderWay } from '../state/derive.ts';
@@ -25,8 +25,8 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const isOn = isUnderWay(view) && state?.isOver === false;
   const leads = isOn && you === state.leader;
   useEffect(() => {
-    // A reader who is ahead returns when the class turns the page. The leader only receives its own
-    // page, late.
+    // If the class turns the page, readers who were ahead return to the page of the class. The
+    // leader does not follow `led`, which is its own page, received late.
     if (!leads) page.value = led;
   }, [page, led, leads]);
   if (run.lesson === null || state === null) {

@@ -1,4 +1,6 @@
-/** The ring of a round: chunks travel from the last step shown to the last step taken. */
+/**
+ * Shows the ring of a round. Chunks move from the step that was shown before to the latest step.
+ */
 import { useEffect, useMemo } from 'preact/hooks';
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import { stepCount } from '../../engine/lesson/lessonRound.ts';
@@ -46,7 +48,7 @@ export function RoundRing({ controls }: { controls: LessonControls }) {
   );
 }
 
-/** The round as a trace for the ring's player, on the clock of one rank. */
+/** Returns the round as a trace for the player of the ring, with the times of one rank. */
 function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
   const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => {
     return {

@@ -1,4 +1,7 @@
-/** The lesson alone: all ranks are simulated, and the settings are in the address. */
+/**
+ * The lesson for one person. All ranks are simulated, and the settings are in the address of the
+ * page.
+ */
 import { useEffect, useMemo } from 'preact/hooks';
 import { keepInAddress, route } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
@@ -85,7 +88,7 @@ export function SoloLesson() {
   );
 }
 
-/** An integer of the address; `null` if it is missing or not allowed. */
+/** Returns an integer from the address, or `null` if it is missing or out of range. */
 function numberIn(query: URLSearchParams, name: string, min: number, max: number): number | null {
   const text = query.get(name);
   const value = text !== null && /^\d+$/.test(text) ? Number(text) : Number.NaN;

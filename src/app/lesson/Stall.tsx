@@ -1,4 +1,7 @@
-/** Slows a link down, and shows who waited for whom: a lane per rank, a block per step. */
+/**
+ * Slows a link down, and shows who waited for whom. There is a lane for each rank and a block for
+ * each step.
+ */
 import { useSignal } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { elapsed } from '../../engine/lesson/lessonRound.ts';
@@ -11,7 +14,10 @@ import { rowsOf } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8] as const;
 const USUAL_SECONDS = 4;
-/** Milliseconds from which a step counts as delayed: a slow link takes at least twice as long. */
+/**
+ * A step that takes more milliseconds is shown as delayed. The delay of a slow link is at least
+ * twice as long.
+ */
 const STALL_MS = 1000;
 
 export function Stall({ controls }: { controls: LessonControls }) {
@@ -115,7 +121,10 @@ function Timeline({ controls }: { controls: LessonControls }) {
   );
 }
 
-/** Duration of a rank's steps, from having the data to send to having received. */
+/**
+ * Returns the steps of a rank as blocks in time. A block starts when the rank has the data to send,
+ * and ends when it has received.
+ */
 export function blocksOf({ steps }: LessonRound, rank: number): { from: number; to: number; isStalled: boolean }[] {
   return steps.map(({ startedAt, endedAt }) => {
     const [from, to] = [startedAt[rank]!, endedAt[rank]!];

@@ -1,4 +1,4 @@
-/** The state of the round, this rank's last step, and the buttons for the next steps. */
+/** Shows the state of the round and this rank's latest step, with buttons for the next steps. */
 import type { ComponentChildren } from 'preact';
 import { isDone, isUnderWay, stepCount } from '../../engine/lesson/lessonRound.ts';
 import { chunkName } from '../ring/frameAt.ts';
@@ -52,7 +52,7 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
   );
 }
 
-/** This rank's last step in a sentence. */
+/** Describes this rank's latest step in a sentence. */
 function lastStepText(lesson: Messages['lesson'], { state: { round }, you }: LessonControls): string {
   const { lastStep } = lesson;
   if (you === null) return '';

@@ -1,4 +1,4 @@
-/** The text of the lesson, a page at a time, and its navigation. */
+/** Shows the text of the lesson, one page at a time, with its navigation. */
 import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
@@ -7,7 +7,7 @@ import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
 import { numberText, sumText } from './describeStep.ts';
 
-/** Terms of a sum that are written out; dots replace the rest. */
+/** The number of terms of a sum that are written out. Dots replace the other terms. */
 const MOST_TERMS = 6;
 
 interface Props {

@@ -1,11 +1,14 @@
-/** The last step of a rank with its numbers, to be put into words; pure. */
+/**
+ * Finds what a rank did in its latest step, with the numbers, so that it can be put into words;
+ * pure.
+ */
 import { transferFrom, modulo } from '../../collectives/plans/ringPlan.ts';
 import { movesAt, stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
 type StepDescription =
   | { kind: 'ready' | 'alone' | 'waiting' }
-  /** On the ring: sent to the right, received from the left. */
+  /** On the ring: `sent` goes to the right neighbour, and `got` is from the left neighbour. */
   | {
       kind: 'added' | 'copied';
       sent: { chunk: number; numbers: number[]; to: number };
@@ -47,7 +50,7 @@ export function describeStep(round: LessonRound, you: number): StepDescription {
 
 type RoundPhase = 'before' | 'reduceScatter' | 'allGather' | 'gathering' | 'returning' | 'done';
 
-/** The phase of the next step. */
+/** Returns the phase of the next step. */
 export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
   if (steps.length >= stepCount(mode, n)) return n === 1 ? 'before' : 'done';
   if (mode === 'parameter-server') return steps.length === 0 ? 'gathering' : 'returning';
@@ -55,12 +58,12 @@ export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
   return 'allGather';
 }
 
-/** `3 + 5 + (−2)`. */
+/** Returns a sum as text: `3 + 5 + (−2)`. */
 export function sumText(terms: readonly number[]): string {
   return terms.map((term, i) => (i > 0 && term < 0 ? `(${numberText(term)})` : numberText(term))).join(' + ');
 }
 
-/** With a minus sign that differs from a dash. */
+/** Returns a number as text, with a minus sign that differs from a dash. */
 export function numberText(value: number): string {
   return String(value).replace('-', '−');
 }

@@ -1,25 +1,28 @@
-/** State and actions of the lesson's page, the same for tabs of a room and for simulated ranks. */
+/**
+ * The state and the actions of the lesson's page. They are the same for tabs of a room and for
+ * simulated ranks.
+ */
 import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
 export interface LessonControls {
   state: LessonState;
-  /** This tab's rank; `null`: it only watches. */
+  /** This tab's rank; `null` if this tab only watches. */
   you: number | null;
-  /** All ranks are simulated in this tab. */
+  /** Whether all ranks are simulated in this tab. */
   isSolo: boolean;
-  /** Whether this page leads. */
+  /** Whether the class follows the page of this tab. */
   leads: boolean;
   /** Whether this page may remove members of its room. */
   mayDrop: boolean;
   isMoving: boolean;
-  /** The rank that this one waits for. */
+  /** The rank that this rank waits for; `null` if it does not wait. */
   waitsFor: number | null;
   order: (order: LessonOrder) => void;
   /** Removes a simulated rank; `null` in a room. */
   drop: ((rank: number) => void) | null;
 }
 
-/** The rank whose times and neighbours are shown. */
+/** Returns the rank whose times and neighbours are shown. */
 export function viewpoint({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);
 }

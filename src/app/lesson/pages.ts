@@ -1,10 +1,11 @@
 /**
- * The pages of the lesson: for each the part of the screen that it explains, and the parts shown
- * from then on.
+ * The pages of the lesson. Each page highlights the part of the screen that it explains, and shows
+ * other parts.
  */
 
 /**
- * The pages in order; `locales/` has their texts. `shows`: parts that are hidden before this page.
+ * The pages in order. Their texts are in `locales/`. `lights` is the highlighted part. `shows` are
+ * the parts that only some pages show.
  */
 export const LESSON_PAGES = [
   { name: 'numbers', lights: 'own', shows: [] },
@@ -29,7 +30,7 @@ export function isShown(part: LessonPart, page: number): boolean {
   return ALWAYS.includes(part) || shows.includes(part);
 }
 
-/** A valid page index. */
+/** Returns the nearest valid index of a page. */
 export function pageWithin(page: number): number {
   return Number.isInteger(page) ? Math.min(LESSON_PAGES.length - 1, Math.max(0, page)) : 0;
 }

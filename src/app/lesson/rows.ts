@@ -1,9 +1,9 @@
-/** Ranks whose rows are shown. */
+/** Chooses the ranks whose rows are shown. */
 
-/** More rows are not readable. */
+/** More rows would not be readable. */
 const MOST_ROWS = 16;
 
-/** All ranks, or this one and its neighbours. */
+/** Returns all ranks if there are few, otherwise this rank and its neighbours. */
 export function rowsOf(n: number, you: number): number[] {
   if (n <= MOST_ROWS) return Array.from({ length: n }, (_, rank) => rank);
   return [you + n - 1, you, you + 1].map((rank) => rank % n);

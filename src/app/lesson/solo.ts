@@ -1,16 +1,16 @@
 /**
- * The lesson with simulated ranks: the rules of a room (`engine/lesson/lessonRound.ts`) with
- * simulated times.
+ * The state of a lesson with simulated ranks. It uses the rules of a room
+ * (`engine/lesson/lessonRound.ts`) and simulated times.
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lesson/lessonRound.ts';
 import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
-/** Numbers of ranks in a lesson alone. */
+/** Limits and default of the number of ranks in a lesson alone. */
 export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
 
-/** Duration of a simulated message, milliseconds: as long as the ring animates it. */
+/** Duration of a simulated message, milliseconds. The ring animates a message for as long. */
 export const HOP_MS = 750;
 
 export interface SoloLesson {
@@ -86,14 +86,17 @@ function membersOf(count: number): LessonState['members'] {
 }
 
 /**
- * The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a
- * slow link.
+ * Returns the states after each of the next steps. Every message takes {@link HOP_MS}, and longer
+ * on a slow link.
  */
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;
   const begin = elapsed(round);
-  /** Times at which each rank has the data of its next step, and its link is free. */
+  /**
+   * `ready` and `free`: the times at which each rank has the data of its next step, and at which
+   * its link is free.
+   */
   let ready = Array<number>(n).fill(begin);
   const free = Array<number>(n).fill(begin);
   const states: LessonState[] = [];

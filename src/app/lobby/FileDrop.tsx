@@ -1,4 +1,7 @@
-/** Receives data files, of every tab or shared by the host, and shows their content. */
+/**
+ * Receives data files and shows their content. Either every tab chooses files, or the host shares
+ * them.
+ */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { FilesJob } from '../../spec/job.ts';
@@ -9,16 +12,16 @@ import { messages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { FilesPreview } from './FilesPreview.tsx';
 
-/** Files listed by name; a folder may have thousands. */
+/** The number of files whose names are listed. A folder may have thousands of files. */
 const LISTED = 6;
-/** Images and labels are separate files. */
+/** Names of IDX files. Images and labels are separate files. */
 const IDX = /idx|ubyte/i;
 
 interface Props {
   job: FilesJob;
   found: View['files'];
   onfiles: (files: File[]) => void;
-  /** Content below the list. */
+  /** What is shown below the list. */
   children: ComponentChildren;
 }
 
@@ -26,8 +29,8 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
   const { files: labels } = messages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
-    // Files may arrive in two drops: a file replaces the earlier one of its name. Files of another
-    // kind replace all.
+    // Images and labels may be dropped one after the other. A new file replaces an earlier file of
+    // the same name. Files of another kind replace all earlier files.
     const isPair = (job === 'mnist' || job === 'images') && picked.every(({ name }) => IDX.test(name));
     const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
     files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];

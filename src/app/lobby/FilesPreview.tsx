@@ -1,4 +1,7 @@
-/** The content of files before a run: rows and columns, classes, some pictures, or the error. */
+/**
+ * Shows the content of files before a run: rows and columns, classes, and some pictures, or the
+ * error.
+ */
 import { useEffect, useRef } from 'preact/hooks';
 import type {
   ColumnKind,
@@ -12,9 +15,9 @@ import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { Problem } from '../components/Problem.tsx';
 
-/** Classes with counts, and left-out columns, that are listed. */
+/** The largest number of classes, and of left-out columns, that is listed. */
 const LISTED = 12;
-/** Folders with left-out pictures that are listed. */
+/** The largest number of folders with left-out pictures that is listed. */
 const NAMED = 4;
 
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
@@ -22,7 +25,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
   return (
     <div class="preview">
       <Problem of={problem} />
-      {/* Screen readers read this sentence on a change, not every row below it. */}
+      {/* On a change, screen readers announce this sentence, but not the rows below it. */}
       <p class="small" aria-live="polite">
         {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
         {preview !== null && <Found preview={preview} />}
@@ -38,7 +41,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
   );
 }
 
-/** The amount of data, and what is used. */
+/** Shows how much data there is, and what is used of it. */
 function Found({ preview }: { preview: Preview }) {
   const { files: labels } = messages.value.lobby;
   switch (preview.kind) {
@@ -72,14 +75,14 @@ function Found({ preview }: { preview: Preview }) {
   }
 }
 
-/** The number of pictures without a class, by folder. */
+/** Shows the number of pictures without a class in each folder. */
 function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
   const { files: labels } = messages.value.lobby;
   const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => labels.inFolder(pictures, folder));
   return <>{labels.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
-/** The target is never left out: a missing target is an error. */
+/** The target is never among the left-out columns, because a missing target is an error. */
 function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
   const { files: labels } = messages.value.lobby;
   const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);

@@ -1,4 +1,4 @@
-/** For hosts: the parts of the page that people see who open the link. */
+/** Lets the host choose which parts of the page are shown to people who open the link. */
 import { PARTS, type Part } from '../state/route.ts';
 import { messages } from '../locales/index.ts';
 

@@ -1,4 +1,4 @@
-/** Actions of a host: lock the room, pause and stop its run. */
+/** The actions of a host: lock the room, and pause or stop its run. */
 import { isOpen } from '../state/derive.ts';
 import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
 import type { Lobby } from '../state/room.ts';

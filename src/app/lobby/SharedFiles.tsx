@@ -1,4 +1,4 @@
-/** In the lobby: the files that the host shares with all tabs. */
+/** Shows in the lobby the files that the host shares with all tabs. */
 import type { FilesJob } from '../../spec/job.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
 import { isHost, isSpectating } from '../state/derive.ts';
@@ -42,7 +42,7 @@ function FromHost({ files }: { files: readonly ManifestFile[] }) {
   );
 }
 
-/** State of the files that this tab's user chose, or had chosen before a reload. */
+/** Shows the state of the files that the user of this tab chose now, or before a reload. */
 function Chosen({ reading, files }: { reading: View['reading']; files: readonly ManifestFile[] }) {
   const { sharedFiles: labels } = messages.value.lobby;
   if (reading === null) return files.length === 0 ? null : <p class="wait small">{labels.lacking}</p>;

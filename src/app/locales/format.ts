@@ -1,7 +1,7 @@
-/** Numbers for display: few digits, a unit, tabular figures. */
+/** Formats numbers for display: with few digits, a unit and figures of equal width. */
 import type { MetricName } from '../../spec/measures.ts';
 
-/** `812`, `3.1 k`, `2.4 M`. */
+/** A count: `812`, `3.1 k`, `2.4 M`. */
 export function formatCount(value: number): string {
   if (!Number.isFinite(value)) return '–';
   if (value < 10_000) return value < 10 && !Number.isInteger(value) ? value.toFixed(1) : String(Math.round(value));
@@ -9,7 +9,7 @@ export function formatCount(value: number): string {
   return `${trim(value / 1e6)} M`;
 }
 
-/** Decimal units, as used for networks: `213 kB`. */
+/** A number of bytes in decimal units, as used for networks: `213 kB`. */
 export function formatBytes(bytes: number): string {
   if (!Number.isFinite(bytes)) return '–';
   if (bytes < 1000) return `${Math.round(bytes)} B`;
@@ -18,14 +18,14 @@ export function formatBytes(bytes: number): string {
   return `${trim(bytes / 1e9)} GB`;
 }
 
-/** `0.4 ms`, `12 ms`, `1.3 s`. */
+/** A duration: `0.4 ms`, `12 ms`, `1.3 s`. */
 export function formatMs(ms: number): string {
   if (!Number.isFinite(ms)) return '–';
   if (ms < 1000) return `${trim(ms)} ms`;
   return `${trim(ms / 1000)} s`;
 }
 
-/** `0:07`, `1:12`, `1:02:09`. */
+/** A duration as on a clock: `0:07`, `1:12`, `1:02:09`. */
 export function formatClock(ms: number): string {
   if (!Number.isFinite(ms)) return '–';
   const seconds = Math.max(0, Math.round(ms / 1000));
@@ -34,7 +34,7 @@ export function formatClock(ms: number): string {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
 }
 
-/** Time since an event in a language: `now`, `1 minute ago`, `3 days ago`. */
+/** The time since an event, in words of `language`: `now`, `1 minute ago`, `3 days ago`. */
 export function formatAgo(ms: number, language: string): string {
   const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
   const minutes = Math.floor(ms / 60_000);
@@ -48,7 +48,7 @@ function two(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-/** A share of one: `31 %`; `97.2 %` with one digit. */
+/** A share between 0 and 1 in per cent: `31 %`, or `97.2 %` with `digits` = 1. */
 export function formatShare(share: number, digits = 0): string {
   return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : '–';
 }
@@ -66,7 +66,7 @@ export function formatAmount(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
 }
 
-/** A value in the format of its metric: a share, an amount, `0.931`. */
+/** The value of a metric in the format of this metric: a share, an amount, or `0.931`. */
 export function formatMetric(name: MetricName, value: number): string {
   switch (name) {
     case 'accuracy':
@@ -88,12 +88,12 @@ export function formatRate(rate: number): string {
   return short < 0.001 ? short.toExponential() : String(short);
 }
 
-/** `1 rank`, `3 ranks`. */
+/** A count with its noun: `1 rank`, `3 ranks`. */
 export function plural(count: number, one: string, many: string = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** `1`, `1 and 3`, `1, 2 and 3`. */
+/** A list in words: `1`, `1 and 3`, `1, 2 and 3`. */
 export function list(items: readonly (string | number)[]): string {
   if (items.length < 2) return items.join('');
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`;
@@ -103,12 +103,12 @@ export function upperFirst(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** A hash short enough to compare by eye. */
+/** Shortens a hash, so that people can compare it by eye. */
 export function shortHash(hash: string): string {
   return hash.slice(0, 7);
 }
 
-/** Three figures at most, without trailing zeros. */
+/** A number with at most three figures and without trailing zeros. */
 function trim(value: number): string {
   if (value >= 100) return String(Math.round(value));
   if (value >= 10) return value.toFixed(value >= 99.95 ? 0 : 1).replace(/\.0$/, '');

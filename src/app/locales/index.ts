@@ -6,7 +6,7 @@ import { signal, type ReadonlySignal } from '@preact/signals';
 import { remembered } from '../browser/remembered.ts';
 import { en, type Messages } from './en/index.ts';
 
-/** Languages by their own names. */
+/** The name of each language in that language. */
 export const LANGUAGES = { en: 'English', zh: '中文' } as const;
 type Language = keyof typeof LANGUAGES;
 
@@ -22,8 +22,8 @@ export function isLanguage(text: string | null): text is Language {
 }
 
 /**
- * Loads the language of the address, else the stored one, else the first supported one of the
- * browser.
+ * Loads the language of the page: the one in the address, else the stored one, else the first
+ * language of the browser that the page supports.
  */
 export function startLanguage(asked: string | null): Promise<void> {
   const wishes = [asked, stored.get(), ...navigator.languages.map((tag) => tag.split('-')[0]!)];
@@ -37,7 +37,7 @@ export function chooseLanguage(next: Language): Promise<void> {
 }
 
 async function load(next: Language): Promise<void> {
-  // English is part of the page; other languages are loaded once.
+  // English is part of the page. Other languages are loaded once, when they are needed.
   current.value = next === 'zh' ? (await import('./zh/index.ts')).zh : en;
   chosen.value = next;
   document.documentElement.lang = next === 'zh' ? 'zh-Hans' : next;

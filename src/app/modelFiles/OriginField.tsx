@@ -1,4 +1,4 @@
-/** The file that a new room's first run starts from, if any. */
+/** Lets the host choose a file that the first run of a new room starts from. */
 import { useSignal } from '@preact/signals';
 import { looksLikeCheckpoint, readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
 import { nameOfJob } from '../../spec/job.ts';
@@ -10,11 +10,11 @@ import { Problem } from '../components/Problem.tsx';
 
 export interface ChosenOrigin {
   file: File;
-  /** The saved run; `null`: the file holds weights only. */
+  /** The checkpoint in the file; `null` if the file has only weights. */
   checkpoint: CheckpointMeta | null;
 }
 
-/** First bytes, which distinguish a checkpoint from weights. */
+/** The number of bytes at the start of a file that distinguish a checkpoint from weights. */
 const HEAD_BYTES = 32;
 const ACCEPTED = '.peergrad,.safetensors,.zip,.h5';
 

@@ -1,4 +1,4 @@
-/** Saves the model as weights or, during a run, as a checkpoint. */
+/** Lets the user save the model as weights or, during a run, as a checkpoint. */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
@@ -15,7 +15,7 @@ import { messages } from '../locales/index.ts';
 import { expectModelFile, modelExport } from './modelExport.ts';
 import { Problem } from '../components/Problem.tsx';
 
-/** The user's choices; kept when the end of a run moves the panel. */
+/** The choices of the user. They stay when the panel moves at the end of a run. */
 const chosen = signal<WeightsFormat>('safetensors');
 const which = signal<ModelVersion>('best');
 
@@ -23,8 +23,8 @@ const keep = (format: ModelFormat): void =>
   ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
 /**
- * @param isOn whether the run can be continued; `bestStep`: the step of its best test, once it has
- *   ended.
+ * @param isOn whether the run can be continued. `bestStep`: the step of the best evaluation, once
+ * the run has ended.
  */
 export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
   const { keep: labels } = messages.value.run;

@@ -1,4 +1,7 @@
-/** Export of the model as a file, one at a time, and the error of the last one. */
+/**
+ * State of the export of the model as a file. There is one export at a time. The error of the
+ * latest export stays until the next one.
+ */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
@@ -7,9 +10,9 @@ import { saveFile } from '../browser/download.ts';
 interface ModelExport {
   /** Format of the pending export. */
   format: ModelFormat | null;
-  /** Message of the engine. */
+  /** Error message of the engine. */
   problem: string | null;
-  /** Steps of the exported weights, if the best ones were asked for. */
+  /** The number of steps of the exported weights, if the user requested the best weights. */
   bestStep: number | null;
 }
 
@@ -18,12 +21,13 @@ const NOTHING: ModelExport = { format: null, problem: null, bestStep: null };
 const current = signal<ModelExport>(NOTHING);
 export const modelExport: ReadonlySignal<ModelExport> = current;
 
-/** Id of the latest request; a launcher's exports have other ids. */
+/** The id of the latest request. Exports of a launcher have other ids. */
 let lastId = 0;
 let wantsBest = false;
 
 /**
- * Expects a file and downloads it when it arrives.
+ * Waits for a model file and downloads the file when it arrives.
+ *
  * @returns the id of the request.
  */
 export function expectModelFile(format: ModelFormat, which: ModelVersion): number {
@@ -38,7 +42,7 @@ export function setModelFile({ id, file, problem }: Extract<EngineEvent, { type:
   if (file) saveFile(file.name, file.bytes, 'application/octet-stream');
 }
 
-/** Cancels a pending export: its engine has stopped. */
+/** Cancels a pending export, because its engine has stopped. */
 export function clearModelFile(): void {
   current.value = NOTHING;
 }

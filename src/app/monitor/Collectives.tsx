@@ -1,4 +1,6 @@
-/** The collectives of recordings: problems in sentences, and a table of all. */
+/**
+ * Shows the collectives of the recordings: problems in sentences, and a table of all collectives.
+ */
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { formatMs } from '../locales/format.ts';
@@ -6,7 +8,10 @@ import { RankMark } from '../components/RankMark.tsx';
 import { messages } from '../locales/index.ts';
 import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
 
-/** Rows shown: a thousand would be slow, and problems are among the newest. */
+/**
+ * The largest number of rows in the table. A thousand rows would be slow, and problems are among
+ * the newest collectives.
+ */
 const MOST_ROWS = 100;
 
 const ICONS: Record<Presence, string> = {
@@ -79,7 +84,7 @@ export function CollectivesTable({ recordings }: { recordings: readonly FlightRe
   return (
     <section class="panel" aria-label={labels.collectives}>
       <h2 class="panel-title">{labels.collectives}</h2>
-      {/* The table scrolls; keys must reach it. */}
+      {/* The table needs the focus, so that keys can scroll it. */}
       <div class="table-box" tabIndex={0} role="group" aria-label={labels.collectives}>
         <table class="ranks collectives">
           <thead>

@@ -1,4 +1,4 @@
-/** Downloads of a run: curves, timeline, flight recording. */
+/** Buttons that download data of a run: curves, timeline and flight recording. */
 import { saveFile, saveJson } from '../browser/download.ts';
 import { describeChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
@@ -8,7 +8,7 @@ import { chromeTrace } from './chromeTrace.ts';
 import { curvesCsv } from './curvesCsv.ts';
 import { timelineOf } from './timeline.ts';
 
-/** @param records whether this tab is a rank: a spectator has no flight recorder. */
+/** @param records whether this tab is a rank. A spectator has no flight recorder. */
 export function ExportButtons({ run, records }: { run: Run; records: boolean }) {
   const { run: labels } = messages.value;
   const timeline = run.lanes.some((steps) => steps.length > 0);
@@ -33,7 +33,7 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
         {labels.trace}
       </button>
       {records && <RecordingButton />}
-      {/* Opens another tab, as this one stays in its room. */}
+      {/* The recordings open in another tab, because this tab must stay in its room. */}
       <a class="button quiet" href="#recording" target="_blank" rel="noopener">
         {labels.openRecordings}
       </a>

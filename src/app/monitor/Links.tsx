@@ -1,4 +1,7 @@
-/** The links of the ring, from each rank to its right neighbour, as reported by that rank. */
+/**
+ * Shows the links of the ring. Each link leads from a rank to its right neighbour, and is reported
+ * by that rank.
+ */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates } from '../state/derive.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
@@ -18,7 +21,7 @@ export function Links({ run }: { run: Run }) {
           {labels.separated(who(a), who(b))}
         </p>
       ))}
-      {/* The table may scroll; keys must reach it. */}
+      {/* The table needs the focus, so that keys can scroll it. */}
       <div class="table-box" tabIndex={0} role="group" aria-label={labels.links}>
         <table class="ranks links">
           <thead>

@@ -1,6 +1,6 @@
 /**
- * Opens flight recordings: their rounds in the player, the last steps, and ranks missing from
- * collectives.
+ * The page that opens flight recordings. It shows their rounds in the player, the latest steps, and
+ * problems such as ranks that are missing from a collective.
  */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';

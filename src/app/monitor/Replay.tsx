@@ -1,4 +1,4 @@
-/** Plays a recorded round, with a choice of the round and of the rank that measured it. */
+/** Plays a recorded round. The user chooses the round and the rank that measured it. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

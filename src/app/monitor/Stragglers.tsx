@@ -1,4 +1,4 @@
-/** Stragglers and slow links with their causes, in a sentence each. */
+/** Describes each straggler and each slow link with its causes in a sentence. */
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
 import { formatMs } from '../locales/format.ts';
 import type { Run } from '../state/run.ts';
@@ -33,8 +33,8 @@ export function Stragglers({ run }: { run: Run }) {
 }
 
 /**
- * `rank 2 (ben) slows the ring: its computation takes 2.1 times as long as the others’, its tab is
- * hidden`.
+ * Returns a sentence: `Rank 2 (ben) slows the ring: its computation takes 2.1 times as long as the
+ * others’, and its tab is hidden.`
  */
 function describeFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
   const { run: labels } = messages.value;

@@ -1,6 +1,6 @@
 /**
- * The timeline: a lane per rank, its computation above its communication. One canvas, drawn on
- * changes.
+ * Shows the timeline of a run. Each rank has a lane, with computation above communication. All
+ * lanes are on one canvas, which is drawn only when something changes.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -26,21 +26,23 @@ import {
 } from './timeline.ts';
 import { type GestureOptions, useGestures, ZOOM } from './useGestures.ts';
 
-/** With more ranks, rows are too low for a mark. */
+/** With more ranks, rows would be too low for a mark. */
 const MOST_MARKS = 16;
 
 interface Props {
   timeline: Timeline;
   you: number | null;
-  /** Shared with the charts of the page. */
+  /** The step that the user points at, shared with the charts of the page. */
   pointed: Signal<Pointed | null>;
-  /** Shown before there are steps. */
+  /** The text that is shown before there are steps. */
   empty: string;
 }
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
   const { charts, run: labels } = messages.value;
-  /** `null`: the newest steps, as they arrive. */
+  /**
+   * The window that the user chose. `null` means that the newest steps are shown when they arrive.
+   */
   const chosen = useSignal<Window | null>(null);
   const picked = useSignal<Pick | null>(null);
   const extent = useMemo(() => extentOf(timeline), [timeline]);
@@ -208,7 +210,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
   );
 }
 
-/** The newest step as a table, for screen readers. */
+/** Shows the newest step as a table, for screen readers. */
 function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }) {
   const { run: labels } = messages.value;
   return (

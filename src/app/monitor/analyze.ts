@@ -1,23 +1,25 @@
 /**
- * Problems in the recordings of several ranks: ranks missing from a collective, and ranks that
- * called another one. After torch's flight recorder analyzer
- * (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). Pure.
+ * Finds problems in the flight recordings of several ranks: ranks that are missing from a
+ * collective, and ranks that called different collectives. It follows the flight recorder analyzer
+ * of torch (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). Pure.
  */
 import type { FlightRecord, FlightRecording } from '../../protocol/flightRecording.ts';
 
 export type Presence = FlightRecord['state'] | 'absent' | 'unknown';
 
-/** One collective, as far as it is known. */
+/** What the recordings tell about one collective. */
 interface Collective {
   group: number;
   seq: number;
   call: string;
   algorithm: string;
-  /** Duration by recorded rank; `null` if it has not ended. */
+  /**
+   * The longest duration on a recorded rank; `null` if the collective has not ended on all of them.
+   */
   tookMs: number | null;
-  /** State by rank of the world; `unknown` if no recording has it. */
+  /** The state of the collective on each rank of the world; `unknown` if no recording tells it. */
   states: readonly Presence[];
-  /** Different calls of the ranks, if they disagree. */
+  /** The different calls of the ranks. There is more than one if the ranks disagree. */
   calls: readonly string[];
 }
 
@@ -26,7 +28,7 @@ export type Trouble =
   | { kind: 'stuck'; call: string; ranks: number[] }
   | { kind: 'differs'; seq: number; calls: readonly string[] };
 
-/** Everything recorded, newest first. */
+/** Returns all recorded collectives, newest first. */
 export function collectivesOf(recordings: readonly FlightRecording[]): Collective[] {
   const keys = new Map<string, { group: number; seq: number }>();
   const byRank = recordings.map(({ rank, records }) => {
@@ -48,10 +50,12 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const key = `${group}/${seq}`;
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
-        // Older collectives were overwritten. If others have ended more than a rank knows, its
-        // recording is older.
+        // A collective is only missing if it is not too old or too new for this recording. The
+        // recorder has overwritten collectives before `oldest`. If another rank has completed a
+        // collective that is newer than all of this recording, the recording was made earlier.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
-        // A rank may have no part in a group; every rank is in the world.
+        // A rank need not be a member of a group, but every rank is a member of the world (group
+        // 0).
         const isIts = group === 0 || oldest.has(group);
         states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
       }
@@ -65,7 +69,7 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
     });
 }
 
-/** The highest number in each group. */
+/** Returns the highest sequence number in each group. */
 function newestOf(records: readonly FlightRecord[]): Map<number, number> {
   const newest = new Map<number, number>();
   for (const { group, seq } of records) newest.set(group, Math.max(seq ?? -1, newest.get(group) ?? -1));
@@ -78,7 +82,10 @@ function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
   return oldest;
 }
 
-/** The first problem of each kind in each group: later ones follow from it. */
+/**
+ * Returns the first problem of each kind in each group. Later problems of that kind are
+ * consequences.
+ */
 export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   const found: Trouble[] = [];
   const seen = new Set<string>();
@@ -94,8 +101,8 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');
     if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
-    // All ranks have entered a collective that one rank has ended. A rank without it in its
-    // recording entered it after the recording.
+    // If one rank has completed a collective, all ranks have entered it. A rank whose recording
+    // lacks the collective has entered it after the recording was made.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
     if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
     else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });
@@ -103,13 +110,16 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   return found;
 }
 
-/** Ranks without a recording. */
+/** Returns the ranks without a recording. */
 export function unrecorded(recordings: readonly FlightRecording[]): number[] {
   const there = new Set(recordings.map(({ rank }) => rank));
   return Array.from({ length: recordings[0]?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !there.has(rank));
 }
 
-/** Whether a recording belongs to the others: the same world, and another rank. */
+/**
+ * Returns whether a recording can be shown together with `others`: all are of the same generation,
+ * and each is of another rank.
+ */
 export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(
     ({ rank, worldSize, generation }) =>

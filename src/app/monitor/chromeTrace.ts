@@ -1,7 +1,8 @@
 /**
- * A timeline in Chrome's trace-event format ("Trace Event Format", JSON object form), for
- * https://ui.perfetto.dev: a process per rank with a thread for computation and one for
- * communication, and an arrow for each chunk with two known ends. Times are microseconds. Pure.
+ * Converts a timeline to the trace-event format of Chrome ("Trace Event Format", JSON object form),
+ * for https://ui.perfetto.dev. Each rank is a process, with one thread for computation and one for
+ * communication. Each chunk whose sending and receipt are known is an arrow. Times are in
+ * microseconds. Pure.
  */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
@@ -9,7 +10,10 @@ import { rowOf, type Timeline } from './timeline.ts';
 
 export interface TraceEvent {
   name: string;
-  /** `X` a segment, `M` a name, `s` and `f` the ends of an arrow. */
+  /**
+   * The type of the event: `X` is a segment, `M` is a name, `s` and `f` are the start and the end
+   * of an arrow.
+   */
   ph: 'X' | 'M' | 's' | 'f';
   pid: number;
   tid: number;
@@ -30,7 +34,7 @@ export interface ChromeTrace {
 const ALONE = 1;
 const TOGETHER = 2;
 
-/** @param traces by rank, times on the timeline's clock, as far as they are known. */
+/** @param traces the known traces of each rank, with times on the clock of the timeline. */
 export function chromeTrace(
   timeline: Timeline,
   traces: ReadonlyMap<number, readonly RecordedTrace[]> = new Map(),
@@ -69,7 +73,7 @@ function meta(name: string, pid: number, tid: number, args: Record<string, unkno
   return { name, ph: 'M', pid, tid, ts: 0, args };
 }
 
-/** From the sending of a chunk to its receipt. */
+/** Returns the arrows, each from the sending of a chunk to its receipt. */
 function arrows(
   traces: ReadonlyMap<number, readonly RecordedTrace[]>,
   n: number,

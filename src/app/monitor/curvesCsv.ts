@@ -1,12 +1,12 @@
-/** A run's curves as CSV by RFC 4180; pure. */
+/** Converts the curves of a run to CSV (RFC 4180); pure. */
 import { METRIC_NAMES, type Metrics } from '../../spec/measures.ts';
 import type { Point, Series } from '../state/series.ts';
 import type { Run, WorldChange } from '../state/run.ts';
 
 /**
- * A line per step, or per point of the curve in a long run (a mean, at its last step), and per
- * evaluation or change; a column per metric. Steps count from 1; the world size is that after the
- * step.
+ * Returns a table with a line for each step, evaluation and change, and a column for each metric.
+ * In a long run, a line is a point of the curve instead of a step: it is a mean of several steps,
+ * at the last of these steps. Steps are counted from 1. The world size is the one after the step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
@@ -21,7 +21,7 @@ export function curvesCsv(
   for (const point of wholePoints(run.losses)) rowAt(point).loss = point.value;
   for (const one of run.evaluations) rowAt(one).metrics = one.metrics;
   const names = METRIC_NAMES.filter((name) => run.evaluations.some(({ metrics }) => metrics[name] !== undefined));
-  // The columns are the same before any evaluation.
+  // Without an evaluation, the table has the same columns.
   if (names.length === 0) names.push('accuracy');
   for (const one of run.changes) rowAt(one).events.push(describe(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
@@ -35,7 +35,7 @@ export function curvesCsv(
   return [header, ...lines].map((line) => `${line.map(field).join(',')}\r\n`).join('');
 }
 
-/** The points of the curve, and the mean of the pending samples. */
+/** Returns the points of the curve, and the mean of the samples that are not yet in a point. */
 function wholePoints({ points, pending }: Series): readonly Point[] {
   const last = pending.at(-1);
   if (last === undefined) return points;
@@ -50,7 +50,7 @@ function numberOf(value: number | undefined): string {
   return value === undefined ? '' : String(value);
 }
 
-/** Quotes a text with a comma, a quote or a line break. */
+/** Quotes a text if it contains a comma, a quote or a line break. */
 function field(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

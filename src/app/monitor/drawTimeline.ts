@@ -1,4 +1,4 @@
-/** Paints the lanes of ranks on a canvas. */
+/** Paints the lanes of the timeline on a canvas. */
 import type { SegmentKind } from '../../protocol/stepTrace.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
@@ -12,11 +12,11 @@ interface Palette {
   cell: string;
   accent: string;
   ranks: string[];
-  /** Diagonal lines, for waiting. */
+  /** Diagonal lines, used for waiting. */
   hatch: CanvasPattern | string;
 }
 
-/** The style sheet's colours for the current theme. */
+/** Returns the colours of the style sheet in the current theme. */
 export function readPalette(element: Element, context: CanvasRenderingContext2D): Palette {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -34,7 +34,7 @@ export function readPalette(element: Element, context: CanvasRenderingContext2D)
   };
 }
 
-/** Pixels of one tile of the hatching. */
+/** Side of one tile of the hatching, pixels. */
 const TILE = 6;
 
 function hatchOf(context: CanvasRenderingContext2D, colour: string): CanvasPattern | null {
@@ -66,13 +66,13 @@ interface Picture {
   font: string;
   palette: Palette;
   picked: Pick | null;
-  /** Highlighted step, under a pointer. */
+  /** The highlighted step, which the user points at. */
   pointed: number | null;
   sayStep: (step: number) => string;
   sayMs: (ms: number) => string;
 }
 
-/** Narrower segments are left out, pixels: thousands of them would look grey. */
+/** Narrower segments are not drawn, pixels. Thousands of them would look grey. */
 const LEAST_WIDTH = 0.2;
 
 export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {
@@ -113,7 +113,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
   }
 }
 
-/** Kinds differ by fill: solid, half, outlined; hatched for waiting. */
+/** Fills a segment by its kind: solid, half or only outlined. Waiting is hatched. */
 function fill(
   context: CanvasRenderingContext2D,
   kind: SegmentKind,
@@ -154,7 +154,7 @@ function fill(
   }
 }
 
-/** Starts of steps, and times since the first visible one. */
+/** Draws the starts of steps, and an axis of times since the first visible step. */
 function drawAxis(
   context: CanvasRenderingContext2D,
   { timeline, window, width, top, textSize, font, palette, sayStep, sayMs }: Picture,
@@ -169,7 +169,8 @@ function drawAxis(
     starts.set(step, Math.min(startedAt, starts.get(step) ?? Infinity));
   }
   const seen = [...starts].sort((a, b) => a[0] - b[0]);
-  // Times count from the first step that starts in the window, or from the one that fills it.
+  // Times start at the first step that begins in the window. If no step begins there, they start at
+  // the step that fills the window.
   const inSight = seen.find(([, at]) => x(at) >= 0 && x(at) <= width);
   const base = inSight ?? seen.findLast(([, at]) => x(at) < 0) ?? seen[0];
   let free = 0;
@@ -203,7 +204,9 @@ function drawAxis(
   }
 }
 
-/** A round number of milliseconds that gives at most `most` ticks. */
+/**
+ * Returns a round number of milliseconds between two ticks, so that there are at most `most` ticks.
+ */
 export function tickOf(ms: number, most: number): number {
   const least = ms / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(least));

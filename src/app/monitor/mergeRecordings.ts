@@ -1,9 +1,12 @@
-/** Recordings of several ranks on the clock of the first one; pure. */
+/** Merges the recordings of several ranks, on the clock of the first one; pure. */
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { shifted, type Timeline } from './timeline.ts';
 
-/** Offset of a recording's clock to that of `first`; `null` if neither rank has compared them. */
+/**
+ * Returns the offset from the clock of `first` to the clock of a recording, or `null` if neither
+ * rank has compared the two clocks.
+ */
 function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetMs: number; errorMs: number } | null {
   if (recording === first) return { offsetMs: 0, errorMs: 0 };
   const theirs = first.clocks[recording.rank] ?? null;
@@ -12,7 +15,10 @@ function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetM
   return back && { offsetMs: -back.offsetMs, errorMs: back.errorMs };
 }
 
-/** A row for every rank of the world, empty without a recording or a clock offset. */
+/**
+ * Returns a row for every rank of the world. The row is empty if the rank has no recording or no
+ * clock offset.
+ */
 export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
   const [first] = recordings;
   if (first === undefined) return { rows: [], errorMs: 0 };
@@ -27,7 +33,7 @@ export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
   return { rows, errorMs };
 }
 
-/** By rank, on the same clock as {@link mergeLanes}. */
+/** Returns the traces of each rank, on the same clock as {@link mergeLanes}. */
 export function mergeTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
   const [first] = recordings;
   const traces = new Map<number, RecordedTrace[]>();

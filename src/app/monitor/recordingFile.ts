@@ -4,7 +4,7 @@ import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flig
 import { messageOf } from '../../util/errors.ts';
 import { messages } from '../locales/index.ts';
 
-/** JSON writes NaN and infinity as null. */
+/** JSON has no NaN or infinity and writes them as `null`. */
 const lenient = v.nullable(v.number());
 const Clock = v.pipe(
   v.nullable(v.object({ offsetMs: lenient, errorMs: lenient })),
@@ -17,7 +17,7 @@ const Recording = v.object({ ...FlightRecordingSchema.entries, clocks: v.array(C
 
 type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; problem: string };
 
-/** @param text the whole content of a file. */
+/** @param text the whole content of the file. */
 export function readRecording(text: string): ReadRecording {
   const { recording: labels } = messages.value.run;
   let value: unknown;

@@ -1,4 +1,4 @@
-/** The steps of all ranks on one clock, and the visible window; pure. */
+/** The timeline: the steps of all ranks on one clock, and the visible window; pure. */
 import type { Segment, SegmentKind, StepLane } from '../../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../../spec/names.ts';
 import type { Run } from '../state/run.ts';
@@ -6,17 +6,17 @@ import type { Run } from '../state/run.ts';
 export interface TimelineRow {
   rank: number;
   name: string;
-  /** `startedAt` is on the clock of all rows. */
+  /** Steps, whose `startedAt` is on the common clock of all rows. */
   steps: readonly StepLane[];
 }
 
 export interface Timeline {
   rows: readonly TimelineRow[];
-  /** Largest error of the alignment of rows, milliseconds. */
+  /** The largest error of the alignment between rows, milliseconds. */
   errorMs: number;
 }
 
-/** A range of the common clock, milliseconds. */
+/** A range of times on the common clock, milliseconds. */
 export interface Window {
   from: number;
   to: number;
@@ -28,13 +28,16 @@ export interface Pick {
   segment: Segment;
 }
 
-/** Steps shown by default: enough to compare one with the next. */
+/** The number of steps that are shown at first, which is enough to compare two steps. */
 const FIRST_LOOK = 2;
-/** Shortest window, milliseconds, and longest, as a multiple of all steps. */
+/**
+ * The shortest window in milliseconds, and the longest window as a multiple of the range of all
+ * steps.
+ */
 const LEAST_MS = 0.2;
 const MOST_SPANS = 1.25;
 
-/** The last steps that ranks have reported; empty for ranks without a clock offset. */
+/** Returns the latest steps that ranks have reported. Ranks without a clock offset have none. */
 export function timelineOf({
   members,
   lanes,
@@ -49,12 +52,12 @@ export function timelineOf({
   return { rows, errorMs: Math.max(0, ...clocks.map((one) => one?.errorMs ?? 0)) };
 }
 
-/** On this rank's clock, for a clock that is ahead of it by the offset. */
+/** Converts times from a clock that is ahead by `offsetMs` to the clock of this rank. */
 export function shifted(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
   return lanes.map((lane) => ({ ...lane, startedAt: lane.startedAt - offsetMs }));
 }
 
-/** From the first step to the last; `null` without steps. */
+/** Returns the range from the first step to the last one; `null` without steps. */
 export function extentOf({ rows }: Timeline): Window | null {
   const steps = rows.flatMap((row) => row.steps);
   if (steps.length === 0) return null;
@@ -66,7 +69,7 @@ function hull(steps: readonly StepLane[]): Window {
   return { from, to: Math.max(from + LEAST_MS, ...steps.map((one) => one.startedAt + one.duration)) };
 }
 
-/** The range of one step of all ranks; `null` if no rank has reported it. */
+/** Returns the range of one step on all ranks; `null` if no rank has reported the step. */
 export function windowOf({ rows }: Timeline, step: number): Window | null {
   const steps = rows.flatMap((row) => row.steps.filter((one) => one.step === step));
   if (steps.length === 0) return null;
@@ -75,7 +78,7 @@ export function windowOf({ rows }: Timeline, step: number): Window | null {
   return { from: from - margin, to: to + margin };
 }
 
-/** The newest steps. */
+/** Returns the range of the newest steps. */
 export function newest(timeline: Timeline): Window | null {
   const last = Math.max(-1, ...timeline.rows.map(({ steps }) => steps.at(-1)?.step ?? -1));
   const first = windowOf(timeline, Math.max(0, last - FIRST_LOOK + 1)) ?? windowOf(timeline, last);
@@ -83,7 +86,7 @@ export function newest(timeline: Timeline): Window | null {
   return first && end && { from: first.from, to: end.to };
 }
 
-/** The step that took longest on any rank. */
+/** Returns the number of the step that took longest on any rank. */
 export function slowestStep({ rows }: Timeline): number | null {
   const steps = rows.flatMap((row) => row.steps);
   const slowest = steps.reduce<StepLane | null>(
@@ -93,7 +96,7 @@ export function slowestStep({ rows }: Timeline): number | null {
   return slowest?.step ?? null;
 }
 
-/** Zooms by `factor` around `at`, within the range of all steps. */
+/** Returns the window zoomed by `factor` around `at`, within the range of all steps. */
 export function zoomed(window: Window, factor: number, at: number, extent: Window): Window {
   const all = (extent.to - extent.from) * MOST_SPANS;
   const length = Math.min(all, Math.max(LEAST_MS, (window.to - window.from) / factor));
@@ -101,7 +104,7 @@ export function zoomed(window: Window, factor: number, at: number, extent: Windo
   return within({ from: at - share * length, to: at + (1 - share) * length }, extent);
 }
 
-/** Moves by `ms`; some steps stay visible. */
+/** Returns the window moved by `ms`. Some steps stay visible. */
 export function panned(window: Window, ms: number, extent: Window): Window {
   return within({ from: window.from + ms, to: window.to + ms }, extent);
 }
@@ -114,12 +117,18 @@ function within({ from, to }: Window, extent: Window): Window {
   return { from: start, to: start + length };
 }
 
-/** Computation is in the upper half of a row, communication in the lower half. */
+/**
+ * Returns the half of a row for this kind of segment: computation is in the upper half,
+ * communication in the lower half.
+ */
 export function rowOf(kind: SegmentKind): 'alone' | 'together' {
   return kind === 'compute' || kind === 'readback' || kind === 'update' ? 'alone' : 'together';
 }
 
-/** The segment of a rank at `at`, in that half; within `slack` milliseconds of a miss. */
+/**
+ * Returns the segment of a rank at time `at` in this half of the row, or the nearest one within
+ * `slack` milliseconds.
+ */
 export function pickAt(
   { rows }: Timeline,
   rank: number,
@@ -142,7 +151,7 @@ export function pickAt(
   return nearest?.pick ?? null;
 }
 
-/** The next or previous segment of the same rank by start; `null` beyond the ends. */
+/** Returns the next or previous segment of the same rank, by start; `null` if it does not exist. */
 export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
   const all = (rows[rank]?.steps ?? []).flatMap((one) =>
     one.segments.map((part) => ({ rank, step: one, segment: part })),
@@ -151,7 +160,7 @@ export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, d
   return all[at + direction] ?? null;
 }
 
-/** Milliseconds of a step by kind. */
+/** Returns the milliseconds of a step for each kind of segment. */
 export function totalsOf({ segments }: StepLane): Record<SegmentKind, number> {
   const totals = Object.fromEntries(SEGMENT_KINDS.map((kind) => [kind, 0])) as Record<SegmentKind, number>;
   for (const { kind, start, end } of segments) totals[kind] += end - start;

@@ -1,18 +1,18 @@
 /**
- * Pointers, wheel and keys of the timeline: wheel with Ctrl, pinch, + and - zoom; drag and Shift
- * with arrows pan; arrows move between segments and ranks; Home and End go to the ends, Escape to
- * the newest steps.
+ * Gestures and keys of the timeline. The wheel with Ctrl, a pinch, and + and - zoom. A drag, and
+ * Shift with arrows, pan. Arrows move between segments and ranks. Home and End move to the ends,
+ * and Escape returns to the newest steps.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Pointed } from '../charts/axis.ts';
 import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, type Window } from './timeline.ts';
 
-/** Factor of one press or one notch of a wheel. */
+/** The zoom factor of one press of a key or one notch of the wheel. */
 export const ZOOM = 1.5;
-/** Share of the window by one press. */
+/** The share of the window that one press of a key moves. */
 const PAN = 0.2;
-/** Pixels beside a segment that still hit it. */
+/** A pointer this many pixels away from a segment still picks it. */
 const SLACK = 4;
 
 export interface GestureOptions {
@@ -22,17 +22,17 @@ export interface GestureOptions {
   picked: Signal<Pick | null>;
   pointed: Signal<Pointed | null>;
   look: (next: Window | null) => void;
-  /** Pixels: width of the canvas, height above the lanes, height of a lane. */
+  /** Width of the canvas, height above the lanes, and height of a lane, pixels. */
   width: number;
   top: number;
   rowHeight: number;
 }
 
-/** Handlers of the canvas. */
+/** Returns the event handlers of the canvas. */
 export function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, options: GestureOptions) {
   const now = useRef(options);
   now.current = options;
-  /** Places on x of the pointers that are down, by id. */
+  /** The x positions of all pressed pointers, by id. */
   const down = useRef(new Map<number, number>());
   const timeAt = (x: number): number => {
     const { window, width } = now.current;
@@ -54,7 +54,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
       } else return;
       event.preventDefault();
     };
-    // Preact's handlers are passive here and could not prevent scrolling.
+    // Preact registers this event as passive, and a passive handler cannot prevent scrolling.
     element.addEventListener('wheel', onwheel, { passive: false });
     return () => element.removeEventListener('wheel', onwheel);
   }, [canvas]);
@@ -88,7 +88,9 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
   };
   const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
 
-  /** Picks another rank's segment at the same time and in the same half, or the nearest one. */
+  /**
+   * Returns the segment of another rank at the same time and in the same half, or the nearest one.
+   */
   const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
     const { timeline } = now.current;
     const at = pick.step.startedAt + (pick.segment.start + pick.segment.end) / 2;
@@ -140,7 +142,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
         return;
     }
     event.preventDefault();
-    // The player must not receive these arrows.
+    // The player of the ring must not receive these arrow keys.
     event.stopPropagation();
   };
   return {
@@ -157,7 +159,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
   };
 }
 
-/** Least distance between two fingers, pixels. */
+/** Returns the distance between two fingers in pixels, with a lower limit. */
 function fingerDistance([a = 0, b = 0]: number[]): number {
   return Math.max(8, Math.abs(a - b));
 }
@@ -166,7 +168,7 @@ function middleOf({ step, segment }: Pick): number {
   return step.startedAt + (segment.start + segment.end) / 2;
 }
 
-/** The first visible segment. */
+/** Returns the first visible segment. */
 function firstIn({ rows }: Timeline, window: Window): Pick | null {
   for (const { rank, steps } of rows) {
     const step = steps.find((one) => one.startedAt >= window.from && one.startedAt <= window.to) ?? steps.at(-1);

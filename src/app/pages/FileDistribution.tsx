@@ -1,4 +1,4 @@
-/** Progress of the distribution of the job's files, by rank. */
+/** Shows how much of the job's files each rank has received. */
 import { ownRank } from '../state/derive.ts';
 import { formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';

@@ -1,4 +1,4 @@
-/** The front page: the idea, and the ways into a room. */
+/** The front page: what peergrad is, and the ways into a room. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';

@@ -1,4 +1,4 @@
-/** Joining a room: the code, a name, the checks, one button. */
+/** The page for joining a room: the code, a name, the checks, and one button. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';
@@ -36,7 +36,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
                   ? labels.join
                   : labels.again}
           </button>
-          {/* Any device can watch. */}
+          {/* Any device can watch a run. */}
           {!blocked.value && (
             <button
               type="button"

@@ -1,6 +1,6 @@
 /**
- * Time of a step by rank: computation, communication, other. The bars share one scale, which shows
- * stragglers.
+ * Shows the time of a step on each rank: computation, communication and other work. All bars have
+ * the same scale, so stragglers are visible.
  */
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
@@ -9,7 +9,7 @@ import { identityOf } from '../components/rankIdentity.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
-/** More ranks scroll, and need focus for keys. */
+/** With more ranks, the list scrolls and needs the focus, so that keys can scroll it. */
 const UNSCROLLED = 8;
 
 export function Lanes({ run }: { run: Run }) {

@@ -30,7 +30,7 @@ import { messages } from '../locales/index.ts';
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
   const hiding = useSignal(hidden.peek());
-  // The link has no theme and size: those are settings of this screen.
+  // The link leaves out the theme and the size, because they are settings of this screen.
   const { lang = null } = viewSettings(route.value.query);
   const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
   const labels = messages.value.lobby;
@@ -100,12 +100,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   );
 }
 
-/** Columns of the table in this tab's files. */
+/** Returns the columns of the table in the files of this tab. */
 function columnsOf({ files }: View): string[] {
   return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
 }
 
-/** The job, for members who cannot change it. */
+/** Shows the job to members who cannot change it. */
 function JobToCome({ job }: { job: JobSpec }) {
   return (
     <>
@@ -168,8 +168,8 @@ function roles(you: boolean, host: boolean): string {
 }
 
 /**
- * A preview of the ring, or of what replaces it: members, and pale places for the tabs that an
- * automatic start waits for.
+ * Shows a preview of the ring, or of what replaces it. It has a mark for each member, and a pale
+ * mark for each tab that an automatic start waits for.
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;
@@ -200,7 +200,7 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   if (lobby.phase !== 'FORMING') {
-    // The reason why this tab is left out of the run.
+    // The reason why this tab does not take part in the run.
     const note = view.state === 'WAITING' && isOpen(lobby) ? view.note : null;
     return note === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{note}</p>;
   }

@@ -1,4 +1,4 @@
-/** Opening a room: a name, the job, and the checks. */
+/** The page for opening a room: a name, the job, and the checks. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
@@ -20,7 +20,10 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { join: labels } = messages.value;
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
-  /** Counts opened files: the form is created again for each, without half-typed values. */
+  /**
+   * The number of files opened so far. The form is created again for each file, which discards
+   * values that are only half typed.
+   */
   const opened = useSignal(0);
   const startAt = useSignal<number | null>(null);
   const origin = useSignal<ChosenOrigin | null>(null);
@@ -36,7 +39,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
     const resumed = chosen?.checkpoint?.job;
-    // A checkpoint brings its job and hides the form, so the automatic start is ignored.
+    // A checkpoint has its own job and the form is hidden, so the automatic start is ignored.
     createRoom(resumed ?? job.value, resumed === undefined ? startAt.value : null, options);
   };
   return (
@@ -62,7 +65,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
-        {/* A checkpoint brings its own job. */}
+        {/* A checkpoint has its own job, so the form is hidden. */}
         {checkpoint === null && (
           <JobForm key={opened.value} job={job.value} onjob={take}>
             <NumberField
@@ -94,7 +97,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
           <button type="submit" class="primary grow" disabled={nameless || entering.value}>
             {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
-          {/* A projector can host without training. The host of a lesson takes part. */}
+          {/*
+           * A host may only watch, for example on a projector. But the host of a lesson takes part.
+           */}
           {!blocked.value && job.value.job !== 'lesson' && origin.value === null && (
             <button
               type="button"

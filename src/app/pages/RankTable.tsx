@@ -1,4 +1,4 @@
-/** A row per rank: device, times, bytes sent, state hash. */
+/** Shows a table with a row for each rank: device, times, bytes sent, and state hash. */
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
@@ -123,7 +123,10 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   );
 }
 
-/** The link to the right neighbour: now, for this rank's own links; as reported, for others. */
+/**
+ * Shows the link to the right neighbour. For a link of this rank, the current state is shown; for
+ * another link, the latest report.
+ */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
   const { run: labels } = messages.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;

@@ -1,4 +1,6 @@
-/** The end of a run: the result, agreement of ranks, and bytes sent against theory. */
+/**
+ * Shows the end of a run: the result, whether ranks agree, and the bytes sent compared with theory.
+ */
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -24,10 +26,13 @@ import { messages } from '../locales/index.ts';
 interface Props {
   job: JobSpec;
   result: RunResult;
-  /** Whether this tab took every step in one generation: then theory gives the bytes sent. */
+  /**
+   * Whether this tab took every step, in a single generation. Only then can the bytes sent be
+   * compared with theory.
+   */
   isWhole: boolean;
   host: boolean;
-  /** Actions on the model. */
+  /** Actions on the model, shown below the result. */
   children: ComponentChildren;
 }
 
@@ -36,7 +41,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { worldSize } = result;
   const metrics = metricEntries(metricsTold(result));
   const [value, meaning] = outcome(result, metrics);
-  // A language model shows its loss as the main result.
+  // The main result of a language model is its loss.
   const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
@@ -125,7 +130,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             <button type="button" class={rate === null ? 'primary' : ''} onClick={start}>
               {labels.startAgain}
             </button>
-            {/* A room that begins with weights cannot change its job. */}
+            {/* A room that begins with weights from a file cannot change its job. */}
             {result.rateTest !== undefined && rate === null && (
               <button type="button" onClick={() => useRate(job, job.learningRate)}>
                 {labels.useRate(String(job.learningRate))}
@@ -149,8 +154,8 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 }
 
 /**
- * The main result on held-out samples and its sentence: the loss of a language model, else the
- * first metric.
+ * Returns the main result on held-out samples and its sentence. For a language model this is the
+ * loss, otherwise the first metric.
  */
 function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
@@ -166,14 +171,14 @@ function outcome(
   return [formatMetric(name, value), labels.measured[name](steps, time)];
 }
 
-/** The rate that a range test suggests, or the reason for no suggestion. */
+/** Returns the rate that a range test suggests, or the reason why there is no suggestion. */
 function foundRate({ suggested, reason }: RateTest, steps: number, time: string): [string, string] {
   const { rateTest: labels } = messages.value.run;
   if (suggested !== null) return [formatRate(suggested), labels.found(steps, time)];
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
-/** Sets the rate for the next start. */
+/** Sets the learning rate for the next start. */
 function useRate(job: JobSpec, rate: number): void {
   configure(withRate(job, rate));
   closeRun();

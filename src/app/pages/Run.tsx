@@ -1,6 +1,6 @@
 /**
- * The page of a run: figures, ring, curves, one player for ring and grid, timeline, ranks and
- * links.
+ * The page of a run: figures, ring, curves, timeline, ranks and links. One player moves both the
+ * ring and the grid.
  */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -43,7 +43,7 @@ import { ResultPanel } from './ResultPanel.tsx';
 import { FileDistribution } from './FileDistribution.tsx';
 import { Strip } from './Strip.tsx';
 
-/** A page that a launcher drives does not animate until somebody presses play. */
+/** If a launcher drives this page, the ring does not move until somebody presses play. */
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
@@ -54,14 +54,15 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
-  // A trace shows that there is a ring.
+  // If there is a trace, there is a ring.
   const instead =
     trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
   const hides = hidden.value;
   const hasRing = !alone && instead === null;
   const stateText = describeState(view);
   const narrow = pageWidth.value === 'narrow';
-  // Rendered when their data changes, not at every step: rows are expensive with many ranks.
+  // These parts are rendered when their data change, not at every step, because rows are expensive
+  // with many ranks.
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
@@ -71,7 +72,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
   );
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
-  // A failed run keeps the weights of its last step, but cannot be continued.
+  // A failed run keeps the weights of its latest step, so they can be saved. But it cannot be
+  // continued.
   const keepModel =
     keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
       <SaveModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
@@ -146,7 +148,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {!hides.has('inspection') && confusionNow}
-      {/* Without training there is nothing to inspect. */}
+      {/* Nothing was trained, so there is nothing to inspect. */}
       {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
         <InspectionPanel key={run.number} run={run} />
       )}
@@ -175,7 +177,7 @@ function Failed({ view, failure }: { view: View; failure: Failure }) {
       <button type="button" onClick={closeRun}>
         {failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
-      {/* An engine that died has sent no recording. */}
+      {/* An engine that has failed may have sent no recording. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}
     </Banner>
   );

@@ -1,4 +1,4 @@
-/** Runs with checkpoints in this browser, and damaged checkpoints. */
+/** Shows the runs with checkpoints in this browser, and damaged checkpoints. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { nameOfJob } from '../../spec/job.ts';

@@ -1,4 +1,4 @@
-/** The figures of a run in a line. */
+/** Shows the figures of a run in one line. */
 import type { ComponentChildren } from 'preact';
 import {
   agreement,
@@ -22,7 +22,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const { run: labels } = messages.value;
   const { model } = view;
   const { last } = run;
-  // The figures of a run that waits are unknown.
+  // While a run waits, its figures are unknown.
   const isOn = isTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
   const share = communication(run);

@@ -1,8 +1,8 @@
 /**
- * The chunks that travel on the ring. With enough room, a chunk is a capsule with its letter, its
- * numbers if they are known, and one slot per rank, filled if that rank's numbers are in its sum.
- * With less room it is a bar that fills, then a dot. There is one per sending rank, moved without
- * rendering on every frame.
+ * Draws the chunks that travel on the ring. With enough room, a chunk is a capsule with its letter,
+ * its numbers if they are known, and one slot for each rank. A slot is filled if the numbers of its
+ * rank are in the sum. With less room, a chunk is a bar that fills up, and with even less room a
+ * dot. Each sending rank has one chunk, which is moved on every frame without rendering.
  */
 import { effect } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
@@ -100,7 +100,7 @@ export function Chunks({ layout, n, player, textSize }: Props) {
   );
 }
 
-/** Updates the content of a capsule, once a ring step. */
+/** Updates the content of a capsule, once in each ring step. */
 function fill(element: Element, { chunk, parts }: Flight, n: number, numbers: Numbers | undefined): void {
   const letter = element.querySelector('.chunk-name');
   if (letter !== null) letter.textContent = chunkName(chunk);

@@ -1,4 +1,7 @@
-/** Pointer and keys on the ring: the edge that they are on picks its chunk. */
+/**
+ * Handles the pointer and the keys on the ring. An edge under the pointer or the keys picks the
+ * chunk that travels on it.
+ */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -15,13 +18,13 @@ interface Props {
   player: Player;
 }
 
-/** Lies over the ring; only its focus is visible. */
+/** An element over the ring. Only its focus outline is visible. */
 export function EdgeKeys({ layout, n, player }: Props) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
-  /** Edge that the keys are on. */
+  /** The edge that the keys are on. */
   const cursor = useSignal(0);
-  /** Edge that the pointer is on; its chunk is picked while the pointer stays. */
+  /** The edge that the pointer is on. Its chunk is picked while the pointer stays there. */
   const pointed = useRef<number | null>(null);
   const rank = Math.min(n - 1, cursor.value);
   const pick = (edge: number): void => {
@@ -61,7 +64,7 @@ export function EdgeKeys({ layout, n, player }: Props) {
       onPointerDown={point}
       onPointerLeave={(event) => {
         pointed.current = null;
-        // A lifted finger leaves too: the tapped chunk stays picked.
+        // A finger that is lifted leaves too, but the tapped chunk stays picked.
         if (event.pointerType === 'mouse' && document.activeElement !== box.current) player.picked.value = null;
       }}
     >
@@ -84,7 +87,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
   return <>{text}</>;
 }
 
-/** Under the marks: the way of the picked chunk, and the rank whose copy it is. */
+/** Highlights, under the marks, the way of the picked chunk and the rank whose copy is picked. */
 export function EdgeLight({ layout, n, player }: Props) {
   const lit = useHighlight(player, n);
   if (lit === null) return null;

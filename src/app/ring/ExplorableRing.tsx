@@ -1,7 +1,7 @@
 /**
- * The front page's ring. It plays by itself; a reader can step through it, see the chunks of every
- * rank and choose the world size. The choices are in the address, so that
- * `#?ranks=32&step=7&speed=0.5` is a picture to share.
+ * The ring of the front page. It plays by itself. A reader can step through it, see the chunks of
+ * every rank, and choose the world size. These choices are stored in the address, so that a link
+ * such as `#?ranks=32&step=7&speed=0.5` shows the same picture.
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
@@ -13,7 +13,10 @@ import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
 import { useInAddress } from './player/useInAddress.ts';
 import { positionOf } from './player/pacing.ts';
 
-/** From the fewest ranks that explain the ring to the most of a room. */
+/**
+ * World sizes: the default, the fewest ranks that explain the ring, and the most that a room may
+ * have.
+ */
 const USUAL_RANKS = 4;
 const LEAST_RANKS = 2;
 const MOST_RANKS = 64;
@@ -74,7 +77,7 @@ export function ExplorableRing() {
       ) : (
         <Legend />
       )}
-      {/* One button, so that it keeps the focus. */}
+      {/* This is one button in both states, so that it keeps the focus. */}
       <p key="explore" class="explore">
         <button type="button" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.peek())}>
           {isOpen.value ? ring.fold : ring.explore}

@@ -1,6 +1,6 @@
 /**
- * The ring: ranks on a circle, and the chunks between them. The circle is rendered when the members
- * change; the chunks move without rendering.
+ * Draws the ring: ranks on a circle, and the chunks between them. The circle is rendered when the
+ * members change. The chunks move without rendering.
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../components/useSize.ts';
@@ -21,14 +21,14 @@ import {
 import type { Player } from './player/player.ts';
 
 export interface RingMember {
-  /** `null`: a free place. */
+  /** The name of the member; `null` for a free place. */
   name: string | null;
-  /** Drawn pale: present, but not ready. */
+  /** Whether the mark is pale, because the member is not ready. */
   pale?: boolean;
 }
 
 export interface RingEdge {
-  /** `false`: not connected yet, drawn dashed. */
+  /** Whether the link is connected. Otherwise its edge is dashed. */
   up: boolean;
   label: string;
 }
@@ -36,11 +36,14 @@ export interface RingEdge {
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** Links that are drawn: to the right neighbour, to rank 0 and back, or none. */
+  /**
+   * The links to draw: from each rank to its right neighbour, between rank 0 and each other rank,
+   * or none.
+   */
   lines?: 'ring' | 'star' | 'none';
-  /** Edges of a ring: edge i leads from rank i to its right neighbour. */
+  /** The edges of the ring. Edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];
-  /** `null`: nothing travels. */
+  /** The player that moves the chunks; `null` if no chunks travel. */
   player: Player | null;
   centre: { top: string; title: string; bottom: string };
   /** Description for screen readers. */
@@ -53,7 +56,7 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   const n = members.length;
   const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
-  // Stable while nothing changes, as the moving chunks depend on it.
+  // The layout is the same object until it changes, because the moving chunks depend on it.
   const layout = useMemo(() => layoutRing(width, height, n, textSize, named), [width, height, n, textSize, named]);
   return (
     <div class={lines === 'star' ? 'ring star' : 'ring'} ref={box}>
@@ -90,7 +93,7 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   );
 }
 
-/** Space between the end of a line and a mark. */
+/** Space between the end of an edge and a mark. */
 const EDGE = { width: 2, height: 2 };
 
 interface PlaceProps {
@@ -105,7 +108,7 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   const to = angleAlong(layout, n, rank, 1, EDGE);
   const middle = (from + to) / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
-  // Beyond the chunks on the edge, on the outer side.
+  // The label is on the outer side of the ring, outside the chunks on the edge.
   const { width, height } = capsuleFor(layout, n, textSize, 0);
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
@@ -122,7 +125,7 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   );
 }
 
-/** Between rank 0 and another rank, both ways. */
+/** A line between rank 0 and another rank, for both directions. */
 function Spoke({ layout, n, rank }: Pick<PlaceProps, 'layout' | 'n' | 'rank'>) {
   const from = pointAt(layout, angleOf(0, n));
   const to = pointAt(layout, angleOf(rank, n));
@@ -137,7 +140,7 @@ function chevronAt(layout: RingLayout, angle: number): string {
   return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI + 90).toFixed(1)})`;
 }
 
-/** Longest name beside a mark, letters. */
+/** The number of letters of the longest name that is shown next to a mark. */
 const NAME_LETTERS = 14;
 
 function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member: RingMember; you: boolean }) {
@@ -194,7 +197,7 @@ function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { ce
   // A long title must not overlap the marks on both sides.
   const width = centre.title.length * LETTER * textSize;
   const isLong = n > 1 && width > 2 * (layout.radius - 1.5 * layout.mark);
-  // A single rank is in the centre.
+  // A single rank is in the centre, so the text is below it.
   const cy = n === 1 ? layout.cy + layout.mark * 1.4 + textSize * 1.6 : layout.cy;
   return (
     <g text-anchor="middle">

@@ -1,4 +1,7 @@
-/** The ring of a run: its members, its edges as far as this rank knows them, and the replay. */
+/**
+ * Shows the ring of a run: its members, its edges as far as this rank knows them, and the replay of
+ * a round.
+ */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates, goneRanks, neighbours, ownRank } from '../state/derive.ts';
@@ -16,7 +19,7 @@ interface Props {
   view: View;
   run: Run;
   player: Player;
-  /** What ranks do instead of a ring. */
+  /** What ranks do instead of using a ring; `null` if there is a ring. */
   instead: Instead | null;
 }
 
@@ -60,7 +63,10 @@ export function RunRing({ view, run, player, instead }: Props) {
   );
 }
 
-/** This rank knows its own two links, and the speed of the others. */
+/**
+ * Returns the edges of the ring. This rank knows the state of its own two links, and the speed of
+ * all links.
+ */
 function edgesOf(run: Run): RingEdge[] {
   const rates = edgeRates(run);
   const ours = neighbours(run.rank, run.worldSize);

@@ -1,4 +1,4 @@
-/** The ring before a run: the same plan and player with simulated times. */
+/** The ring before a run. It has the plan and the player of a real ring, and simulated times. */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { Term } from '../components/Term.tsx';
@@ -12,7 +12,7 @@ import { usePlayer } from './player/usePlayer.ts';
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** Label below the centre of the ring. */
+  /** The label below the centre of the ring. */
   kind: string;
 }
 
@@ -30,7 +30,7 @@ export function SimulatedRing({ members, you, kind }: Props) {
   );
 }
 
-/** A player of a simulated round of `n` ranks, and its keys. */
+/** Returns a player of a simulated round of `n` ranks, with its keys. */
 export function useSimulated(n: number): Player {
   const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n), n }), [n]);
   return usePlayer(stage, { autoplay: true, keys: true });
@@ -65,7 +65,10 @@ export function Legend() {
   );
 }
 
-/** The frame, or the picked chunk, in words. Not a live region, as it changes all the time. */
+/**
+ * Describes the frame or the picked chunk in words. It is not a live region, because it changes all
+ * the time.
+ */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;

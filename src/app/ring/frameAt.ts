@@ -1,38 +1,42 @@
 /**
- * One picture of a ring all-reduce as a pure function of (trace, n, t): the chunks on their way,
- * and every rank's copy of every chunk. The plan gives the moves, the trace the times. One rank
- * knows its own times only, so all ranks are drawn at them.
+ * Computes one picture (frame) of a ring all-reduce, as a pure function of the trace, n and the
+ * time t. A frame has the chunks on their way, and every copy of every chunk on every rank. The
+ * moves are from the plan, and the times from the trace. A trace has only the times of one rank, so
+ * all ranks are drawn at those times.
  */
 import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
-/** Content of a cell: the sum over ranks `first`, `first + 1`, … (`count` of them, modulo n). */
+/**
+ * The ranks whose numbers are in the sum of a cell: `first`, `first + 1` and so on, `count` ranks,
+ * modulo n.
+ */
 export interface Parts {
   first: number;
   count: number;
 }
 
 export interface Flight extends Transfer {
-  /** 0 at the sender .. 1 at the receiver. */
+  /** How far the chunk has travelled: 0 at the sender, 1 at the receiver. */
   progress: number;
-  /** Content of the travelling chunk. */
+  /** The ranks in the sum of the travelling chunk. */
   parts: Parts;
 }
 
 export interface Frame {
-  /** Ring steps whose chunks have arrived, 0 .. 2(n-1). */
+  /** The number of ring steps whose chunks have arrived, 0 to 2(n-1). */
   completed: number;
-  /** The current phase; `done` when every rank has every sum. */
+  /** The current phase. It is `done` when every rank has every sum. */
   phase: RingPhase | 'done';
-  /** Chunks on their way, by sender; empty between two ring steps. */
+  /** The chunks on their way, by sender. There are none between two ring steps. */
   flights: Flight[];
-  /** `cells[rank][chunk]`. */
+  /** The content of each cell: `cells[rank][chunk]`. */
   cells: Parts[][];
 }
 
 /**
- * Times at which each ring step's chunk left and arrived, milliseconds since the all-reduce began;
- * never decreasing.
+ * The times at which the chunk of each ring step left and arrived, in milliseconds since the
+ * all-reduce began. They never decrease.
  */
 export interface Timeline {
   leaves: number[];
@@ -41,14 +45,14 @@ export interface Timeline {
 }
 
 /**
- * Least share of a ring step in which its chunk travels. `sentAt` is the time of the last byte, and
- * the first bytes left long before.
+ * A chunk travels during at least this share of its ring step. `sentAt` is the time of the last
+ * byte, and the first bytes left long before it.
  */
 const LEAST_TRAVEL = 0.4;
 
 /**
- * Least length of a ring step, as a share of an even one: clocks have a resolution, and arrivals
- * may seem to coincide.
+ * A ring step takes at least this share of the average ring step. Otherwise two chunks could seem
+ * to arrive at once, because clocks have a limited resolution.
  */
 const LEAST_STEP = 0.02;
 
@@ -58,7 +62,7 @@ export function timelineOf(trace: RecordedTrace, n: number): Timeline {
   const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
   const end = Math.max(0, ...times.filter((time) => time !== null));
   const least = (LEAST_STEP * end) / Math.max(1, steps);
-  // A ring step without a time lasts as long as the average before it.
+  // A ring step without a time takes as long as the average ring step that has one.
   const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
   const usual = end > 0 ? end / timed : 1;
   const leaves: number[] = [];
@@ -76,20 +80,23 @@ export function timelineOf(trace: RecordedTrace, n: number): Timeline {
   return { leaves, arrives, duration: now };
 }
 
-/** Ring steps whose chunks have arrived `t` milliseconds after the all-reduce began. */
+/**
+ * Returns the number of ring steps whose chunks have arrived `t` milliseconds after the all-reduce
+ * began.
+ */
 export function completedAt({ arrives }: Timeline, t: number): number {
   let completed = 0;
   while (completed < arrives.length && arrives[completed]! <= t) completed++;
   return completed;
 }
 
-/** The picture at `t` milliseconds after the all-reduce began. */
+/** Returns the frame at `t` milliseconds after the all-reduce began. */
 export function frameAt(trace: RecordedTrace, n: number, t: number): Frame {
   const timeline = timelineOf(trace, n);
   return frameOf(timeline, n, t, cellsAfter(n, completedAt(timeline, t)));
 }
 
-/** The same, with known times and cells. */
+/** Returns the same frame as {@link frameAt}, from a timeline and cells that are known already. */
 export function frameOf(timeline: Timeline, n: number, t: number, cells: Parts[][]): Frame {
   const completed = completedAt(timeline, t);
   if (completed === ringStepCount(n)) return { completed, phase: 'done', flights: [], cells };
@@ -101,13 +108,14 @@ export function frameOf(timeline: Timeline, n: number, t: number, cells: Parts[]
   return { completed, phase: transfers[0]!.phase, flights, cells };
 }
 
-/** The content of every cell after `completed` ring steps, by the plan. */
+/** Returns the content of every cell after `completed` ring steps of the plan. */
 export function cellsAfter(n: number, completed: number): Parts[][] {
   const cells = Array.from({ length: n }, (_, rank) =>
     Array.from({ length: n }, (): Parts => ({ first: rank, count: 1 })),
   );
   for (let ringStep = 0; ringStep < completed; ringStep++) {
-    // No rank sends the chunk that it receives in the same ring step, so writing in place is safe.
+    // No rank sends the chunk that it receives in the same ring step, so the cells can be changed
+    // in place.
     for (const { from, to, chunk, phase } of transfersAt(n, ringStep)) {
       const sent = cells[from]![chunk]!;
       cells[to]![chunk] = phase === 'reduce-scatter' ? { first: sent.first, count: sent.count + 1 } : sent;
@@ -116,12 +124,15 @@ export function cellsAfter(n: number, completed: number): Parts[][] {
   return cells;
 }
 
-/** Whether `rank`'s gradient is in the sum. */
+/** Returns whether the gradient of `rank` is in the sum. */
 export function includes(parts: Parts, n: number, rank: number): boolean {
   return (rank - parts.first + n) % n < parts.count;
 }
 
-/** The name of a chunk: letters, to differ from ranks. A .. Z, then AA .. */
+/**
+ * Returns the name of a chunk. It has letters, so that it differs from a rank: A to Z, then AA and
+ * so on.
+ */
 export function chunkName(chunk: number): string {
   const letter = String.fromCharCode(65 + (chunk % 26));
   return chunk < 26 ? letter : chunkName(Math.floor(chunk / 26) - 1) + letter;

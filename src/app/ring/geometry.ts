@@ -1,4 +1,4 @@
-/** Positions on the ring, in pixels. */
+/** Computes positions on the ring, in pixels. */
 
 export interface RingLayout {
   width: number;
@@ -9,29 +9,29 @@ export interface RingLayout {
   radius: number;
   /** Radius of a rank's mark. */
   mark: number;
-  /** Whether names, and labels on edges, fit beside the marks. */
+  /** Whether there is room for names next to the marks, and for labels on the edges. */
   named: boolean;
 }
 
-/** Most ranks whose marks are large enough for numbers. */
+/** With more ranks, marks are too small to have a number inside. */
 export const MOST_INSIDE = 16;
 
-/** Rank 0 is on top, the others follow clockwise. */
+/** Returns the angle of a rank. Rank 0 is at the top, and the other ranks follow clockwise. */
 export function angleOf(rank: number, n: number): number {
   return -Math.PI / 2 + (2 * Math.PI * rank) / n;
 }
 
 export function layoutRing(width: number, height: number, n: number, textSize: number, named: boolean): RingLayout {
   const mark = ((n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * textSize) / 13;
-  // A name stands above, below or beside its mark: it needs the height of a line and the width of a
+  // A name is above, below or next to its mark, so it needs the height of a line and the width of a
   // word.
   const radiusWith = (lines: number, letters: number): number =>
     Math.min(height / 2 - mark * 1.4 - textSize * lines, width / 2 - mark * 1.4 - textSize * letters);
   const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
-  // Names must leave room for the ring's centre: otherwise only marks and numbers are shown.
+  // Names must leave room for the centre of the ring. Otherwise only marks and numbers are shown.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
-  // A single rank is the centre. Numbers stand inside large marks and beside small ones; a halo
-  // needs space too.
+  // A single rank is in the centre. Numbers are inside large marks, and next to small marks. The
+  // halo of a mark needs space too.
   const beside = n <= MOST_INSIDE ? 0.7 : 1.6;
   const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(beside, beside));
   return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
@@ -42,10 +42,11 @@ export function pointAt(layout: RingLayout, angle: number, radius: number = layo
 }
 
 /**
- * The angle of a box after `progress` of the way from `rank` to its right neighbour. It starts and
- * stops where it touches their marks.
+ * Returns the angle of the centre of a box that has moved `progress` (0 to 1) of the way from
+ * `rank` to its right neighbour. The box starts and stops where it touches the marks of the two
+ * ranks.
  *
- * @param half half the box's width and height.
+ * @param half half the width and half the height of the box.
  */
 export function angleAlong(
   layout: RingLayout,
@@ -57,7 +58,7 @@ export function angleAlong(
   const whole = (2 * Math.PI) / n;
   const from = angleOf(rank, n);
   const gapAt = (angle: number): number => {
-    // At this place on the circle, the box reaches this far ahead of its centre.
+    // At this angle, the box extends this far in front of its centre.
     const reach = half.width * Math.abs(Math.sin(angle)) + half.height * Math.abs(Math.cos(angle));
     return Math.min((layout.mark * 1.45 + reach) / layout.radius, whole * 0.42);
   };
@@ -66,7 +67,7 @@ export function angleAlong(
   return start + (end - start) * progress;
 }
 
-/** An arc along the ring from angle `a` to angle `b`, clockwise. */
+/** Returns an SVG path along the ring from angle `a` to angle `b`, clockwise. */
 export function arcPath(layout: RingLayout, a: number, b: number): string {
   const from = pointAt(layout, a);
   const to = pointAt(layout, b);
@@ -75,10 +76,16 @@ export function arcPath(layout: RingLayout, a: number, b: number): string {
   return `M${from.x.toFixed(1)},${from.y.toFixed(1)}A${r},${r} 0 ${large} 1 ${to.x.toFixed(1)},${to.y.toFixed(1)}`;
 }
 
-/** Least distance from the ring, pixels, at which a pointer is on it: the width of a finger. */
+/**
+ * A pointer that is closer to the ring than this distance (pixels) is on the ring. It is the width
+ * of a finger.
+ */
 const REACH = 28;
 
-/** The rank at the start of the edge that a pointer is on; `null` away from the ring. */
+/**
+ * Returns the rank at the start of the edge that the pointer is on; `null` if the pointer is not on
+ * the ring.
+ */
 export function edgeAt(layout: RingLayout, n: number, x: number, y: number): number | null {
   const dx = x - layout.cx;
   const dy = y - layout.cy;
@@ -87,27 +94,30 @@ export function edgeAt(layout: RingLayout, n: number, x: number, y: number): num
   return Math.floor((turn - Math.floor(turn)) * n) % n;
 }
 
-/** Shape of a travelling chunk, pixels from its centre. */
+/** The shape of a travelling chunk, in pixels from its centre. */
 interface Capsule {
   kind: 'slots' | 'bar' | 'dot';
   width: number;
   height: number;
-  /** Start of the letter, and widths of it and the number after it, in a capsule with slots. */
+  /** In a capsule with slots: the width of the letter, and the width of the number after it. */
   letter: number;
   figure: number;
-  /** One slot per rank: beside the letter, or in a line below it if there is a number. */
+  /**
+   * The area of the slots, one for each rank. It is next to the letter, or in a line below the
+   * letter if there is a number.
+   */
   slots: { x: number; y: number; width: number; height: number };
 }
 
-/** Most ranks with slots: there are no more colours. */
+/** With more ranks there are no slots, because there are no more colours. */
 const MOST_SLOTS = 8;
-/** Width of a digit, relative to its height. */
+/** Width of a digit, relative to the text size. */
 const DIGIT = 0.64;
 
 /**
- * The most detailed capsule that fits between two marks.
+ * Returns the most detailed capsule that fits between two marks.
  *
- * @param letters of the longest number to show in it; 0: none.
+ * @param letters length of the longest number to show in the capsule; 0 without a number.
  */
 export function capsuleFor(layout: RingLayout, n: number, textSize: number, letters: number): Capsule {
   const free = (2 * Math.PI * layout.radius) / n - 2.9 * layout.mark;
@@ -121,7 +131,7 @@ export function capsuleFor(layout: RingLayout, n: number, textSize: number, lett
   return { kind: 'dot', width: 5, height: 5, ...none };
 }
 
-/** A letter, with slots beside it as wide as the room allows. */
+/** Returns a capsule with a letter, and slots next to it that are as wide as the room allows. */
 function slotted(n: number, textSize: number, free: number): Capsule {
   const letter = textSize * 1.25;
   const widthWith = (slot: number): number => letter + slot * n + 6;
@@ -133,7 +143,7 @@ function slotted(n: number, textSize: number, free: number): Capsule {
   return { kind: 'slots', width, height, letter, figure: 0, slots };
 }
 
-/** A letter and a number, and a line of slots below them. */
+/** Returns a capsule with a letter and a number, and a line of slots below them. */
 function numbered(n: number, textSize: number, letters: number): Capsule {
   const letter = textSize * 1.25;
   const figure = (letters * DIGIT + 0.8) * textSize;

@@ -1,4 +1,4 @@
-/** A frame of the ring as a sentence, for the caption and for screen readers. */
+/** Describes a frame of the ring in a sentence, for the caption and for screen readers. */
 import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/plans/ringPlan.ts';
 import { messages } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
@@ -11,10 +11,10 @@ interface Narration {
   text: string;
 }
 
-/** Longer lists of ranks are not readable. */
+/** Longer lists of ranks would not be readable. */
 const MOST_LISTED = 6;
 
-/** @param you this page's rank in the ring, if any. */
+/** @param you this page's rank in the ring; `null` if it has none. */
 export function narrate(frame: Frame, n: number, you: number | null): Narration {
   const { ring } = messages.value;
   const half = n - 1;
@@ -33,7 +33,8 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
 }
 
 /**
- * The picked chunk as a sentence: `Rank 2, chunk B: the partial sum of ranks 1 and 2, 5 + 2 = 7.`
+ * Describes the picked chunk in a sentence: `Rank 2, chunk B: the partial sum of ranks 1 and 2, 5 +
+ * 2 = 7.`
  */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
   const { ring } = messages.value;
@@ -57,24 +58,33 @@ function holds({ first, count }: Parts, n: number): string {
   return ring.holdsSome(Array.from({ length: count }, (_, i) => (first + i) % n).sort((a, b) => a - b));
 }
 
-/** The rank whose copy of a chunk is picked; a travelling chunk equals its sender's copy. */
+/**
+ * Returns the rank whose copy of a chunk is picked. A travelling chunk is equal to the copy of its
+ * sender.
+ */
 export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
   if (rank !== null) return rank;
   const { from, to } = moveOf(frame, chunk);
   return frame.flights.length > 0 || frame.completed === 0 ? from : to;
 }
 
-/** The transfer of `chunk` in the ring step that the frame shows. */
+/** Returns the transfer of `chunk` in the ring step that the frame shows. */
 export function moveOf(frame: Frame, chunk: number): Transfer {
   return transfersAt(frame.cells.length, shownStep(frame)).find((one) => one.chunk === chunk)!;
 }
 
-/** The ring step that a frame shows, 0 .. 2(n-1)-1; between two steps, the earlier one. */
+/**
+ * Returns the ring step that a frame shows, 0 to 2(n-1)-1. Between two ring steps, it is the
+ * earlier one.
+ */
 function shownStep({ completed, flights }: Frame): number {
   return flights.length > 0 ? completed : Math.max(0, completed - 1);
 }
 
-/** The chunk on the edge from `rank` to its right neighbour, in that ring step. */
+/**
+ * Returns the chunk on the edge from `rank` to its right neighbour, in the ring step that the frame
+ * shows.
+ */
 export function chunkOnEdge(frame: Frame, rank: number): number {
   return transferFrom(frame.cells.length, shownStep(frame), rank).chunk;
 }

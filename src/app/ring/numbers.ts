@@ -1,31 +1,31 @@
 /**
- * Numbers of an all-reduce that is small enough to show them: content of a chunk, and its sum;
- * pure.
+ * The numbers of an all-reduce that is small enough to show them: the terms and the sums of each
+ * chunk; pure.
  */
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
 import type { Parts } from './frameAt.ts';
 
-/** `numbers[rank]`: that rank's own vector before the all-reduce. */
+/** `numbers[rank]` is the vector of that rank before the all-reduce. */
 export type Numbers = readonly (readonly number[])[];
 
 interface ChunkValues {
   /** Ranks in the sum, in the order of addition. */
   ranks: number[];
   /**
-   * Terms by element of the chunk, as the executor cuts the vector; empty if the vector has fewer
-   * elements than ranks.
+   * The terms of each element of the chunk. The vector is cut into chunks as in a real all-reduce.
+   * If it has fewer elements than there are ranks, some chunks have no elements.
    */
   elements: ElementValues[];
 }
 
 interface ElementValues {
-  /** Each rank's own number. */
+  /** The number of each rank in the sum. */
   terms: number[];
-  /** Partial sums; the last is the content of the chunk. */
+  /** The partial sums. The final one is the content of the chunk. */
   sums: number[];
 }
 
-/** The content of a copy of `chunk` with `parts`. */
+/** Returns the terms and sums of a copy of `chunk` with `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);
@@ -38,19 +38,22 @@ export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkVa
   return { ranks, elements };
 }
 
-/** The present value of each element of the chunk. */
+/** Returns the current value of each element of the chunk. */
 export function currentValues(parts: Parts, numbers: Numbers, chunk: number): number[] {
   return valuesOf(parts, numbers, chunk).elements.map(({ sums }) => sums.at(-1)!);
 }
 
-/** The sum of each element: `3 + 5 + 2 = 10`; a single term is itself. */
+/** Returns the sum of each element as text: `3 + 5 + 2 = 10`. A single term is written alone. */
 export function sumsOf(parts: Parts, numbers: Numbers, chunk: number): string[] {
   return valuesOf(parts, numbers, chunk).elements.map(({ terms, sums }) =>
     terms.length === 1 ? formatValue(terms[0]!) : `${terms.map(asTerm).join(' + ')} = ${formatValue(sums.at(-1)!)}`,
   );
 }
 
-/** `3`, `-0.25`, `17.1`: at most two decimals, which fit in a cell. */
+/**
+ * Returns a number as text, such as `3`, `-0.25` or `17.1`. It has at most two decimals, so that it
+ * fits in a cell.
+ */
 export function formatValue(value: number): string {
   return String(Number(value.toFixed(2))).replace('-', '−');
 }
@@ -59,11 +62,13 @@ function asTerm(value: number): string {
   return value < 0 ? `(${formatValue(value)})` : formatValue(value);
 }
 
-/** Largest numbers and longest texts during the whole all-reduce. */
+/** The sizes of numbers and texts during the whole all-reduce. */
 export interface Extent {
   /** The largest absolute value, which scales the colours. */
   largest: number;
-  /** Letters of the longest chunk, its elements in a row. */
+  /**
+   * The number of letters of the longest text of a chunk. The text lists all elements of the chunk.
+   */
   letters: number;
 }
 
@@ -77,7 +82,8 @@ export function extentOf(numbers: Numbers): Extent {
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
-    // A chunk is a rank's own, or a partial sum that starts after its owner.
+    // A chunk holds either the numbers of a single rank, or a partial sum that starts at the rank
+    // after its owner.
     for (let i = 1; i <= n; i++) {
       meet({ first: i - 1, count: 1 }, chunk);
       meet({ first: (chunk + 1) % n, count: i }, chunk);

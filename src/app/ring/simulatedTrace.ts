@@ -1,8 +1,8 @@
-/** A simulated trace with even ring steps, for pages without a run. */
+/** Simulates a trace whose ring steps are equally long, for pages without a run. */
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
-/** Duration of a ring step on a home network, milliseconds; the player slows it down. */
+/** Duration of a ring step on a home network, milliseconds. The player slows it down. */
 const STEP_MS = 4;
 
 export function simulatedTrace(n: number): RecordedTrace {

@@ -1,16 +1,19 @@
-/** The highlight of the picked chunk in the ring and in the grid. */
+/** A hook for the highlight of the picked chunk, used by the ring and the grid. */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { moveOf } from './narrate.ts';
 import type { Picked, Player } from './player/player.ts';
 
 export interface Highlight extends Picked {
-  /** Ranks that the chunk travels between. */
+  /** The two ranks that the chunk travels between. */
   from: number;
   to: number;
 }
 
-/** The same object until it changes; `null` if no chunk of this world is picked. */
+/**
+ * Returns the highlight, or `null` if no chunk of this world is picked. The object is the same
+ * until the highlight changes.
+ */
 export function useHighlight(player: Player, n: number): Highlight | null {
   const text = useComputed(() => {
     const picked = player.picked.value;

@@ -1,4 +1,4 @@
-/** The help page: the idea in four steps, and a list of terms. */
+/** The help: the method in four steps, and a list of terms. */
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';

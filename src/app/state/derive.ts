@@ -1,4 +1,4 @@
-/** Figures and facts computed from the view; pure. */
+/** Computes figures and facts from the view; pure. */
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { Device } from '../../protocol/room.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
@@ -11,7 +11,7 @@ import type { View } from './view.ts';
 const MINUTE_MS = 60_000;
 const ENDLESS_EPOCHS = 1000;
 
-/** Samples per second over the last steps; `null` before there are any. */
+/** Returns the samples per second over the latest steps; `null` before there are any. */
 export function samplesPerSecond(run: Run): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
@@ -19,12 +19,12 @@ export function samplesPerSecond(run: Run): number | null {
   if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
   const later = run.recent.slice(1);
   const samples = later.reduce((sum, step) => sum + step.samples, 0);
-  // Spectators do not receive every step.
+  // Spectators do not receive every step, so one report may be for several steps.
   const stepsPerReport = (last.step - first.step) / later.length;
   return (samples * stepsPerReport * 1000) / (last.at - first.at);
 }
 
-/** Milliseconds until the last step at the present pace; `null` if unknown. */
+/** Returns the milliseconds until the final step at the current speed; `null` if unknown. */
 export function timeLeft(run: Run, totalSteps: number | null): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
@@ -35,14 +35,17 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   return Math.max(0, Math.min(untilTime, (totalSteps - last.step - 1) * stepMs));
 }
 
-/** Whether only time ends a run: it has the largest number of epochs that a job may have. */
+/**
+ * Returns whether only its time limit ends a run: the job has the largest number of epochs that a
+ * job may have.
+ */
 export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
 }
 
 /**
- * The share of a step that is communication, and the share of communication that is overlapped by
- * other work.
+ * Returns the share of a step that is communication, and the share of communication that is
+ * overlapped by other work.
  */
 export function communication(run: Run): { share: number; overlapped: number } | null {
   const sum = (pick: (ms: Run['recent'][number]['ms']) => number) =>
@@ -56,7 +59,10 @@ export function communication(run: Run): { share: number; overlapped: number } |
 
 export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
 
-/** Whether all ranks hold the same state, and the ranks that differ from the most common hash. */
+/**
+ * Returns whether all ranks have the same state, and the ranks whose hash differs from the most
+ * common hash.
+ */
 export function agreement(hashes: Run['hashes']): Agreement {
   if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
   const ranks = dissenters(hashes.hashes);
@@ -65,8 +71,8 @@ export function agreement(hashes: Run['hashes']): Agreement {
 }
 
 /**
- * Megabytes per second from each rank to its right neighbour during communication, from the last
- * two exchanges.
+ * Returns the megabytes per second from each rank to its right neighbour while ranks communicate,
+ * computed from the latest two exchanges of statistics.
  */
 export function edgeRates(run: Run): (number | null)[] {
   const { statistics: now, earlierStatistics: before } = run;
@@ -80,14 +86,17 @@ export function edgeRates(run: Run): (number | null)[] {
 }
 
 /**
- * Bytes that each rank sends in theory for `steps` all-reduces of `gradientBytes`: 2(n-1)/n of
- * each.
+ * Returns the bytes that each rank sends in theory for `steps` all-reduces of `gradientBytes`. For
+ * each all-reduce this is 2(n-1)/n of the gradient.
  */
 export function theoreticalBytes(worldSize: number, gradientBytes: number, steps: number): number {
   return (2 * (worldSize - 1) * gradientBytes * steps) / worldSize;
 }
 
-/** The ranks on both sides; one in a world of two, none in a world of one. */
+/**
+ * Returns the ranks on both sides of a rank. In a world of two this is one rank, and in a world of
+ * one the list is empty.
+ */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];
   const left = leftOf(rank, worldSize);
@@ -95,34 +104,41 @@ export function neighbours(rank: number, worldSize: number): number[] {
   return left === right ? [right] : [left, right].sort((a, b) => a - b);
 }
 
-/** Whether the job's files are being distributed, and some rank lacks a part. */
+/**
+ * Returns whether files of the job are being distributed and some rank still lacks a part of them.
+ */
 export function isDistributing(run: Run | null): boolean {
   const distribution = run?.fileDistribution ?? null;
   return distribution !== null && distribution.bytesPerRank.some((bytes) => bytes < distribution.total);
 }
 
-/** Whether this tab only watches. */
+/** Returns whether this tab only watches. */
 export function isSpectating({ member, lobby }: View): boolean {
   return lobby?.spectators.some((one) => one.member === member) ?? false;
 }
 
-/** This tab's rank in a run; `null`: it watches and sees the view of the rank of `run`. */
+/**
+ * Returns this tab's rank in a run. Returns `null` if this tab only watches; the run is then shown
+ * as the rank in `run` sees it.
+ */
 export function ownRank(view: View, run: Run): number | null {
   return isSpectating(view) ? null : run.rank;
 }
 
-/** Whether steps are taken, as far as this tab knows. */
+/** Returns whether steps are being taken, as far as this tab knows. */
 export function isTraining(view: View): boolean {
   return view.state === 'RUNNING' || (isSpectating(view) && view.lobby?.phase === 'RUNNING');
 }
 
-/** Whether this tab is in a run that has neither ended nor failed; it may be waiting. */
+/**
+ * Returns whether this tab is in a run that has neither ended nor failed. The run may be waiting.
+ */
 export function isUnderWay({ run, failure, state, lobby }: View): boolean {
   const isOn = run !== null && run.result === null && failure === null && state !== 'OFFLINE';
   return isOn && lobby !== null && lobby.phase !== 'FORMING';
 }
 
-/** Ranks of the latest generation that have left the room during the run. */
+/** Returns the ranks of the latest generation that have left the room during the run. */
 export function goneRanks(run: Run, lobby: Lobby | null): number[] {
   if (lobby === null || run.result !== null) return [];
   const here = new Set(lobby.members.map((one) => one.member));
@@ -133,12 +149,12 @@ export function isReady({ member, lobby }: View): boolean {
   return hasDevice(lobby, member);
 }
 
-/** Whether ranks may join and leave during a run. */
+/** Returns whether ranks may join and leave during a run. */
 export function isOpen({ nodes, job }: Lobby): boolean {
   return nodes !== null && isElastic(job);
 }
 
-/** Whether a run has its largest number of ranks. */
+/** Returns whether a run has its largest number of ranks. */
 export function isFull({ nodes, members }: Lobby): boolean {
   return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
 }
@@ -147,13 +163,16 @@ export function isHost(view: View): boolean {
   return view.member !== null && (view.lobby?.hosts.includes(view.member) ?? false);
 }
 
-/** Tabs missing for an automatic start; `null` if the host starts the run. */
+/**
+ * Returns the number of tabs that an automatic start still waits for; `null` if the host starts the
+ * run.
+ */
 export function missingToStart(lobby: Lobby): number | null {
   if (lobby.startAt === null) return null;
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }
 
-/** Whether a device is the processor, whatever the name of its backend. */
+/** Returns whether a device computes on the CPU, whatever the name of its backend is. */
 export function isSoftware(device: Device | null): boolean {
   return device !== null && (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter));
 }

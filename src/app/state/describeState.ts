@@ -1,4 +1,4 @@
-/** This tab's state in words; pure. */
+/** Describes the state of this tab in words; pure. */
 import { messages } from '../locales/index.ts';
 import {
   goneRanks,
@@ -17,13 +17,13 @@ import type { View } from './view.ts';
 
 interface StateText {
   word: string;
-  /** The word with its reason: `connecting to rank 3`. */
+  /** The word followed by its reason: `connecting to rank 3`. */
   text: string;
-  /** `busy` for a state that ends by itself, `wait` for one that needs an action. */
+  /** `busy` is a state that ends by itself, and `wait` is a state that needs an action. */
   mood: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
-/** The state of this rank. */
+/** Returns the state of this rank in words. */
 export function describeState(view: View): StateText {
   const { state, run, lobby } = view;
   const { state: labels } = messages.value;
@@ -46,7 +46,7 @@ export function describeState(view: View): StateText {
       return stateText(labels.syncing, isDistributing(run) ? labels.syncingFiles : labels.syncingAbout, 'busy');
     case 'RUNNING':
       if (view.isServerAway) return stateText(labels.training, labels.trainingServerAway, 'good');
-      // Training continues in the present ring while the next one is linked.
+      // Training continues in the current ring while the next ring is being connected.
       return stateText(labels.training, view.connecting.length > 0 ? labels.trainingOthersJoin : '', 'good');
     default:
       return state satisfies never;
@@ -65,7 +65,7 @@ function stateText(word: string, more: string, mood: StateText['mood']): StateTe
   return { word, text: word + more, mood };
 }
 
-/** Between two generations of a run. */
+/** Describes the time between two generations of a run. */
 function describeRejoining(view: View, run: Run): StateText {
   const { state: labels } = messages.value;
   const lobby = view.lobby!;

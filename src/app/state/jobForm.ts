@@ -1,4 +1,4 @@
-/** The options of the job form and the changes that they make; pure. */
+/** Defines the options of the job form, and how each option changes the job; pure. */
 import { PRESET_NAMES, PRESETS, type PresetName } from '../../spec/gpt.ts';
 import {
   checkJob,
@@ -13,7 +13,7 @@ import {
 } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 
-/** Learning rates that train both models well. */
+/** Default learning rates, which train both models well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
   sgd: 0.1,
   momentum: 0.05,
@@ -23,8 +23,9 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 };
 
 /**
- * Another job has its own defaults, except for values that somebody set, and its own kind of data.
- * Data of mnist comes from `folder`, if a server has one, else from files of every tab.
+ * Changes the job. The new job has its own defaults, but values that somebody set stay. It also has
+ * its own kind of data. For mnist, this is `folder` if the server has one, otherwise files that
+ * every tab chooses.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
@@ -45,48 +46,57 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, 'ddp'), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };
-  // A server's folder has IDX files, unless it was started for another job.
+  // The folder of a server has IDX files, unless the server was started for another job.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
 }
 
-/** Layers fit samples of one shape, which two jobs share. */
+/**
+ * Returns a model for the new job. Custom layers need samples of one shape, and only the two jobs
+ * that learn digits have the same shape.
+ */
 function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec['model'] {
   if (typeof model !== 'string') return learnsDigits(before) && learnsDigits(job) ? model : 'mlp';
   return job === 'table' ? 'mlp' : model;
 }
 
-/** A language model of another size, with its batch size and learning rate. */
+/** Changes the size of a language model, with its batch size and learning rate. */
 export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
   const { model, batchSize, learningRate } = PRESETS[name];
   return { ...spec, batchSize, learningRate, gpt: { ...spec.gpt, ...model } };
 }
 
-/** The preset of a language model; `null`: its sizes are custom. */
+/** Returns the preset of a language model; `null` if its sizes are custom. */
 export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
   const isOf = ({ model }: (typeof PRESETS)[PresetName]): boolean =>
     Object.entries(model).every(([size, value]) => gpt[size as keyof typeof model] === value);
   return PRESET_NAMES.find((name) => isOf(PRESETS[name])) ?? null;
 }
 
-/** Kinds of data to choose from. */
+/** The kinds of data that a user can choose from. */
 export type DataSourceName = Exclude<JobSpec['data']['kind'], 'synthetic' | 'none'>;
 
-/** Data of another kind: no files yet, and a folder is `folder` until another is typed. */
+/**
+ * Changes the kind of data. No files are chosen yet. An address is `folder` until the user types
+ * another one.
+ */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
   if (kind === spec.data.kind) return spec;
   if (kind === 'url') return { ...spec, data: { kind, url: folder } };
   return { ...spec, data: kind === 'shared' ? { kind, files: [] } : { kind } };
 }
 
-/** Another optimizer has its own default learning rate, unless somebody set one. */
+/**
+ * Changes the optimizer. The learning rate becomes the default of the new optimizer, unless
+ * somebody set it.
+ */
 export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): JobSpec {
   const untouched = spec.learningRate === USUAL_RATE[spec.optimizer];
   return { ...spec, optimizer, learningRate: untouched ? USUAL_RATE[optimizer] : spec.learningRate };
 }
 
 /**
- * A range test has its own default number of steps, unless somebody set a number that is valid for
- * both schedules.
+ * Changes the schedule. The number of steps becomes the default of the new schedule, unless
+ * somebody set a number that is valid for both schedules.
  */
 export function withSchedule(spec: JobSpec, schedule: JobSpec['schedule']): JobSpec {
   const [before, usual] = [spec.schedule, schedule].map((one) => defaultsOf(spec.job, spec.strategy, one).maxSteps);
@@ -94,14 +104,15 @@ export function withSchedule(spec: JobSpec, schedule: JobSpec['schedule']): JobS
   return { ...spec, schedule, maxSteps: isUsual ? usual! : spec.maxSteps };
 }
 
-/** Trains with a rate that was found, on the job's default schedule. */
+/** Sets the learning rate that a range test found, and the default schedule of the job. */
 export function withRate(spec: JobSpec, learningRate: number): JobSpec {
   return { ...withSchedule(spec, defaultsOf(spec.job, spec.strategy).schedule), learningRate };
 }
 
 /**
- * Another strategy has its own default optimizer, unless somebody chose one, and none of the other
- * strategy's settings. Workers of one tab use its files.
+ * Changes the strategy. The optimizer becomes the default of the new strategy, unless somebody
+ * chose it. Settings of the previous strategy are reset. Workers in one tab use the files of that
+ * tab.
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
@@ -115,12 +126,12 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
 }
 
-/** What computes a part of each step: a tab or a worker. */
+/** Returns the word for what computes a part of each step: a tab or a worker. */
 export function workerWord({ strategy }: JobSpec): 'tab' | 'worker' {
   return strategy === 'data-parallel' ? 'worker' : 'tab';
 }
 
-/** The job in a line. */
+/** Describes the job in one line. */
 export function describeJob(spec: JobSpec): string {
   return messages.value.job.describe(spec, workerWord(spec));
 }

@@ -1,6 +1,7 @@
 /**
- * A job as settings of a link, by the names of its fields: `#new?job=mnist&seed=7`. A link has the
- * values that differ from the defaults, so that it stays short. Pure.
+ * Writes a job as settings of a link, and reads it again: `#new?job=mnist&seed=7`. The settings
+ * have the names of the job's fields. A link has only values that differ from the defaults, so that
+ * it stays short. Pure.
  */
 import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
 import { notationOf, type Field, type Notation } from '../../spec/fields.ts';
@@ -8,27 +9,30 @@ import { GPT_FIELDS } from '../../spec/gpt.ts';
 import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 
-/** Fields that are written as text; the others have encodings of their own. */
+/** Fields whose values are written as plain text. The other fields have their own encodings. */
 const WRITTEN = writtenOf(FIELDS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
-/** Stands for `null`, if the default is not null. */
+/** The text for `null`, if the default is not `null`. */
 const NONE = 'none';
 /**
- * Values of `source`. The host shares files, which it has not chosen yet; every tab picks the same
- * files, for a job that also has built-in data.
+ * Values of the setting `source`. HOST: the host shares files, and has not chosen them yet. TABS:
+ * every tab chooses the same files, for a job that also has built-in data.
  */
 const HOST = 'host';
 const TABS = 'tabs';
-/** Every tab has its own files. */
+/** OWN: every tab trains on its own files. */
 const OWN = 'own';
 
-/** Prefix of deflated layers. */
+/** Prefix of custom layers, which are deflated. */
 const PACKED = 'layers:';
-/** Characters: mail programs and chats cut addresses of more than two thousand. */
+/**
+ * The largest number of characters. Mail programs and chats cut addresses of more than two thousand
+ * characters.
+ */
 const MAX_PACKED_LENGTH = 1500;
 
-/** The job of a link; the default job and the error, if it is not valid. */
+/** Returns the job of a link. If the job is not valid, returns the default job and the error. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
   const fields = readFrom(query, WRITTEN);
   const model = query.get('model');
@@ -53,7 +57,7 @@ function writtenOf(fields: Record<string, Field>): Written {
   return Object.fromEntries(notations.filter(([, notation]) => notation !== null));
 }
 
-/** The text of each field that differs from `usual`, by name; `null` for the others. */
+/** Returns the text of each field that differs from `usual`, and `null` for each other field. */
 function differing<Fields extends object>(written: Written, fields: Fields, usual: Fields) {
   return Object.keys(written).map((name) => {
     const [value, other] = [fields, usual].map((one) => one[name as keyof Fields]);
@@ -72,12 +76,14 @@ function valueOf(text: string, notation: Notation): unknown {
   return notation === 'list' ? text.split(',') : text;
 }
 
-/** Whether `job` fits a link: one with many layers does not. */
+/** Returns whether `job` fits into a link. A job with many layers may be too long. */
 export function fitsLink({ model }: JobSpec): boolean {
   return modelInLink(model).length <= MAX_PACKED_LENGTH;
 }
 
-/** Settings of the address for `job`; `null` for defaults. */
+/**
+ * Returns the settings of the address for `job`. A setting is `null` if the job has its default.
+ */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };
   const settings = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];
@@ -93,7 +99,7 @@ export function linkOfJob(job: JobSpec): Record<string, string | null> {
 function modelInLink(model: JobSpec['model']): string {
   if (typeof model === 'string') return model;
   const bytes = deflateSync(strToU8(JSON.stringify(model)));
-  // As in base64url, with characters that an address does not escape.
+  // This is base64url, whose characters need no escape in an address.
   return (
     PACKED +
     btoa(String.fromCharCode(...bytes))
@@ -103,7 +109,10 @@ function modelInLink(model: JobSpec['model']): string {
   );
 }
 
-/** The unpacked model; a text that was not packed stays a text, which is not valid. */
+/**
+ * Returns the unpacked model. A text that was not packed is returned as it is, and is not a valid
+ * model.
+ */
 function unpacked(text: string): unknown {
   try {
     const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (one) => one.charCodeAt(0));
@@ -119,17 +128,20 @@ function sourceOf({ job, data }: JobSpec): string | null {
   return data.kind === 'files' && !readsFiles(job) ? TABS : null;
 }
 
-/** Whether `job` reads files without a `source`. */
+/** Returns whether `job` always reads files, so that it needs no `source`. */
 function isOfFiles(job: unknown): boolean {
   return JOB_NAMES.some((name) => name === job && readsFiles(name));
 }
 
-/** A boolean; any other text is returned and is not valid. */
+/** Returns a boolean. Any other text is returned as it is, and is not valid. */
 function switchOf(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }
 
-/** NaN for an empty text, which is not valid in any field. */
+/**
+ * Returns a number, or `null` for the text of `null`. An empty text becomes NaN, which is not valid
+ * in any field.
+ */
 function numberOf(text: string): number | null {
   if (text === NONE) return null;
   return text.trim() === '' ? Number.NaN : Number(text);

@@ -1,11 +1,11 @@
-/** Notes of a lobby in words: what a run means for this tab, and whether the host can start. */
+/** Writes the notes of a lobby: what a run means for this tab, and whether the host can start. */
 import { isChosenByTabs } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 import { isFull, isOpen, isReady, isSpectating } from './derive.ts';
 import type { Lobby } from './room.ts';
 import type { View } from './view.ts';
 
-/** What a present run means for a tab in its lobby, in a sentence. */
+/** Returns a sentence for a tab in the lobby that says what the current run means for it. */
 export function runFromOutside(view: View, lobby: Lobby): string {
   const { outside } = messages.value.lobby;
   if (isSpectating(view)) return outside.watching;
@@ -17,9 +17,9 @@ export function runFromOutside(view: View, lobby: Lobby): string {
 }
 
 /**
- * Why this host cannot start yet, in a sentence; `null` if it can.
+ * Returns a sentence that says why this host cannot start yet; `null` if it can.
  *
- * @param files state of the host's own files.
+ * @param files state of the files that this host chose.
  */
 export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
   const { obstacle } = messages.value.lobby;
@@ -38,7 +38,7 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
   return null;
 }
 
-/** Notes for the host before a start. */
+/** Returns notes for the host before a start. */
 export function startNote(lobby: Lobby): string {
   const { note } = messages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);

@@ -1,15 +1,27 @@
-/** Files that this tab's user chose: data, and what the room's first run starts from. */
+/**
+ * State of the files that the user of this tab chose: data, and the file that the first run of the
+ * room starts from.
+ */
 import type { Preview } from '../../spec/preview.ts';
 import type { EventOf } from './events.ts';
 
 export interface OriginView {
   /** Progress of reading the files that this tab shares with all. */
   reading: { bytes: number; total: number } | null;
-  /** Content or problem of this tab's data files; both `null` while they are read. */
+  /**
+   * The content of this tab's data files, or the problem with them. Both are `null` while the files
+   * are read.
+   */
   files: { preview: Preview | null; problem: string | null } | null;
-  /** Steps of this tab's checkpoint that the room's first run continues. */
+  /**
+   * The number of steps in this tab's checkpoint, which the first run of the room continues. `null`
+   * without a checkpoint.
+   */
   resumesAfter: number | null;
-  /** This tab's file whose weights the room's first run begins with. */
+  /**
+   * The name of this tab's file whose weights the first run of the room begins with. `null` without
+   * such a file.
+   */
   beginsWith: string | null;
 }
 
@@ -37,12 +49,15 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
   }
 }
 
-/** The origin after a run has begun: it is used up, unless the run only tests learning rates. */
+/**
+ * Returns the origin after a run has begun. It is used up, but weights stay if the run only tests
+ * learning rates.
+ */
 export function withoutOrigin(origin: OriginView, isRangeTest: boolean): Partial<OriginView> {
   return { resumesAfter: null, beginsWith: isRangeTest ? origin.beginsWith : null };
 }
 
-/** The origin after reading has failed: an unfinished progress is cleared. */
+/** Returns the origin after reading has failed: unfinished progress is cleared. */
 export function withoutPartialReading({ reading }: OriginView): Partial<OriginView> {
   return { reading: reading?.bytes === reading?.total ? reading : null };
 }

@@ -1,4 +1,4 @@
-/** This tab in its room: connection, device, members. */
+/** State of this tab in its room: connection, device and members. */
 import type { Device } from '../../protocol/room.ts';
 import type { RankState, RankStatus, WarmupStage } from '../../protocol/events.ts';
 import type { EventOf } from './events.ts';
@@ -7,21 +7,21 @@ export type Lobby = Omit<EventOf<'room'>, 'type'>;
 
 export interface RoomView {
   state: RankState;
-  /** Membership generation that `state` belongs to. */
+  /** The membership generation that `state` belongs to. */
   generation: number;
-  /** Neighbours that this tab connects to. */
+  /** The neighbours that this tab is connecting to. */
   connecting: RankStatus['connecting'];
-  /** The connection to the signaling server is lost; the engine reconnects. */
+  /** Whether the connection to the signaling server is lost. The engine then reconnects. */
   isServerAway: boolean;
   device: Device | null;
-  /** The reason why the device is not WebGPU; `null` if it is. */
+  /** The reason why the device does not use WebGPU; `null` if it does. */
   deviceNote: string | null;
   member: string | null;
   room: string | null;
-  /** Makes this tab a host of the room again when it is sent to the server. */
+  /** The key that makes this tab a host of the room again when the tab sends it to the server. */
   hostKey: string | null;
   lobby: Lobby | null;
-  /** What the engine prepares now. */
+  /** What the engine is preparing now; `null` if nothing. */
   warmup: WarmupStage | null;
 }
 
@@ -39,7 +39,7 @@ export const initialRoom: RoomView = {
   warmup: null,
 };
 
-/** Whether a member's device is open and its data are present. */
+/** Returns whether a member's device is open and its data are loaded. */
 export function hasDevice(lobby: Lobby | null, id: string | null): boolean {
   return (lobby?.members.find(({ member }) => member === id)?.device ?? null) !== null;
 }
@@ -60,7 +60,7 @@ export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> 
       return { hostKey: event.hostKey };
     case 'room': {
       const { type: _, ...lobby } = event;
-      // A tab that has become ready has nothing left to prepare until a run begins.
+      // If a tab has become ready, it has nothing left to prepare until a run begins.
       const becameReady = hasDevice(lobby, room.member) && !hasDevice(room.lobby, room.member);
       return { lobby, warmup: becameReady ? null : room.warmup };
     }

@@ -1,8 +1,9 @@
 /**
- * The address. Hash routing: one static file serves every page, and a code never reaches a server's
- * log. `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` recordings,
- * `#simulated?ranks=32` a simulated run, `#K7F-3QX?name=Ada&auto&rank=2` join a room. Each page
- * reads its settings after the question mark, so a prepared page is a link.
+ * Reads and writes the address of the page. The page and its settings are in the hash: one static
+ * file is enough for every page, and a room code never appears in the log of a server. `#` is the
+ * home page, `#new` starts a room, `#lesson` is the lesson alone, `#recording` shows recordings,
+ * `#simulated?ranks=32` is a simulated run, and `#K7F-3QX?name=Ada&auto&rank=2` joins a room. Each
+ * page reads its settings after the question mark, so a link can have all settings of a page.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
 
@@ -10,13 +11,13 @@ export interface Route {
   page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
   /** The room to join, on the join page. */
   room: string | null;
-  /** A name, for launchers and prepared links. */
+  /** The name of the user, which launchers and prepared links set. */
   name: string | null;
-  /** A requested rank; NaN if it is not an integer, which the server rejects. */
+  /** The requested rank. It is NaN if it is not an integer, and the server then rejects it. */
   rank: number | null;
   /** Whether to join without a click. */
   auto: boolean;
-  /** The text in place of a code, if it is not one. */
+  /** The text where a room code should be, if the text is not a code. */
   wrongCode: string | null;
   /** All settings after the question mark. */
   query: URLSearchParams;
@@ -51,7 +52,7 @@ export function roomHash(room: string): string {
   return `#${formatRoomCode(room)}`;
 }
 
-/** `hash` with changed settings; `null` removes one. */
+/** Returns `hash` with changed settings. `null` removes a setting. */
 export function withQuery(hash: string, changes: Readonly<Record<string, string | null>>): string {
   const cut = hash.indexOf('?');
   const place = cut < 0 ? hash || '#' : hash.slice(0, cut);
@@ -60,18 +61,18 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
     if (value === null) query.delete(name);
     else query.set(name, value);
   }
-  // A flag is a name without a value.
+  // A flag is written as a name without a value.
   const text = query.toString().replaceAll(/=(?=&|$)/g, '');
   return text === '' ? place : `${place}?${text}`;
 }
 
 /**
- * Settings of appearance on all pages: language, theme, size of letters, hidden parts, speed of
- * players.
+ * Settings of the appearance, which apply to all pages: language, theme, size of letters, hidden
+ * parts, and speed of players.
  */
 const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 
-/** The settings of appearance in a link. */
+/** Returns the settings of the appearance in a link. */
 export function viewSettings(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     VIEW_SETTINGS.flatMap((name) => {
@@ -81,17 +82,19 @@ export function viewSettings(query: URLSearchParams): Record<string, string> {
   );
 }
 
-/** Parts of the pages that a link may hide for a class. */
+/** Parts of the pages that a link can hide, for example for a class. */
 export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'inspection'] as const;
 export type Part = (typeof PARTS)[number];
 
-/** The parts of `hide=grid,ranks`; unknown names are ignored. */
+/** Returns the parts that a setting such as `hide=grid,ranks` hides. Unknown names are ignored. */
 export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
   const named = new Set((query.get('hide') ?? '').split(','));
   return new Set(PARTS.filter((part) => named.has(part)));
 }
 
-/** The link to share: the page's address, the code, and settings of appearance. */
+/**
+ * Returns the link to share: the address of the page, the code, and the settings of the appearance.
+ */
 export function roomLink(
   page: { origin: string; pathname: string },
   room: string,
@@ -100,14 +103,14 @@ export function roomLink(
   return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
 }
 
-/** Whether a link to this host only works on this machine. */
+/** Returns whether a link with this host name only works on this machine. */
 export function isLocalOnly(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
   );
 }
 
-/** An integer of a link's settings within bounds; else the default. */
+/** Returns an integer of a setting if it is within bounds, otherwise the default. */
 export function numberIn(
   query: URLSearchParams,
   name: string,

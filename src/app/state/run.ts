@@ -1,19 +1,19 @@
-/** A run as it is shown: its generation, its progress and what ranks report. */
+/** State of a run as the page shows it: its generation, its progress, and what ranks report. */
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { EventOf } from './events.ts';
 import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
 import { initialTelemetry, reduceTelemetry, type RunTelemetry, type TelemetryEvent } from './runTelemetry.ts';
 
-/** Ranks left or joined. */
+/** A change of the world: some ranks left, and others joined. */
 export interface WorldChange {
-  /** The last step before the change, and its time. */
+  /** The latest step before the change, and its time. */
   step: number;
   at: number;
   /** World sizes. */
   from: number;
   to: number;
-  /** Names; members who were in the run before are in `returned`. */
+  /** Names of members. Members who were in the run before are in `returned`, not in `joined`. */
   joined: readonly string[];
   returned: readonly string[];
   left: readonly string[];
@@ -22,26 +22,26 @@ export interface WorldChange {
 export type LessonView = Omit<EventOf<'lesson'>, 'type'>;
 
 export interface Run extends RunProgress, RunTelemetry {
-  /** The room's number of the run. */
+  /** The number of the run in its room. */
   number: number;
   generation: number;
   rank: number;
   worldSize: number;
   members: readonly RosterEntry[];
-  /** Ranks that the ring order separates, as the link between them was slow. */
+  /** Pairs of ranks that are no longer neighbours, because the link between them was slow. */
   separated: readonly (readonly [number, number])[];
   job: JobSpec;
   /** Changes between generations, newest last. */
   changes: readonly WorldChange[];
-  /** Ids of all members that have been in the run. */
+  /** Ids of all members that have ever been in the run. */
   met: readonly string[];
   /** State of a lesson. */
   lesson: LessonView | null;
 }
 
-/** Changes kept: a chart with more lines is not readable. */
+/** The number of changes that are stored. A chart with more lines would not be readable. */
 const MAX_CHANGES = 50;
-/** Members remembered. */
+/** The number of members that `met` stores. */
 const MAX_MET = 1000;
 
 export type RunEvent = ProgressEvent | TelemetryEvent | EventOf<'lesson'>;
@@ -73,7 +73,9 @@ export function reduceRun(run: Run, event: RunEvent): Run {
   }
 }
 
-/** The run after a generation has begun: `previous` with other ranks, or a new run. */
+/**
+ * Returns the run after a generation has begun: either `previous` with other ranks, or a new run.
+ */
 export function runAtGeneration(previous: Run | null, event: EventOf<'generation'>): Run {
   const { generation, run: number, rank, worldSize, members, separated = [], job } = event;
   const past = previous?.number === number ? previous : null;

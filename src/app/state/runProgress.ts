@@ -1,4 +1,6 @@
-/** How far a run is: steps, evaluations, samples of text, checkpoints, the result. */
+/**
+ * State of the progress of a run: steps, evaluations, samples of text, checkpoints, and the result.
+ */
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import { metricsTold, type Metrics } from '../../spec/measures.ts';
@@ -13,7 +15,7 @@ export interface Evaluation {
   step: number;
   at: number;
   loss: number;
-  /** Metrics beside the loss; at least one. */
+  /** Metrics other than the loss. There is at least one. */
   metrics: Metrics;
   samples: number;
 }
@@ -24,19 +26,22 @@ export interface RunProgress {
   firstStep: number | null;
   last: StepView | null;
   /**
-   * The last steps of this generation, newest last. Steps of another generation are left out: their
-   * times depend on its ranks.
+   * The latest steps of this generation, newest last. Steps of another generation are not included,
+   * because their times depend on its ranks.
    */
   recent: readonly StepView[];
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * When the engine's clock of the run began, on the displayed clock. The engine's clock restarts
-   * with a new GPU.
+   * The time when the run clock of the engine began, on the clock that the page shows. The clock of
+   * the engine restarts after the GPU was lost.
    */
   since: number;
   evaluations: readonly Evaluation[];
-  /** Confusion matrix of the last test of all held-out samples, after `step`. */
+  /**
+   * Confusion matrix of the latest evaluation of all held-out samples. It was measured after
+   * `step`.
+   */
   confusion: (Confusion & { step: number }) | null;
   /** Texts that a language model wrote, newest last. */
   samples: readonly Sample[];
@@ -56,11 +61,17 @@ export const initialProgress: RunProgress = {
   result: null,
 };
 
-/** Steps kept for rates: enough to be steady, few enough to follow a change. */
+/**
+ * The number of steps from which rates are computed: enough to be steady, few enough to follow a
+ * change.
+ */
 export const RECENT_STEPS = 40;
-/** Evaluations kept; beyond it every second one is dropped. */
+/**
+ * The largest number of evaluations that are stored. If there are more, every second one is
+ * dropped.
+ */
 const MAX_EVALUATIONS = 1000;
-/** Checkpoints kept as marks of a chart. */
+/** The number of checkpoints that are stored as marks of a chart. */
 const MAX_SAVES = 50;
 
 export type ProgressEvent = EventOf<'step' | 'evaluation' | 'confusion' | 'sample' | 'saved' | 'finished'>;
@@ -102,7 +113,7 @@ function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunPro
     losses: append(progress.losses, { step, at: newest.at, value: loss }),
     last: newest,
     recent: [...earlier, newest],
-    // A run that restarts from an earlier step measures the later ones again.
+    // If a run restarts from an earlier step, later steps are evaluated again.
     evaluations: evaluations.some((one) => one.step > step)
       ? evaluations.filter((one) => one.step <= step)
       : evaluations,

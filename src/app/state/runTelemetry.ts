@@ -1,4 +1,7 @@
-/** What ranks report of one generation of a run: links, ring steps, statistics, hashes. */
+/**
+ * State of what ranks report about one generation of a run: links, ring steps, statistics and
+ * hashes.
+ */
 import type { RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
@@ -12,24 +15,24 @@ export interface LinkView {
 }
 
 export interface RunTelemetry {
-  /** This rank's own links, by the neighbour's rank. */
+  /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
-  /** Distribution of the job's files: bytes that each rank has. */
+  /** The distribution of the job's files: all bytes, and the bytes that each rank has. */
   fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
-  /** The newest bucket whose ring steps are all known. */
+  /** The trace of the newest bucket whose ring steps are all known. */
   trace: RecordedTrace | null;
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
-  /** The statistics before these, to compute rates. */
+  /** The previous statistics. Rates are computed from the difference. */
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** Reports of all ranks, exchanged with the statistics. */
   telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
-  /** This rank's last steps, exact. */
+  /** The latest steps of this rank, with exact times. */
   ownLanes: readonly StepLane[];
   /**
-   * The last steps of this generation by rank, as of `telemetry`, each on its rank's clock. This
-   * rank's own are exact.
+   * The latest steps of this generation on each rank, as reported in `telemetry`. The times of each
+   * rank are on its own clock. The steps of this rank are exact.
    */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
@@ -48,7 +51,7 @@ export const initialTelemetry: RunTelemetry = {
   hashes: null,
 };
 
-/** Steps whose lanes are kept: how far back a timeline goes. */
+/** The number of steps that the timeline stores. */
 export const LANE_STEPS = 32;
 
 export type TelemetryEvent = EventOf<
@@ -69,12 +72,12 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
     }
     case 'file-distribution': {
       const { total, bytesPerRank } = event;
-      // Ranks of an earlier generation have other numbers.
+      // An event of another generation is ignored, because its ranks have other numbers.
       return event.generation === run.generation ? { fileDistribution: { total, bytesPerRank } } : {};
     }
     case 'codec': {
       const { choice } = event;
-      // PowerSGD sends other chunks than the trace shows.
+      // PowerSGD does not send the chunks that the trace shows.
       return { choice, trace: choice.codec === 'powersgd' ? null : run.trace };
     }
     case 'trace': {
@@ -102,7 +105,10 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
   }
 }
 
-/** Whether the trace has every ring step; other algorithms and very long rounds leave some out. */
+/**
+ * Returns whether the trace has every ring step. Other algorithms and very long rounds leave some
+ * out.
+ */
 function isComplete(trace: RecordedTrace, worldSize: number): boolean {
   const steps = 2 * (worldSize - 1);
   return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);

@@ -1,26 +1,29 @@
-/** Runs with checkpoints in this browser, for the front page. */
+/** Finds the runs with checkpoints in this browser, for the front page. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { Checkpoints, isSameRun, type CheckpointList } from '../../engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
 import { messageOf } from '../../util/errors.ts';
 
-/** The checkpoints of one run, latest first. */
+/** The checkpoints of one run, newest first. */
 export type SavedRun = readonly [CheckpointMeta, ...CheckpointMeta[]];
 
 interface SavedRuns {
   runs: readonly SavedRun[];
   damaged: CheckpointList['damaged'];
-  /** Error of the storage. */
+  /** The error of the storage; `null` without an error. */
   problem: string | null;
 }
 
 const found = signal<SavedRuns>({ runs: [], damaged: [], problem: null });
 export const savedRuns: ReadonlySignal<SavedRuns> = found;
 
-/** Checkpoints whose content was found damaged when it was read; headers do not show it. */
+/**
+ * Checkpoints that were found to be damaged when their content was read, with the reason. Their
+ * headers do not show the damage.
+ */
 const unreadable = new Map<string, string>();
 
-/** Groups checkpoints by room and job, the latest run first. */
+/** Groups checkpoints by room and job. The latest run is first. */
 export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
   const runs: [CheckpointMeta, ...CheckpointMeta[]][] = [];
   for (const one of checkpoints) {
@@ -31,7 +34,7 @@ export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
   return runs;
 }
 
-/** Lists the stored runs; empty if storage is blocked. */
+/** Finds the stored runs. The list is empty if storage is blocked. */
 export async function lookForRuns(): Promise<void> {
   try {
     const { checkpoints, damaged } = await (await Checkpoints.open()).list();
@@ -58,7 +61,10 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
   }
 }
 
-/** The latest undamaged checkpoint of a run. Damaged ones are listed as such from then on. */
+/**
+ * Returns the latest undamaged checkpoint of a run. From then on, damaged checkpoints are listed as
+ * damaged.
+ */
 export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
   for (const meta of run) {
     try {

@@ -1,7 +1,7 @@
 /**
- * A curve for runs of several days: a bounded number of points, each the mean of `stride` samples.
- * At the bound, neighbours are merged and the stride doubles, so old and new points have equal
- * weight.
+ * A curve that may grow for several days. It has a limited number of points. Each point is the mean
+ * of `stride` samples. At the limit, neighbouring points are merged and the stride doubles, so old
+ * and new points have equal weight.
  */
 
 export interface Point {
@@ -12,21 +12,21 @@ export interface Point {
 }
 
 export interface Series {
-  /** Samples per point; a power of two. */
+  /** The number of samples in a point, a power of two. */
   stride: number;
   points: readonly Point[];
-  /** Samples since the last whole point. */
+  /** The samples that are not yet in a point. */
   pending: readonly Point[];
 }
 
-/** More points than pixels of a chart only cost time. */
+/** More points than a chart has pixels would only cost time. */
 const MAX_POINTS = 4096;
 
 export const emptySeries: Series = { stride: 1, points: [], pending: [] };
 
 /**
- * `series` with one more sample. A sample at or before the last step replaces all from its step on
- * (a restart).
+ * Returns `series` with one more sample. If its step is not after the latest one, the run has
+ * restarted: the sample replaces all samples from its step on.
  */
 export function append(series: Series, sample: Point, max: number = MAX_POINTS): Series {
   const kept = truncate(series, sample.step);
@@ -40,7 +40,7 @@ export function append(series: Series, sample: Point, max: number = MAX_POINTS):
   return { stride: kept.stride * 2, points: [...merged, ...rest], pending: [] };
 }
 
-/** Drops samples of `step` and later. */
+/** Returns `series` without the samples of `step` and of later steps. */
 export function truncate(series: Series, step: number): Series {
   const last = series.pending.at(-1) ?? series.points.at(-1);
   if (last === undefined || last.step < step) return series;
@@ -49,10 +49,10 @@ export function truncate(series: Series, step: number): Series {
 }
 
 /**
- * The smoothed line: the mean of exponential moving averages from the left and from the right,
- * which does not lag behind the data.
+ * Returns the smoothed line: the mean of two exponential moving averages, one from the left and one
+ * from the right. So it does not lag behind the data.
  *
- * @param weight share of the neighbours, 0 <= weight < 1.
+ * @param weight the weight of the previous average, 0 <= weight < 1.
  */
 export function smooth(values: readonly number[], weight: number): number[] {
   const forward = movingAverage(values, weight);
@@ -60,7 +60,9 @@ export function smooth(values: readonly number[], weight: number): number[] {
   return forward.map((value, i) => (value + backward[i]!) / 2);
 }
 
-/** Exponential moving average, unbiased at the start (Adam's correction). */
+/**
+ * Returns the exponential moving average. As in Adam, it is corrected for the bias at the start.
+ */
 function movingAverage(values: readonly number[], weight: number): number[] {
   let sum = 0;
   let mass = 0;
@@ -73,13 +75,14 @@ function movingAverage(values: readonly number[], weight: number): number[] {
 }
 
 /**
- * Smoothing for a curve of `count` points: none for a few, a fiftieth of the curve for a long one.
+ * Returns the smoothing weight for a curve of `count` points. A curve of few points is not
+ * smoothed. A long curve is smoothed over a fiftieth of its length.
  */
 export function smoothingFor(count: number): number {
   return 1 - 1 / Math.min(50, Math.max(1, count / 20));
 }
 
-/** The mean of samples, at the last one's step and time. */
+/** Returns the mean of samples, at the step and time of the final one. */
 function mean(points: readonly Point[]): Point {
   const last = points.at(-1)!;
   const value = points.reduce((sum, point) => sum + point.value, 0) / points.length;

@@ -1,7 +1,7 @@
 /**
- * The page's store: the address, the engine, and the view of its events. Events are reduced at once
- * and published a few times a second on an animation frame. Drawing never delays training, and a
- * hidden tab draws nothing.
+ * The store of the page: the address, the engine, and the view that results from the engine's
+ * events. Each event is reduced at once. The view is published a few times a second, on an
+ * animation frame. So drawing never delays training, and a hidden tab draws nothing.
  */
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { startEngine, type Engine } from '../../engine/page.ts';
@@ -43,24 +43,24 @@ declare global {
   var peergradCheckpointSaved: ((step: number) => void) | undefined;
 }
 
-/** Least time between two redraws, milliseconds: faster digits are not readable. */
+/** Milliseconds between two redraws. Digits that change faster are not readable. */
 const PUBLISH_MS = 200;
-/** The same if the processor computes and paints. */
+/** Milliseconds between two redraws if the CPU both trains and paints. */
 const THRIFTY_PUBLISH_MS = 500;
-/** The same for the title of a hidden tab. */
+/** Milliseconds between two updates of the title of a hidden tab. */
 const RETITLE_MS = 1000;
-/** Request id of a launcher's exports; the page's ids are larger. */
+/** The request id of exports for a launcher. The ids of the page are larger. */
 const LAUNCHERS_ID = 0;
-/** Name of a tab whose user was not asked. */
+/** The name of a tab whose user was not asked for a name. */
 const NAMELESS = 'tab';
 
 export const route = signal<Route>(parseRoute(location.hash));
 const published = signal<View>(initialView);
 export const view: ReadonlySignal<View> = published;
-/** Whether a create or join is in progress. */
+/** Whether a room is being created or joined. */
 export const entering = signal(false);
 
-/** Whether the processor paints and trains: then the page paints less. */
+/** Whether the CPU both trains and paints. The page then paints less often. */
 export const computesOnCpu = computed(() => isSoftware(view.value.device));
 
 /** Whether a visible page shows a run that is not paused. */
@@ -69,7 +69,7 @@ export const isWatching = computed(() => {
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
 
-/** Parts that the page's link hides. */
+/** The parts that the link of the page hides. */
 export const hidden = computed(() => hiddenParts(route.value.query));
 
 type Screen = Route['page'] | 'lobby' | 'run';
@@ -85,7 +85,7 @@ export const name = signal(route.peek().name ?? storedName.get() ?? '');
 
 let latest = initialView;
 let engine: Engine | null = null;
-/** Counts engines, to ignore events of a stopped one. */
+/** The number of the current engine. Events of stopped engines are ignored. */
 let session = 0;
 /** Whether to download the next flight recording of the engine. */
 let saveRecording = false;
@@ -95,8 +95,8 @@ let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
 /**
- * @param resume id of the checkpoint that the room's first run continues; `origin`: a file that it
- *   starts from; `isSpectator`: this tab never trains.
+ * @param resume id of the checkpoint that the first run of the room continues. `origin`: a file
+ * that the first run starts from. `isSpectator`: this tab only watches.
  */
 export function createRoom(
   job: JobSpec,
@@ -115,12 +115,12 @@ export function createRoom(
   });
 }
 
-/** @param isSpectator this tab never trains, and needs no GPU and no links. */
+/** @param isSpectator this tab only watches, so it needs no GPU and no links. */
 export function joinRoom(room: string, isSpectator = false): void {
   join(room, { isSpectator });
 }
 
-/** Joins as set in the address, with the launcher's file. */
+/** Joins with the settings in the address, and with the file of the launcher, if any. */
 export async function joinByItself(room: string): Promise<void> {
   const given = await globalThis.peergradOrigin?.();
   join(room, given === undefined ? {} : { origin: new File([given.bytes], given.name) });
@@ -136,7 +136,7 @@ function ownName(): string {
   return name.peek().trim() || NAMELESS;
 }
 
-/** The rank requested in the address. */
+/** Returns the rank that the address requests, if any. */
 function askedRank(): { rank?: number } {
   const { rank } = route.peek();
   return rank === null ? {} : { rank };
@@ -157,7 +157,7 @@ export function pauseRun(): void {
   send({ type: 'pause' });
 }
 
-/** Host: resumes a paused run with the present members. */
+/** Host: resumes a paused run with the members who are present. */
 export function resumeRun(): void {
   send({ type: 'resume' });
 }
@@ -182,10 +182,13 @@ export function lessonOrder(order: LessonOrder): void {
   send({ type: 'lesson', order });
 }
 
-/** Time between two simulated steps, milliseconds. */
+/** Time between two steps of a simulated run, milliseconds. */
 const SIMULATED_STEP_MS = 400;
 
-/** Shows a simulated run as set in the address. It advances while the page is visible. */
+/**
+ * Shows a simulated run with the settings in the address. The run advances while the page is
+ * visible.
+ */
 export function simulate(): void {
   const { query } = route.peek();
   const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
@@ -211,13 +214,16 @@ export function giveFiles(files: File[]): void {
 
 /**
  * Asks this tab's model for a prediction, an inspection, a text or a file.
- * inspection/modelAnswers.ts receives the answer, modelFiles/modelExport.ts the file.
+ * inspection/modelAnswers.ts receives the answers, and modelFiles/modelExport.ts receives the file.
  */
 export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>): void {
   send(question);
 }
 
-/** Downloads the flight recording: the engine's, or the last one if the engine has failed. */
+/**
+ * Downloads the flight recording of the engine. If the engine has failed, downloads its latest
+ * report.
+ */
 export function downloadRecording(): void {
   saveRecording = true;
   if (engine === null) takeRecording(latest.recording);
@@ -229,7 +235,7 @@ function takeRecording(recording: FlightRecording | null): void {
   saveRecording = false;
 }
 
-/** Leaves the room for the front page. */
+/** Leaves the room and shows the front page. */
 export function leave(): void {
   send({ type: 'leave' });
   stop();
@@ -238,7 +244,8 @@ export function leave(): void {
 }
 
 /**
- * Leaves a run that has ended or failed for the lobby, or for the join page without a connection.
+ * Leaves a run that has ended or failed, and shows the lobby. Without a connection, it shows the
+ * page for joining.
  */
 export function closeRun(): void {
   if (latest.member === null) stop();
@@ -249,26 +256,29 @@ export function dismissFailure(): void {
   update({ ...latest, failure: null });
 }
 
-/** Updates the document's title. */
+/** Keeps the title of the document up to date. */
 export function followTitle(): void {
   effect(() => {
     document.title = titleOf(view.value, view.value.room ?? route.value.room, pageHidden.value);
   });
 }
 
-/** Reports to the engine whether this page is hidden. */
+/** Tells the engine whether this page is hidden. */
 export function followVisibility(): void {
   effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
 }
 
-/** Reloads a page that the browser restores with its back button: its engine was stopped. */
+/**
+ * Reloads a page that the browser restores after its back button was pressed, because the engine of
+ * that page was stopped.
+ */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted && engine !== null) location.reload();
   });
 }
 
-/** Follows the address. A link of another room leaves this room. */
+/** Follows changes of the address. A link of another room makes this tab leave its room. */
 export function followAddress(): void {
   addEventListener('hashchange', () => {
     const next = parseRoute(location.hash);
@@ -310,13 +320,14 @@ function onevent(event: EngineEvent): void {
   if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
   if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
-  // Another screen is published at once: a click must not hit a button that is no longer shown.
+  // A change to another screen is published at once. Otherwise a click could hit a button that
+  // should no longer be shown.
   const isElsewhere = (latest.run === null) !== (published.peek().run === null);
   if (isElsewhere) publish();
   else publishSoon();
 }
 
-/** Installs the functions for a launcher. */
+/** Installs the functions that a launcher calls. */
 export function serveLauncher(): void {
   if (globalThis.peergradReport === undefined) return;
   globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
@@ -348,9 +359,13 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
   route.value = parseRoute(location.hash);
 }
 
-/** Shows the room in the address: a reload, a bookmark or a copied address leads to it. */
+/**
+ * Writes the room into the address, so that a reload, a bookmark or a copied address leads to the
+ * room.
+ */
 function showRoomInAddress(room: string): void {
-  // The link of this room stays as it is: with `auto`, a reload joins again.
+  // If the address is a link of this room already, it does not change. With `auto`, a reload then
+  // joins again.
   if (route.peek().room === room) return;
   history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
   route.value = parseRoute(location.hash);
@@ -366,7 +381,8 @@ function publishSoon(): void {
   }
   if (frame !== 0 || waiting !== null) return;
   const pause = computesOnCpu.peek() ? THRIFTY_PUBLISH_MS : PUBLISH_MS;
-  // Not at every frame: the browser paints each requested frame, changed or not.
+  // Frames are not requested all the time, because the browser paints each requested frame even if
+  // nothing has changed.
   waiting = setTimeout(
     () => {
       waiting = null;

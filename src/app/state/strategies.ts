@@ -1,4 +1,4 @@
-/** Settings of the strategies, and what each can show; pure. */
+/** Tells which settings each strategy has and what the page can show of it; pure. */
 import { codecOf } from '../../collectives/codecs.ts';
 import { chooseAllReduce } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
@@ -6,7 +6,7 @@ import { Algorithm } from '../../protocol/frame.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 
-/** Settings by strategy; the others ignore them. */
+/** The settings of each strategy. A strategy ignores the other settings. */
 export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
   ddp: [],
   'parameter-server': [],
@@ -16,29 +16,34 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
   diloco: ['syncEvery'],
 };
 
-/** Whether the loss and samples of a step are those of this rank alone, until the next exchange. */
+/**
+ * Returns whether the loss and the samples of a step are those of this rank alone, until the next
+ * exchange.
+ */
 export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): boolean {
   const isApart = strategy === 'async-parameter-server' || strategy === 'local-sgd' || strategy === 'diloco';
   return isApart && worldSize > 1;
 }
 
-/** Whether all gradients go to rank 0, which then sends more than the others. */
+/**
+ * Returns whether all gradients are sent to rank 0. Then rank 0 sends more than the other ranks.
+ */
 export function hasServer(strategy: StrategyName): boolean {
   return strategy === 'parameter-server' || strategy === 'async-parameter-server' || strategy === 'data-parallel';
 }
 
-/** The picture of a run without a ring. */
+/** What is drawn for a run without a ring. */
 export interface Instead {
-  /** Links: all ranks to rank 0 and back, or changing pairs. */
+  /** The lines to draw: from each rank to rank 0, or none because the pairs change. */
   lines: 'star' | 'none';
   words: string;
 }
 
 /**
- * What the ranks of `job` do instead of a ring; `null` if there is a ring.
+ * Returns what the ranks of `job` do instead of using a ring; `null` if they use a ring.
  *
- * @param bucketBytes sizes of the buckets, once known: small ones of many ranks use another
- *   algorithm.
+ * @param bucketBytes sizes of the buckets, once they are known. If there are many ranks, small
+ * buckets do not use a ring.
  */
 export function insteadOfRing(
   { strategy, syncEvery, codec }: JobSpec,

@@ -1,4 +1,4 @@
-/** The title of the browser tab: the room, and the progress while the page is hidden. */
+/** Returns the title of the browser tab: the room, and the progress while the page is hidden. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isUnderWay } from './derive.ts';
 import { describeState } from './describeState.ts';
@@ -6,7 +6,7 @@ import { upperFirst } from '../locales/format.ts';
 import type { View } from './view.ts';
 import { messages } from '../locales/index.ts';
 
-/** @param room the room of the page, entered or not. */
+/** @param room the room in the address, whether this tab has entered it or not. */
 export function titleOf(view: View, room: string | null, isHidden: boolean): string {
   if (room === null) return `peergrad: ${messages.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;
@@ -15,6 +15,6 @@ export function titleOf(view: View, room: string | null, isHidden: boolean): str
   const { word } = describeState(view);
   const { state } = messages.value;
   if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
-  // The number comes first: a tab shows a few letters only.
+  // The number is first, because a tab shows only a few letters.
   return `${state.inBackground(run.last.step + 1, model?.totalSteps ?? null)} · ${name}`;
 }

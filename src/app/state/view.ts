@@ -1,6 +1,7 @@
 /**
- * Everything that the page shows, as a fold over the engine's events. The fold is pure: a recorded
- * list of events gives the same page again. It is bounded: a run may last for days.
+ * The state of everything that the page shows, as a fold over the events of the engine. The fold is
+ * pure: the same list of events always results in the same page. Its size is bounded, because a run
+ * may take days.
  */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
@@ -13,7 +14,6 @@ export interface ModelSizes {
   parameters: number;
   gradientBytes: number;
   bucketBytes: readonly number[];
-  /** Why the buckets have these sizes, where ranks chose them. */
   totalSteps: number;
   trainSamples: number;
   testSamples: number;
@@ -28,10 +28,10 @@ export interface Failure {
 export interface View extends RoomView, OriginView {
   model: ModelSizes | null;
   run: Run | null;
-  /** A notice that stops nothing. */
+  /** A notice about something that does not stop the run. */
   note: string | null;
   failure: Failure | null;
-  /** The flight recorder's last report. */
+  /** The latest report of the flight recorder. */
   recording: FlightRecording | null;
 }
 
@@ -64,7 +64,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         ...withoutOrigin(view, event.job.schedule === 'range-test'),
-        // A note of the lobby gives the reason why this tab was left out.
+        // The note of the lobby says why this tab does not take part in the run.
         note: view.run?.number === event.run ? view.note : null,
         run: runAtGeneration(view.run, event),
         failure: null,
@@ -89,7 +89,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'sample':
     case 'finished':
     case 'lesson':
-      // Without a run, the event is a late one of a run that this tab has left.
+      // If there is no run, this is a late event of a run that this tab has left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
     case 'failed':
@@ -100,11 +100,11 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, recording: event.recording };
     case 'begin':
     case 'testing':
-    // inspection/modelAnswers.ts receives these.
+    // inspection/modelAnswers.ts handles these events.
     case 'prediction':
     case 'inspection':
     case 'generated':
-    // modelFiles/modelExport.ts receives this.
+    // modelFiles/modelExport.ts handles this event.
     case 'exported':
       return view;
     default:
@@ -112,14 +112,14 @@ export function reduce(view: View, event: EngineEvent): View {
   }
 }
 
-/** A fatal failure ends the engine, and with it the connection. */
+/** Returns the view after a failure. A fatal failure ends the engine and its connection. */
 function withFailure(view: View, { name, message, fatal }: EventOf<'failed'>): View {
   const failed = { ...view, ...withoutPartialReading(view), failure: { name, message, fatal }, warmup: null };
   if (!fatal) return failed;
   return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
 }
 
-/** The page after its user has closed the run. */
+/** Returns the view after the user has closed the run. */
 export function withoutRun(view: View): View {
   return { ...view, run: null, failure: null };
 }

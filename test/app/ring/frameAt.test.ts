@@ -172,7 +172,7 @@ describe('the picked chunk', () => {
     expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
     const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
     expect(narratePicked(crowd, { chunk: 3, rank: 12 }, undefined)).toBe(
-      'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from 4 round to 12.',
+      'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from rank 4 round the ring to rank 12.',
     );
   });
 });

@@ -1,4 +1,4 @@
-/** Curves and their marks. */
+/** Texts of the charts: curves, and the marks on them. */
 import type { XAxis } from '../../charts/axis.ts';
 import { list, upperFirst } from '../format.ts';
 
@@ -10,17 +10,16 @@ export const charts = {
   wholeRunTitle: 'Show the whole run again (Esc, or a double click)',
   loss: 'loss',
   ownLoss: 'this rank’s loss',
-  /** A learning-rate range test. */
+  /** Texts for a learning-rate range test. */
   rate: 'learning rate',
   lossByRate: 'loss by learning rate',
   atRate: (rate: string) => `at ${rate}`,
   rateLabel: (lowest: string, highest: string) => `Loss by learning rate, from ${lowest} to ${highest}.`,
-  steepestAt: (rate: string) => `It falls steepest at ${rate}.`,
+  steepestAt: (rate: string) => `The loss falls steepest at ${rate}.`,
   metric: 'Metric on held-out samples',
   metrics: {
     accuracy: 'accuracy',
     'top-3': 'top-3 accuracy',
-    /** Root mean square. */
     rmse: 'root mean square error',
     mae: 'mean absolute error',
     r2: 'R²',
@@ -38,7 +37,7 @@ export const charts = {
   atStep: (step: number) => `at step ${step}`,
   atTime: (time: string) => `at ${time}`,
   someValues: (name: string) => `${name}, some of the values`,
-  lastStep: 'The last step of each rank',
+  lastStep: 'The latest step of each rank',
   list: (names: readonly string[]) => list(names),
   joined: (who: string) => `${who} joined`,
   returned: (who: string) => `${who} is back`,

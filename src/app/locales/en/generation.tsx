@@ -1,11 +1,11 @@
-/** Texts of a language model. */
+/** Texts for a run of a language model. */
 import { formatCount, plural } from '../format.ts';
 
 export const generation = {
   title: 'Generated text',
-  notTested: 'The model is tested from time to time on the end of the text, which is held out.',
+  notTested: 'The end of the text is held out. From time to time, the model is evaluated on it.',
   tested: (loss: string, bigram: string, isBelow: boolean) =>
-    `Loss on the held-out end of the text: ${loss} nats per character. A bigram model (which character follows which) has ${bigram}${isBelow ? ', which is beaten ✓' : ''}.`,
+    `Loss on the held-out end of the text: ${loss} nats per character. The loss of a bigram model, which only knows pairs of characters, is ${bigram}${isBelow ? '; this model is better ✓' : ''}.`,
   samples: 'During training',
   noSamples: 'The model generates a sample after its first step, and then at growing intervals.',
   after: (steps: number, loss: string) => `after ${plural(steps, 'step')}, loss ${loss}`,
@@ -13,11 +13,11 @@ export const generation = {
   prompt: 'Prompt',
   temperature: 'Temperature',
   temperatureAbout:
-    'At 0 the most likely character is taken, at 1 characters are sampled by their probability. Characters that are not in the text are left out.',
+    'At 0, the model always chooses the most likely character. At 1, it samples characters by their probability. Characters of the prompt that are not in the training text are ignored.',
   generate: 'Generate',
   generating: 'Generating …',
   answered: (steps: number) => `after ${plural(steps, 'step')}`,
-  /** The result. */
+  /** The sentence after the loss in the result. */
   result: (bigram: string, steps: number, time: string) =>
-    `nats per character on the held-out end of the text (a bigram model: ${bigram}), after ${formatCount(steps)} steps in ${time}.`,
+    `nats per character is the loss on the held-out end of the text, after ${formatCount(steps)} steps in ${time}. The loss of a bigram model is ${bigram}.`,
 };

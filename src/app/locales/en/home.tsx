@@ -6,7 +6,7 @@ export const home = {
   lead: (allReduce: ComponentChildren) => (
     <>
       Open this page on several machines. Each tab computes a gradient from its own share of the data. An{' '}
-      <span class="nowrap">{allReduce}</span> adds up the gradients, directly from browser to browser.
+      <span class="nowrap">{allReduce}</span> adds up the gradients, which travel directly from browser to browser.
     </>
   ),
   start: 'Start a room',
@@ -24,12 +24,12 @@ export const home = {
         saved {ago} in room {room}
       </>
     ),
-    roomAbout: 'Join the room if it still exists',
+    roomAbout: 'Join this room if it still exists',
     resume: 'Continue',
     resumeFrom: (name: string, step: number) => `Continue ${name} from step ${step}`,
     delete: 'Delete',
     deleteWhich: (name: string, step: number) => `Delete ${name}, step ${step}`,
-    question: 'Delete it?',
+    question: 'Delete this run?',
     keep: 'Keep',
   },
 };

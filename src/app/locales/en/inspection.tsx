@@ -1,39 +1,40 @@
-/** Inspection of the model. */
+/** Texts for the inspection of the model. */
 import type { ComponentChildren } from 'preact';
 import { formatCount, plural } from '../format.ts';
 
 export const inspection = {
   title: 'What the model has learned',
-  /** Which model answers; `state` is its state hash. */
+  /** Says which model answers. `state` is its state hash. */
   all: (n: number, steps: number, state: ComponentChildren) => (
     <>
-      {n === 1 ? 'This tab’s model answers' : `${n === 2 ? 'Both' : `All ${n}`} ranks hold this same model`}: after{' '}
-      {plural(steps, 'step')}, {state}.
+      {n === 1 ? 'This tab’s model answers' : `${n === 2 ? 'Both' : `All ${n}`} ranks hold the same model`}. It has
+      trained for {plural(steps, 'step')} ({state}).
     </>
   ),
   own: (rank: number, steps: number, state: ComponentChildren) => (
     <>
-      Between two exchanges every rank has its own model. Here, rank {rank}’s model answers: after{' '}
-      {plural(steps, 'step')}, {state}.
+      Between two exchanges, every rank has its own model. Here, the model of rank {rank} answers. It has trained for{' '}
+      {plural(steps, 'step')} ({state}).
     </>
   ),
   state: 'state',
   asking: 'Asking the model …',
-  none: 'This tab has no model: it only watches, or its GPU was lost. The next run creates one.',
+  none: 'This tab has no model, because it only watches or its GPU was lost. The next run creates a model.',
 
   draw: 'Draw a digit',
   pad: (strokes: number) =>
-    `Drawing pad, ${strokes === 0 ? 'empty' : plural(strokes, 'stroke')}. Arrow keys move the pen, Space puts it down or lifts it, Delete clears.`,
-  padImage: (label: number) => `A held-out image of a ${label}. Draw over it to start again; Delete clears.`,
-  hint: 'Use a finger, the mouse, or the arrow keys with Space for pen down and up.',
+    `Drawing pad, ${strokes === 0 ? 'empty' : plural(strokes, 'stroke')}. Arrow keys move the pen, Space puts it down or lifts it, and Delete clears the pad.`,
+  padImage: (label: number) =>
+    `A held-out image of the digit ${label}. Draw over it to start again. Delete clears the pad.`,
+  hint: 'Draw with a finger or the mouse. With a keyboard, arrow keys move the pen, and Space puts it down or lifts it.',
   clear: 'Clear',
   seen: 'input of the model',
-  orAsk: 'or choose an image that it has not trained on:',
-  askAbout: (label: number) => `Ask about this held-out ${label}`,
+  orAsk: 'or choose an image that the model was not trained on:',
+  askAbout: (label: number) => `Use this held-out image of the digit ${label}`,
 
   answer: 'Its answer',
   nothing: 'Nothing drawn yet.',
-  reads: (digit: number) => `It reads a ${digit}.`,
+  reads: (digit: number) => `The model sees the digit ${digit}.`,
   digit: 'digit',
   probability: 'probability',
   likeliest: 'likeliest',
@@ -41,8 +42,8 @@ export const inspection = {
   mistakes: 'Its mistakes',
   wrong: (wrong: number, asked: number) =>
     wrong === 0
-      ? `None of ${asked} held-out images.`
-      : `${wrong} of ${asked} held-out images. The most confident mistakes are shown.`,
+      ? `The model makes no mistake on ${asked} held-out images.`
+      : `${wrong} of ${asked} held-out images are classified wrongly. The most confident mistakes are shown.`,
   mistake: (label: number, guess: number, share: ComponentChildren) => (
     <>
       {label}, read as {guess} ({share})
@@ -52,7 +53,7 @@ export const inspection = {
   confusion: {
     title: 'Confusion matrix',
     about: (samples: number, step: number) =>
-      `All ${formatCount(samples)} held-out samples after step ${step}. Rows are classes, columns are predictions; a stronger colour is a larger share of the row.`,
+      `All ${formatCount(samples)} held-out samples, predicted after step ${step}. Each row is a class, and each column is a prediction. A stronger colour is a larger share of the row.`,
     most: (truth: ComponentChildren, answer: ComponentChildren, times: number) => (
       <>
         Most frequent mistake: {truth} predicted as {answer} ({times === 1 ? 'once' : `${times} times`}).
@@ -65,11 +66,11 @@ export const inspection = {
 
   weights: 'Weights of the first layer',
   pixelsOfUnit: (count: number, units: number) =>
-    `Each picture is one of ${count < units ? `${count} of the ${units}` : `the ${units}`} units: where ink activates it, and where ink inhibits it.`,
+    `Each picture shows one of the ${units} units${count < units ? ` (${count} are shown)` : ''}. The colours show where ink activates the unit and where ink inhibits it.`,
   windowOfUnit: (units: number, side: number) =>
-    `Each picture is one of the ${units} filters, which slide over the image: the window of ${side} × ${side} pixels that activates it most.`,
+    `Each picture shows one of the ${units} filters, which slide over the image. It is the window of ${side} × ${side} pixels that activates the filter most.`,
   pictures: (count: number, scale: string) =>
-    `${count} pictures of first-layer weights, from ${scale} below zero to ${scale} above.`,
+    `${count} pictures of the weights of the first layer. Weights are between −${scale} and ${scale}.`,
   inhibits: 'inhibits',
   activates: 'activates',
 };

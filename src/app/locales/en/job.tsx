@@ -1,4 +1,4 @@
-/** Jobs, strategies and their settings. */
+/** Texts for jobs, strategies and their settings. */
 import { formatCount, plural, upperFirst } from '../format.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 
@@ -14,8 +14,8 @@ const strategies = {
   diloco: 'DiLoCo',
 };
 
-/** Names in a sentence. */
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'the links require' };
+/** Names of codecs inside a sentence. */
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'a codec that suits the links' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -31,11 +31,11 @@ const losses = {
   huber: 'Huber loss',
 };
 
-/** `, absolute error` */
+/** The loss at the end of a job’s description: `, absolute error`. */
 const describeLoss = ({ loss }: JobSpec): string =>
   loss === null || loss === 'cross-entropy' ? '' : `, ${losses[loss]}`;
 
-/** `2 layers of 64 channels, 4 heads, 64 characters at a time` */
+/** The size of a language model: `2 layers of 64 channels, 4 heads, 64 characters at a time`. */
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${plural(layers, 'layer')} of ${width} channels, ${plural(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
 
@@ -51,7 +51,7 @@ export const job = {
   },
   model: 'Model',
   models: { mlp: 'mlp (fast)', cnn: 'cnn (slower, better)', own: 'custom layers' },
-  /** Layers of a job's own model. */
+  /** Custom layers of a job's model. */
   layerTable: {
     title: 'Layers of the model',
     layer: 'Layer',
@@ -63,17 +63,17 @@ export const job = {
   strategies,
   /** What each strategy does, and its cost. */
   does: {
-    ddp: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice its gradient and waits for the slowest tab.',
+    ddp: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice the size of its gradient, and waits for the slowest tab.',
     'parameter-server':
-      'Rank 0 collects all gradients in every step and sends the parameters back. That takes only two hops, but all bytes cross its link.',
+      'Rank 0 collects all gradients in every step and sends the parameters back. This takes only two hops, but all bytes cross the link of rank 0.',
     'async-parameter-server':
-      'Like a parameter server, but tabs do not wait for slower ones. Steps are faster and use slightly outdated parameters.',
+      'This works like a parameter server, but no tab waits for slower tabs. Steps are faster, but use slightly outdated parameters.',
     'data-parallel':
       'This tab trains with several workers. Nothing crosses the network, but the workers share one machine. The room must have a single tab.',
     'local-sgd':
-      'Each tab trains by itself; from time to time the tabs average their parameters. Few bytes are sent, but the tabs drift apart in between.',
+      'Each tab trains by itself. From time to time, the tabs average their parameters. Few bytes are sent, but the models differ between two exchanges.',
     diloco:
-      'Like local SGD with longer intervals, and a second optimizer applies the averaged change. It sends the fewest bytes, and the tabs are apart for longest.',
+      'This works like local SGD with longer intervals. A second optimizer applies the averaged change. It sends the fewest bytes, but the models differ for longest.',
   },
   advanced: 'Advanced',
   optimizer: 'Optimizer',
@@ -83,7 +83,7 @@ export const job = {
   epochs: 'Epochs',
   maxSteps: 'Maximum steps',
   maxMinutes: 'Maximum minutes',
-  patience: 'Patience, tests',
+  patience: 'Patience, evaluations',
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Schedule',
@@ -121,13 +121,13 @@ export const job = {
   transports: { webrtc: 'WebRTC', auto: 'memory' },
   workers: 'Workers',
   ahead: 'Maximum steps ahead',
-  allWait: 'Wait for all every … steps',
+  allWait: 'Wait for all tabs every … steps',
   exchange: 'Exchange every … steps',
   asUsual: 'default',
   data: 'Data',
   sources: {
     'built-in': 'built-in text',
-    files: 'same files per tab',
+    files: 'same files in each tab',
     shared: 'files of the host',
     federated: 'each tab’s own files',
     url: 'from the web',
@@ -143,11 +143,11 @@ export const job = {
   lastColumn: 'the last column',
   task: 'Predict it as',
   tasks: { none: 'detect', classification: 'a class', regression: 'an amount' },
-  /** For amounts. */
+  /** For a job that predicts an amount. */
   loss: 'Loss',
   losses,
   notNumber: 'This must be a number.',
-  /** `DDP; 1 epoch, 32 samples per step and tab, Adam at 0.002` */
+  /** The job in a sentence: `DDP; 1 epoch, 32 samples per step and tab, Adam at 0.002`. */
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers; an all-reduce adds them up, step by step';
     const steps = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
@@ -155,9 +155,9 @@ export const job = {
     const length =
       spec.patience === null
         ? timed
-        : `${timed}, or until ${plural(spec.patience, 'test')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
+        : `${timed}, or until ${plural(spec.patience, 'evaluation')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
-    const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
+    const codec = spec.codec === 'fp32' ? '' : `, gradients sent in ${codecs[spec.codec]}`;
     const optimizer = optimizers[spec.optimizer];
     const plan =
       spec.schedule === 'range-test'
@@ -165,7 +165,7 @@ export const job = {
         : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
-  /** `local SGD, an exchange every 8 steps` */
+  /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {
     const name = strategies[strategy];
     switch (strategy) {
@@ -186,12 +186,13 @@ export const job = {
   /** What ranks do in a run without a ring. */
   instead: {
     otherwise: (ranks: number, ringSteps: number) =>
-      `On a ring of ${ranks}, these gradients would take ${ringSteps} steps. ` +
-      'Ranks exchange them in pairs or groups instead, in fewer steps. This run has no ring.',
-    server: 'Ranks send gradients to rank 0 and receive parameters. This run has no ring.',
-    asyncServer: 'Ranks send gradients to rank 0 and receive parameters, each at its own pace. This run has no ring.',
+      `On a ring of ${ranks} ranks, an all-reduce of these gradients would take ${ringSteps} steps. ` +
+      'This run has no ring: ranks exchange gradients in pairs or groups, which takes fewer steps.',
+    server: 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
+    asyncServer:
+      'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
     powersgd:
-      'Ranks reduce low-rank factors of their gradients (PowerSGD), which need a few hundredths of the bytes. No chunks of a gradient travel on a ring.',
+      'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
     average: (steps: number | null) =>
       `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
     diloco: (steps: number | null) =>

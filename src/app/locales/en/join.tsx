@@ -1,4 +1,4 @@
-/** Joining a room, and opening one. */
+/** Texts for joining a room, and for opening a room. */
 export const join = {
   joining: 'You are joining',
   yourName: 'Your name',
@@ -6,7 +6,7 @@ export const join = {
   joiningNow: 'Joining …',
   again: 'Try again',
   nameFirst: 'Enter your name first: the others see it.',
-  whatFollows: 'This tab trains a model together with the others in the room while it is open.',
+  whatFollows: 'While this tab is open, it trains a model together with the other tabs in the room.',
   watch: 'Just watch',
   watchAbout: 'Watch the run of the others; this tab computes nothing',
   onlyWatches: 'This tab cannot train, but it can watch the others.',
@@ -15,7 +15,7 @@ export const join = {
   newTitle: 'Start a room',
   startAt: 'Start at … tabs',
   startAtNone: 'when you start it',
-  startAtWrong: (max: number) => `From 1 to ${max} tabs.`,
+  startAtWrong: (max: number) => `Enter a number from 1 to ${max}.`,
   open: 'Open the room',
   opening: 'Opening …',
   back: 'Back',
@@ -25,17 +25,18 @@ export const join = {
   jobFile: {
     title: 'Job file',
     open: 'Open a job file',
-    hint: 'Or drop it here: JSON, optionally with its own model. The settings above then follow the file.',
+    hint: 'Or drop a job file here. It is JSON and may include a model. The settings above are then taken from the file.',
     opened: (file: string) => `All settings above are from ${file}.`,
     save: 'Save as a file',
   },
   origin: {
     title: 'Continue from a file',
     choose: 'Choose a file',
-    hint: 'Or drop it here: a checkpoint (.peergrad), or weights: .safetensors, a TensorFlow.js zip, Keras’s .weights.h5.',
-    beginsWith: (file: string) => `Begins with the weights of ${file}. Choose the same model.`,
-    resumes: (file: string, name: string, step: number) => `Continues ${name} after step ${step}, from ${file}.`,
-    without: 'Start without it',
+    hint: 'Or drop a file here: a checkpoint (.peergrad) or weights (.safetensors, a zip of TensorFlow.js, or .weights.h5 of Keras).',
+    beginsWith: (file: string) => `The run begins with the weights of ${file}. Choose the model that they belong to.`,
+    resumes: (file: string, name: string, step: number) =>
+      `The run continues ${name} after step ${step}, from ${file}.`,
+    without: 'Start without this file',
   },
   checks: {
     title: 'What this tab can do',
@@ -45,11 +46,11 @@ export const join = {
     secure: 'secure page',
     insecure: {
       text: 'not a secure page',
-      fix: 'This page was opened over plain http from another machine; WebGPU needs https. Ask the host for the https link, or continue without WebGPU: slower, with the same results.',
+      fix: 'This page was opened over plain http from another machine; WebGPU needs https. Ask the host for the https link. Without WebGPU, training is slower but the results are the same.',
     },
     gpu: (name: string) => `GPU: ${name}`,
     unnamed: 'unnamed',
-    slower: 'This tab computes with WebGL or WebAssembly: slower, with the same results.',
+    slower: 'This tab computes with WebGL or WebAssembly. Training is slower, but the results are the same.',
     noWebGpu: {
       text: 'no WebGPU',
       needsHttps: 'WebGPU needs https (see above).',
@@ -59,17 +60,17 @@ export const join = {
     gpuNone: 'no GPU that WebGPU can use',
     gpuSoftware: {
       text: (name: string) => `GPU in software: ${name}`,
-      fix: 'It computes on the CPU, which is slower. Check that hardware acceleration is on in the browser’s settings.',
+      fix: 'The CPU simulates this GPU, which is slower. Check that hardware acceleration is on in the browser’s settings.',
     },
     gpuBroken: 'the GPU cannot be used',
     reach: 'can reach others',
     noWebRtc: {
       text: 'no WebRTC',
-      fix: 'This browser cannot connect to other browsers. An extension may have disabled WebRTC; otherwise try Chrome, Edge, Firefox or Safari.',
+      fix: 'This browser cannot connect to other browsers. If an extension has disabled WebRTC, enable it again. Otherwise use Chrome, Edge, Firefox or Safari.',
     },
     noWay: {
       text: 'no route to other machines found',
-      fix: 'Joining may fail. Check that this machine is on a network; a VPN or a privacy extension can hide it.',
+      fix: 'Joining may fail. Check that this machine is on a network. A VPN or a privacy extension may hide the machine from others.',
     },
     noStart: { text: 'WebRTC did not start', fix: 'Joining may fail. Reloading the page often helps.' },
   },

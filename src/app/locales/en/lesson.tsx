@@ -1,4 +1,4 @@
-/** The lesson. */
+/** Texts of the lesson. */
 import type { ComponentChildren } from 'preact';
 import { list, plural } from '../format.ts';
 
@@ -9,7 +9,7 @@ interface Thought {
   task?: ComponentChildren;
 }
 
-/** Numbers of the lesson that the texts quote. */
+/** Facts about the numbers of the lesson, which the texts quote. */
 export interface ThoughtFacts {
   n: number;
   /** Numbers of each rank. */
@@ -24,7 +24,7 @@ const tabs = (n: number): string => plural(n, 'tab');
 export const lesson = {
   heading: 'The lesson',
   simulated: 'simulated: all of these ranks are in this tab',
-  /** `3 of 11`. */
+  /** The current page: `3 of 11`. */
   place: (page: number, of: number) => `${page} of ${of}`,
   next: 'Next',
   back: 'Back',
@@ -43,8 +43,8 @@ export const lesson = {
       title: 'Everybody needs the sums',
       text: (
         <>
-          At each place, the sum over all {tabs(n)}. At the first: <b class="nowrap">{firstSum}</b>. Everybody needs all
-          sums, and nobody has more than their own row.
+          Each place has a sum over all {tabs(n)}. The sum at the first place is <b class="nowrap">{firstSum}</b>.
+          Everybody needs all sums, but has only their own row.
         </>
       ),
       task: 'How would you do it if you could only pass notes?',
@@ -60,37 +60,37 @@ export const lesson = {
     }),
     allGather: ({ n }: ThoughtFacts): Thought => ({
       title: 'Second round: copy',
-      text: `The finished sums go round once more. Nobody adds now; everybody keeps a copy. After ${n - 1} more, all rows are the same. This is called all-gather, and it completes the all-reduce.`,
+      text: `The finished sums go round the ring once more. Nobody adds now; everybody keeps a copy. After ${plural(n - 1, 'more step')}, all rows are the same. This is called all-gather, and it completes the all-reduce.`,
       task: 'Continue until every row holds the same sums.',
     }),
     bytes: ({ n, k }: ThoughtFacts): Thought => ({
       title: 'Count the bytes',
-      text: `A number is 4 bytes. In ${plural(2 * (n - 1), 'step')} each link has carried one chunk per step: together 2 × ${k} × ${n - 1} ÷ ${n} numbers, less than twice a row, and ${k % n === 0 ? 'no link carries more than another' : 'all links carry about the same (numbers cannot be split)'}.`,
-      task: 'A link carries both directions at once: the larger of in and out counts for a step.',
+      text: `A number has 4 bytes. In each of the ${plural(2 * (n - 1), 'step')}, every link carries one chunk. Together these chunks are 2 × ${k} × ${n - 1} ÷ ${n} numbers, which is less than two rows. ${k % n === 0 ? 'No link carries more than another' : 'All links carry about the same (numbers cannot be split)'}.`,
+      task: 'A link sends and receives at once. For each step, only the larger of the two amounts is counted.',
     }),
     server: ({ n, k }: ThoughtFacts): Thought => ({
       title: 'The obvious way',
-      text: `All send their row to rank 0, which adds them up and sends the sums back: a parameter server. It takes only two steps, but ${n - 1} rows of ${k} come in on one link, and ${n - 1} go out.`,
+      text: `All tabs send their rows to rank 0, which adds them up and sends the sums back. This is called a parameter server. It takes only two steps, but ${n - 1} rows of ${k} numbers arrive over the link of rank 0, and ${n - 1} rows leave over it.`,
       task: 'Choose “parameter server”, take its two steps, and look at the links.',
     }),
     compare: (): Thought => ({
       title: 'More tabs',
-      text: 'With N tabs and K numbers, the busiest link carries 2K(N−1) numbers at a server and 2K(N−1)/N on the ring: never more than twice a row, whatever N is.',
-      task: 'Move the slider. Where would you put sixteen laptops?',
+      text: 'With N tabs and K numbers, the busiest link carries 2K(N−1) numbers with a parameter server and 2K(N−1)/N numbers on the ring. On the ring this is less than two rows, whatever N is.',
+      task: 'Move the slider. Which method would you choose for sixteen laptops?',
     }),
     slow: (): Thought => ({
       title: 'Break it: a slow link',
-      text: 'One link takes seconds for each chunk. Its right neighbour waits first; in the next step the tab after it waits too. The stall travels one rank per step, until the whole ring runs at the pace of its slowest link.',
+      text: 'One link needs several seconds for each chunk. First, only the tab at the end of this link waits. In the next step, the tab after it waits too. The stall travels one rank per step, until the whole ring runs at the pace of its slowest link.',
       task: 'Slow a link down, take all steps at once, and read the timeline.',
     }),
     drop: (): Thought => ({
       title: 'Break it: somebody leaves',
-      text: 'A tab is closed, a battery dies. The two neighbours connect, the ring closes around the gap, and the round starts again with the remaining numbers.',
-      task: 'Take a step or two, then remove one rank.',
+      text: 'A tab is closed, or a battery is empty. The two neighbours of the gap connect, so the ring is closed again. The round starts again with the remaining numbers.',
+      task: 'Take one or two steps, then remove a rank.',
     }),
     training: (): Thought => ({
       title: 'This is how tabs train',
-      text: 'Replace your numbers by a gradient: 11 274 numbers for the smallest model here. In every step the tabs do what you have just done, in a fraction of a second, or in a second or two where thirty tabs share a Wi-Fi. All take the same step with the same sums. That is data-parallel training (DDP).',
+      text: 'Replace your numbers by a gradient, which has 11 274 numbers for the smallest model here. In every training step, the tabs do what you have just done. This takes a fraction of a second, or one to two seconds if thirty tabs share a Wi-Fi. Then all tabs update their models with the same sums. That is data-parallel training (DDP).',
     }),
   },
 
@@ -98,9 +98,9 @@ export const lesson = {
     title: 'Your numbers',
     number: (place: number) => `Your number ${place}`,
     range: (most: number) => `Whole numbers from −${most} to ${most}.`,
-    locked: 'They cannot change until the next round.',
-    nextRound: 'They count from the next round on.',
-    others: 'Draw other numbers',
+    locked: 'You cannot change them until the next round.',
+    nextRound: 'They are used from the next round on.',
+    others: 'Pick other numbers',
   },
 
   ring: {
@@ -139,12 +139,12 @@ export const lesson = {
   lastStep: {
     ready: 'Nothing has been sent yet: every row holds its rank’s own numbers.',
     alone: 'The ring closes when a second tab joins.',
-    waiting: 'You joined after this round began: you take part in the next one.',
+    waiting: 'You joined after this round began. You will take part in the next round.',
     added: (sent: string, to: number, got: string, from: number, sum: string) =>
-      `You sent ${sent} to rank ${to}, and rank ${from} sent you ${got}: ${sum}.`,
+      `You sent ${sent} to rank ${to}. Rank ${from} sent you ${got}, and you added your numbers: ${sum}.`,
     copied: (sent: string, to: number, got: string, from: number) =>
-      `You sent the finished ${sent} to rank ${to} and keep ${got} from rank ${from}.`,
-    /** A chunk and its numbers. */
+      `You sent the finished ${sent} to rank ${to}. You keep a copy of ${got} from rank ${from}.`,
+    /** A chunk with its numbers. */
     chunk: (name: string, numbers: string) => `${name} (${numbers})`,
     gave: 'You sent your row to rank 0.',
     gathered: 'You received all rows and added them up.',
@@ -163,9 +163,9 @@ export const lesson = {
     cell: (rank: number, place: string, text: string, ranks: readonly number[]) =>
       ranks.length === 1
         ? `Rank ${rank}, ${place}: ${text}, its own number.`
-        : `Rank ${rank}, ${place}: ${text}, of ranks ${list(ranks)}.`,
-    hint: 'Point at a number, or move to it with the arrow keys, to see its terms.',
-    some: (n: number) => `You and your neighbours, of ${n} ranks.`,
+        : `Rank ${rank}, ${place}: ${text}, with numbers from ranks ${list(ranks)}.`,
+    hint: 'Point at a number, or move to it with the arrow keys, to see the numbers in its sum.',
+    some: (n: number) => `Only you and your neighbours are shown. There are ${n} ranks.`,
   },
 
   modes: {
@@ -181,13 +181,13 @@ export const lesson = {
       `Rank ${rank}: ${bytes} on its link; ${sent} sent, ${received} received.`,
     sent: 'sent',
     received: 'received',
-    busiest: (rank: number, bytes: string) => `Busiest: rank ${rank}, ${bytes}.`,
-    equal: (bytes: string) => `All links carried the same: ${bytes}.`,
+    busiest: (rank: number, bytes: string) => `The busiest link is that of rank ${rank}: ${bytes}.`,
+    equal: (bytes: string) => `Every link carried ${bytes}.`,
     none: 'Nothing yet.',
     formula: (n: number, k: number) =>
-      `Measured in this round. ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
+      `Measured in this round with ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
     formulaSolo: (n: number, k: number) =>
-      `Counted in this round. ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
+      `Counted in this round with ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
   },
 
   compare: {
@@ -199,7 +199,7 @@ export const lesson = {
     measured: (bytes: string) => `measured here: ${bytes}`,
     counted: (bytes: string) => `counted here: ${bytes}`,
     uneven: '(numbers cannot be split)',
-    times: (n: number) => `At the server it is ${n} times as much.`,
+    times: (n: number) => `With the parameter server, the busiest link carries ${n} times as much.`,
   },
 
   stall: {
@@ -215,11 +215,11 @@ export const lesson = {
     is: (rank: number, seconds: number) => `Every message from rank ${rank} takes ${seconds} s longer.`,
     timeline: 'Who waited in which step',
     row: (rank: number, waits: string) => `Rank ${rank}: ${waits}.`,
-    step: (step: number, time: string) => `step ${step} after ${time}`,
-    none: 'The timeline shows each step that is taken.',
-    note: 'A block is one step of a rank; the hatched part is waiting.',
+    step: (step: number, time: string) => `step ${step} took ${time}`,
+    none: 'The timeline appears after the first step.',
+    note: 'Each block is one step of a rank. In a hatched block, the rank waited.',
     simulatedClock: 'Times are simulated.',
-    ownClocks: 'Each rank is shown on its own clock.',
+    ownClocks: 'The times of each rank are from its own clock.',
   },
 
   drop: {
@@ -228,12 +228,12 @@ export const lesson = {
     yes: 'Remove it',
     few: 'At least two ranks must remain.',
     room: 'Close a tab, or turn off a device’s network.',
-    host: 'The host can remove a member, or somebody closes their tab.',
+    host: 'To remove a rank, the host can remove a member, or somebody can close their tab.',
   },
 
   change: {
     left: (who: readonly string[], remain: number) =>
-      `${list(who)} left: the ring closed around ${who.length === 1 ? 'it' : 'them'}, and the numbers of ${remain} remain.`,
+      `${list(who)} left. The ring was closed without ${who.length === 1 ? 'it' : 'them'}, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
     joined: (who: readonly string[]) => `${list(who)} joined.`,
     rank: (rank: number, name: string) => (name === '' ? `Rank ${rank}` : `Rank ${rank} (${name})`),
     restarted: 'The round starts again.',

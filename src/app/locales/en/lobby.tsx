@@ -1,4 +1,4 @@
-/** A room before its run. */
+/** Texts for a room before its run. */
 import type { ComponentChildren } from 'preact';
 import type { TaskName } from '../../../spec/measures.ts';
 import { formatCount, list, plural } from '../format.ts';
@@ -27,12 +27,12 @@ export const lobby = {
       {job} <span class="dim">with</span> {model}
     </>
   ),
-  resumes: (step: number) => `Continues from step ${step}, which this tab has saved.`,
-  beginsWith: (file: string) => `Begins with the weights of ${file}.`,
+  resumes: (step: number) => `The run continues from step ${step}, which this tab has saved.`,
+  beginsWith: (file: string) => `The run begins with the weights of ${file}.`,
   start: 'Start',
   waitingForHost: 'Waiting for the host to start.',
   automatic: (at: number, missing: number) =>
-    `Starts automatically when ${at} are ready${missing > 0 ? ` (${missing} more)` : ''}.`,
+    `The run starts automatically when ${plural(at, 'tab')} ${at === 1 ? 'is' : 'are'} ready${missing > 0 ? ` (${missing} more needed)` : ''}.`,
   obstacle: {
     onlySpectators: 'This tab only watches, and no tab that trains is ready.',
     files: 'Choose the data files first.',
@@ -53,8 +53,8 @@ export const lobby = {
     sentences: (first: string, second: string) => `${first} ${second}`,
     laterOpen: 'Tabs that arrive later join the run.',
     laterFixed: 'Tabs that arrive later can join after the run.',
-    oneAlone: 'One tab can start alone; it has nothing to exchange then.',
-    alone: 'You can start alone; there is nothing to exchange then.',
+    oneAlone: 'One tab can start alone. It then has nothing to exchange.',
+    alone: 'You can start alone. Your tab then has nothing to exchange.',
     all: (tabs: number) => `All ${tabs} tabs are ready.`,
   },
   outside: {
@@ -83,7 +83,7 @@ export const lobby = {
       gpt: 'Or drop it here: plain text (UTF-8). Several files are read in the order of their names.',
     },
     stay: 'They stay in this tab; every tab needs the same files.',
-    own: 'They stay in this tab, and only this tab trains on them. Other tabs receive gradients, the names of classes, the characters of a text, and the names, frequent words, means and deviations of a table’s columns.',
+    own: 'They stay in this tab, and only this tab trains on them. Other tabs receive only gradients and some facts about the data: the names of classes, the characters of a text, and, for each column of a table, its name, frequent words, mean and deviation.',
     reading: 'Reading the files …',
     count: (files: number) => plural(files, 'file'),
     rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
@@ -92,12 +92,12 @@ export const lobby = {
     rowsLeftOut: (gaps: readonly { field: string; rows: number }[]) => {
       const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
       const reasons = gaps.map((gap) => `${gap.field === '' ? 'empty' : `“${gap.field}”`} in ${formatCount(gap.rows)}`);
-      return `${plural(rows, 'row')} ${rows === 1 ? 'is' : 'are'} left out, with nothing to predict: ${list(reasons)}.`;
+      return `${plural(rows, 'row')} ${rows === 1 ? 'is' : 'are'} left out, because the column to predict is ${list(reasons)}.`;
     },
     columnsLeftOut: (columns: number, why: 'text' | 'empty', names: ComponentChildren) => (
       <>
-        {plural(columns, 'column')} {columns === 1 ? 'is' : 'are'} left out,{' '}
-        {why === 'text' ? 'with too many different words' : 'without a value'}: {names}.
+        {plural(columns, 'column')} {columns === 1 ? 'is' : 'are'} left out{' '}
+        {why === 'text' ? '(too many different words)' : '(no values)'}: {names}.
       </>
     ),
     moreColumns: (columns: number) => `and ${columns} more`,
@@ -119,9 +119,9 @@ export const lobby = {
       height * width === 1 ? `${plural(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
     ignored: (files: number) => `${plural(files, 'file')} ${files === 1 ? 'is not a picture' : 'are not pictures'}.`,
     inFolder: (pictures: number, folder: string) =>
-      `${plural(pictures, 'picture')} ${folder === '' ? 'beside the folders' : `in ${folder}`}`,
+      `${plural(pictures, 'picture')} ${folder === '' ? 'outside the folders' : `in ${folder}`}`,
     leftOut: (folders: readonly string[], others: number) =>
-      `Left out, as their folder is not a class: ${folders.join(', ')}${others > 0 ? `, and those in ${plural(others, 'other folder')}` : ''}.`,
+      `These pictures are left out because their folder is not a class: ${folders.join(', ')}${others > 0 ? `, and the pictures in ${plural(others, 'other folder')}` : ''}.`,
     classes: 'Classes',
     more: (classes: number) => `and ${classes} more`,
     pictures: 'Some of the pictures',
@@ -131,13 +131,13 @@ export const lobby = {
     reading: 'Reading the files',
     go: 'They stay in this room. When the run starts, this tab sends them to all others.',
     lacking: 'This tab no longer has these files. Choose them again, unless another tab of the room has them.',
-    watching: 'A tab that only watches has no links to send files over. The host must be a tab that trains.',
+    watching: 'This tab only watches, so it has no links for sending files. The host must be a tab that trains.',
     none: 'The host has not chosen the files yet.',
-    fromHost: 'Shared by the host when the run starts:',
+    fromHost: 'The host shares these files when the run starts:',
   },
   guests: {
     title: 'What guests see',
-    about: 'Applies to people who open the link or the QR code. People who type the code see everything.',
+    about: 'This applies to people who open the link or scan the QR code. People who type the code see everything.',
     parts: {
       job: 'The job’s settings',
       player: 'Player of the ring',
@@ -154,7 +154,7 @@ export const lobby = {
     lockAbout: 'Nobody else can join; members who lose the connection may return',
     unlockAbout: 'Allow others to join again',
     pause: 'Pause',
-    pauseAbout: 'The run waits between two steps, for everybody; nothing is lost',
+    pauseAbout: 'All tabs wait after the current step; nothing is lost',
     resume: 'Resume',
     resumeAbout: 'The run continues with the tabs that are present',
     stop: 'Stop the run',

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { list, plural } from '../format.ts';
 
-/** Outside of a run, a reader has not met ranks yet. */
+/** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
 
 export const ring = {
@@ -10,19 +10,19 @@ export const ring = {
   back: 'One ring step back',
   play: 'Play',
   pause: 'Pause',
-  on: 'One ring step on',
+  on: 'One ring step forward',
   space: 'space',
   withKey: (does: string, key: string) => `${does} (${key})`,
   place: 'Place in the round',
   done: (steps: number, of: number) => `${steps} of ${of} ring steps done`,
   speed: 'Speed',
-  /** Stands beside the phase's name. */
+  /** Shown next to the name of the phase. */
   reduceScatter: 'chunks are added up',
   allGather: 'sums are copied to all',
   simulated: 'simulated',
   nothing: 'nothing to replay yet',
   took: (ms: string, slower: string, isStretched: boolean) =>
-    `took ${ms}, replayed ${slower}${isStretched ? ', short hops slower still' : ''}`,
+    `took ${ms}, replayed ${slower}${isStretched ? ', short hops even slower' : ''}`,
   slower: (times: string) => `${times}× slower`,
   faster: (times: string) => `${times}× faster`,
 
@@ -53,8 +53,8 @@ export const ring = {
   holdsOwn: (rank: number) => `the numbers of rank ${rank} only`,
   holdsSome: (ranks: readonly number[]) => `the partial sum of ranks ${list(ranks)}`,
   holdsMany: (first: number, last: number, count: number, n: number) =>
-    `the partial sum of ${count} of ${n} ranks, from ${first} round to ${last}`,
-  /** `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
+    `the partial sum of ${count} of ${n} ranks, from rank ${first} round the ring to rank ${last}`,
+  /** The picked chunk in a sentence: `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
   cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
   /** The start of the sentence that `moves` ends. */
   chunk: (name: string, bytes: string | null) => `Chunk ${name}${bytes === null ? '' : `, ${bytes}`}:`,
@@ -63,28 +63,31 @@ export const ring = {
       from {from} to {to} in ring step {step} of {of}.
     </>
   ),
-  /** A rank measures its own sends and receives; other hops are drawn at its times. */
-  left: (ms: string, clock: number) => `Left ${ms} after the round began, by the clock of rank ${clock}.`,
-  arrived: (ms: string, clock: number) => `Arrived ${ms} after the round began, by the clock of rank ${clock}.`,
+  /**
+   * A rank measures only the chunks that it sends and receives. All other hops are drawn at its
+   * times.
+   */
+  left: (ms: string, clock: number) => `The chunk left ${ms} after the round began (clock of rank ${clock}).`,
+  arrived: (ms: string, clock: number) => `The chunk arrived ${ms} after the round began (clock of rank ${clock}).`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
-      ? `Rank ${clock}, whose clock is shown, did not measure this ring step.`
-      : `Drawn at the times of rank ${clock}, which cannot measure this hop: its own chunk ${list([
+      ? `Times are those of rank ${clock}, which did not measure this ring step.`
+      : `Rank ${clock} cannot measure this hop, so the hop is drawn at the times of that rank: its own chunk ${list([
           ...(left === null ? [] : [`left after ${left}`]),
-          ...(arrived === null ? [] : [`the next arrived after ${arrived}`]),
+          ...(arrived === null ? [] : [`its next chunk arrived after ${arrived}`]),
         ])}.`,
-  noTimes: 'Simulated: not measured.',
-  hint: 'A row per rank, a column per chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
+  noTimes: 'Times are simulated, not measured.',
+  hint: 'Each row is a rank, and each column is a chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
   grid: (n: number) =>
-    `Chunks of every rank: ${n} ranks by ${n} chunks. Arrow keys move between cells, Escape leaves; the caption of the player describes the step.`,
-  onEdges: 'Chunks on the ring: arrow keys move between them, Escape leaves.',
+    `Chunks of every rank: ${n} ranks by ${n} chunks. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
+  onEdges: 'Chunks on the ring. Arrow keys move between them, and Escape leaves the ring.',
   edge: (chunk: string, from: number, to: number) => `Chunk ${chunk}, from rank ${from} to rank ${to}`,
 
   picture: (n: number, kind: string) => `A ring of ${n} ranks exchanging chunks, ${kind}.`,
   preview: 'simulated: a preview',
   closes: 'The ring closes when a second tab joins.',
   legend: (gradient: ComponentChildren) => (
-    <>A capsule is a chunk of a {gradient}. Its slots show whose numbers are in it.</>
+    <>Each capsule is a chunk of a {gradient}. Its slots show whose numbers are in its sum.</>
   ),
   explore: 'Step through it',
   fold: 'Hide the steps',

@@ -1,12 +1,12 @@
-/** A run: its numbers, ranks and result; its timeline, links and recordings. */
+/** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import { formatBytes, formatMs, list, plural, upperFirst } from '../format.ts';
 
 export const run = {
-  /** Note on a simulated run. */
+  /** A note on a simulated run. */
   simulated: (ranks: number) =>
-    `Simulated: these ${ranks} ranks do not exist. Times are computed from the ring plan and a synthetic network, loss and accuracy from a formula.`,
+    `Simulated: these ${ranks} ranks do not exist. Times are computed from the ring plan and a simulated network. Loss and accuracy are computed from a formula.`,
   title: 'Training',
   ring: 'The ring',
   ranks: 'The ranks',
@@ -18,17 +18,17 @@ export const run = {
   startAgain: 'Start again',
   joinAgain: 'Join again',
   backToLobby: 'Back to the lobby',
-  alone: 'Alone: nothing to exchange.',
+  alone: 'This tab is alone, so it has nothing to exchange.',
   aloneRing: (allReduce: ComponentChildren) => (
-    <>Alone: nothing to exchange. With more tabs, an {allReduce} is shown here.</>
+    <>This tab is alone, so it has nothing to exchange. With more tabs, an {allReduce} is shown here.</>
   ),
   nextRing: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
 
   /** While the job's files are distributed. */
   fileDistribution: {
     title: 'Files',
-    about: (held: number, total: number) => `${formatBytes(held)} of ${formatBytes(total)} are here.`,
-    all: (total: number) => `All ${formatBytes(total)} are here and are sent to the others.`,
+    about: (held: number, total: number) => `This tab has ${formatBytes(held)} of ${formatBytes(total)}.`,
+    all: (total: number) => `This tab has all ${formatBytes(total)} and sends them to the other tabs.`,
   },
 
   // The strip.
@@ -48,9 +48,8 @@ export const run = {
   },
   overlapped: (share: string) => `${share} overlapped`,
   /**
-   * `Codec: int8. With fp32 (1.2 MB/s), communication added 95 ms to 20 ms of computation; with
-   * int8 it should add about 24 ms.` `Codec: fp32. Communication adds 10 ms to 200 ms of
-   * computation (8.1 MB/s). A codec would save too little to be worth its rounding.`
+   * The codec that ranks chose, and why. `Codec: int8. With fp32 (1.2 MB/s), communication added 95
+   * ms to 20 ms of computation. With int8, it should add about 24 ms.`
    */
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }: CodecChoice) => {
     const name = codec === 'powersgd' ? 'PowerSGD' : codec;
@@ -58,16 +57,12 @@ export const run = {
     const added = `${formatMs(exposedMs)} to ${formatMs(ownMs)} of computation`;
     const reason =
       codec === 'fp32'
-        ? `Communication adds ${added} (${speed}). A codec would save too little to be worth its rounding.`
-        : `With fp32 (${speed}), communication added ${added}; with ${name} it should add about ${formatMs(expectedMs[codec])}.`;
+        ? `Communication adds ${added} (${speed}). A codec would save too little time to justify its rounding errors.`
+        : `With fp32 (${speed}), communication added ${added}. With ${name}, it should add about ${formatMs(expectedMs[codec])}.`;
     const strategy = suggestion === 'diloco' ? 'DiLoCo' : 'Local SGD';
     const advice = suggestion ? ` That is still more than half of a step. ${strategy} communicates less often.` : '';
     return `Codec: ${name}. ${reason}${advice}`;
   },
-  /**
-   * `Buckets hold up to 65.5 kB: an all-reduce takes 6 ms beside its bytes, and no other size would
-   * end a step much sooner.`
-   */
   timeLeft: 'time left',
   done: 'done',
 
@@ -78,7 +73,8 @@ export const run = {
   communication: 'communication',
   rest: 'other',
   longest: (straggler: ComponentChildren) => <>longest computation: the {straggler}</>,
-  statisticsLater: (every: number) => `Known after ranks exchange statistics, every ${every} steps.`,
+  statisticsLater: (every: number) =>
+    `Times are shown after the first exchange of statistics. Ranks exchange them every ${every} steps.`,
   laneLabel: (rank: number, computation: string, communication: string, step: string) =>
     `rank ${rank}: computation ${computation}, communication ${communication}, step ${step}`,
 
@@ -121,12 +117,12 @@ export const run = {
   /** Result of a learning-rate range test. */
   rateTest: {
     found: (steps: number, time: string) =>
-      `is a good learning rate: the loss fell steepest there while the rate rose over ${plural(steps, 'step')} in ${time}. The model is unchanged.`,
+      `is a good learning rate. The rate rose over ${plural(steps, 'step')} in ${time}, and the loss fell steepest here. The test did not change the model.`,
     none: 'No rate found',
     flat: (steps: number) =>
-      `None of the rates of ${plural(steps, 'step')} lowered the loss clearly. Try larger batches or more steps; otherwise check that the labels match the data.`,
+      `No learning rate in ${plural(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
     short: (steps: number) =>
-      `The loss rose at once, or the time was up, after ${plural(steps, 'step')}. Use more time or other data.`,
+      `The test ended too early, after ${plural(steps, 'step')}, because the loss rose at once or the time was over. Allow more time or use other data.`,
   },
   useRate: (rate: string) => `Use ${rate}`,
   bestTest: 'lowest held-out loss',
@@ -160,31 +156,31 @@ export const run = {
   further: 'Zoom out (−)',
   step: (step: number) => `step ${step}`,
   timelineLabel: (n: number) =>
-    `Timeline of the last steps of ${plural(n, 'rank')}. Arrow keys move between segments, plus and minus zoom; a table of the last step follows.`,
+    `Timeline of the last steps of ${plural(n, 'rank')}. Arrow keys move between segments, and plus and minus zoom. A table of the latest step follows.`,
   timelineHelp:
-    'Upper half: computation; lower half: communication. Point at a segment for details; drag, pinch or use + and − to zoom.',
+    'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
   whoDoes: (rank: number, name: string, does: string) => `Rank ${rank}${name === '' ? '' : ` (${name})`}: ${does}`,
   howLong: (ms: string, from: string, to: string, step: number) => `${ms}, from ${from} to ${to} of step ${step}.`,
   aligned: (error: string, you: number | null) =>
-    `Clocks are aligned by the end of a common exchange; lanes may be off by up to ${error}. ` +
+    `Clocks are aligned at the end of a common exchange. Lanes may be shifted by up to ${error}. ` +
     (you === null
       ? 'Each lane shows what its rank recorded.'
-      : 'Your lane is exact; other ranks report their last 16 steps with at most 24 segments each.'),
+      : 'Your lane is exact. Other ranks report their last 16 steps, with at most 24 segments per step.'),
 
   // Stragglers and slow links.
   who: (rank: number, name: string) => `rank ${rank}${name === '' ? '' : ` (${name})`}`,
   stragglersLater: (every: number) =>
-    `Slow ranks and links are known after ranks exchange statistics, every ${every} steps.`,
+    `Slow ranks and links are shown after the first exchange of statistics. Ranks exchange them every ${every} steps.`,
   nobodySlow: 'No straggler: all ranks and links have similar speed.',
-  slowRank: (who: string, causes: readonly string[]) => `${upperFirst(who)} slows the ring: ${causes.join(', ')}.`,
+  slowRank: (who: string, causes: readonly string[]) => `${upperFirst(who)} slows the ring: ${causes.join(', and ')}.`,
   slowComputing: (times: string) => `its computation takes ${times} times as long as the others’`,
   slowOtherwise: (times: string) =>
-    `its own work takes ${times} times as long as the others’, although its computation does not`,
+    `its own work takes ${times} times as long as the others’, although its computation is not slow`,
   hiddenTab: 'its tab is hidden',
   slowLink: (from: string, to: string, ms: string, times: string, relayed: boolean) =>
-    `The link from ${from} to ${to} slows the ring: a chunk takes ${ms}, ${times} times as long as on the others${relayed ? '; the link uses a relay' : ''}.`,
+    `The link from ${from} to ${to} slows the ring: a chunk takes ${ms}, which is ${times} times as long as on the other links${relayed ? '. The link uses a relay' : ''}.`,
   separated: (a: string, b: string) =>
-    `${upperFirst(a)} and ${b} are no longer neighbours: the link between them slowed the ring, so the ring has another order.`,
+    `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the order of the ring was changed.`,
 
   // The model as a file.
   keep: {
@@ -200,9 +196,9 @@ export const run = {
     save: 'Save model',
     saving: 'Saving …',
     which: 'Weights of',
-    whichOf: { last: 'the last step', best: 'the best test seen here' },
+    whichOf: { last: 'the last step', best: 'the best evaluation of this tab' },
     missedBest: (saved: number, best: number) =>
-      `This tab missed the best test, after ${plural(best, 'step')}. It saved the model after ${plural(saved, 'step')}.`,
+      `This tab missed the best evaluation, which was after ${plural(best, 'step')}. The saved model is the one after ${plural(saved, 'step')}.`,
     checkpoint: 'Save checkpoint',
     checkpointAbout: 'Weights, optimizer state and data position: everything needed to continue in any number of tabs',
   },
@@ -218,7 +214,7 @@ export const run = {
   // The page of recordings.
   recording: {
     title: 'Flight recordings',
-    lead: 'A recording holds the last collectives, steps and chunks of one rank. Recordings of several ranks of a run show together who waited for whom.',
+    lead: 'A recording has the last collectives, steps and chunks of one rank. Open the recordings of several ranks of a run to see who waited for whom.',
     choose: 'Choose recordings',
     drop: 'Or drop them here: peergrad-flight-rank-*.json. They stay in this tab.',
     files: 'Recordings',
@@ -227,7 +223,7 @@ export const run = {
     notOurs: (path: string, message: string) =>
       `it is not a flight recording: ${path === '' ? '' : `${path}: `}${message}.`,
     otherRun: (rank: number) =>
-      `it belongs to another generation than the others, or repeats rank ${rank}. Clear the others first.`,
+      `it is of another generation than the open recordings, or a recording of rank ${rank} is already open. Clear the open recordings first.`,
     clear: 'Clear',
     of: (rank: number, worldSize: number, generation: number) =>
       `rank ${rank} of ${worldSize}, generation ${generation}`,
@@ -246,9 +242,9 @@ export const run = {
     algorithm: 'algorithm',
     took: 'time',
     filesMissing: (ranks: readonly number[]) =>
-      `No recording of ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}: add ${ranks.length === 1 ? 'it' : 'them'}.`,
+      `The recordings lack ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}. Add the missing ${ranks.length === 1 ? 'file' : 'files'}.`,
     allThere: 'Every recorded rank took part in every collective, and all collectives completed.',
-    onlyOne: 'This is the view of one rank; what others did is not known.',
+    onlyOne: 'Only one recording is open, so it is unknown what the other ranks did.',
     missing: (ranks: readonly number[], call: string, waiting: readonly number[]) =>
       `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${list(ranks)} never entered ${call}` +
       (waiting.length === 0

@@ -1,4 +1,4 @@
-/** Header, footer and dialogs of every page. */
+/** Texts of the header, the footer and the dialogs of every page. */
 import type { ComponentChildren } from 'preact';
 
 export const shell = {
@@ -15,10 +15,10 @@ export const shell = {
   language: 'Language',
   recording: 'Download flight recording',
   recordingAbout:
-    'The last collectives of this rank, as JSON. Compared with those of other ranks, they show who waited for whom',
+    'The last collectives of this rank, as JSON. Compare the recordings of several ranks to see who waited for whom',
   /** Error messages are in English in every language. */
   failure: (message: ComponentChildren) => <>{message}</>,
-  pageMissing: 'This page could not be loaded. Check the connection, then reload it.',
+  pageMissing: 'This page could not be loaded. Check the connection, then reload the page.',
   footer: 'Gradients travel from browser to browser; the server only connects them.',
   thoughts: [
     'Every tab holds the same model and computes on its own share of the samples.',
@@ -31,7 +31,7 @@ export const shell = {
   keys: (key: (name: string) => ComponentChildren) => (
     <>
       Keys: {key('Space')} plays and pauses, {key('←')} {key('→')} step, {key('Home')} {key('End')} go to either end,{' '}
-      {key('[')} {key(']')} change the speed, {key('?')} opens this, {key('Esc')} closes.
+      {key('[')} {key(']')} change the speed, {key('?')} opens this help, {key('Esc')} closes it.
     </>
   ),
 };

@@ -1,4 +1,4 @@
-/** The state of a tab: a word, and the reason after it. */
+/** The state of a tab in words: one word, then the reason. */
 import { list, plural } from '../format.ts';
 
 const ranks = (of: readonly number[]): string => `${of.length === 1 ? 'rank' : 'ranks'} ${list(of)}`;

@@ -39,7 +39,7 @@ export const terms = {
   overlapped: {
     word: 'overlapped',
     means:
-      'Communication is overlapped while the rank computes at the same time. The rest is exposed: the step waits for it.',
+      'Communication is overlapped if the rank computes at the same time. The other communication is exposed: the step waits for it.',
   },
   epoch: {
     word: 'epoch',
@@ -52,7 +52,7 @@ export const terms = {
   'own loss': {
     word: 'own loss',
     means:
-      'Between two exchanges a rank only knows the results of its own samples: loss and samples per second are those of this rank.',
+      'Between two exchanges, a rank knows only the results of its own samples. So the loss and the samples per second shown here are those of this rank.',
   },
   'state hash': {
     word: 'state hash',

@@ -12,7 +12,7 @@ export const charts: Messages['charts'] = {
   lossByRate: '损失与学习率',
   atRate: (rate) => `学习率 ${rate}`,
   rateLabel: (lowest, highest) => `损失（按学习率），从 ${lowest} 到 ${highest}。`,
-  steepestAt: (rate) => `在 ${rate} 处下降最快。`,
+  steepestAt: (rate) => `损失在 ${rate} 处下降最快。`,
   metric: '测试样本上的指标',
   metrics: {
     accuracy: '准确率',

@@ -3,15 +3,17 @@ import type { Messages } from '../en/index.ts';
 export const home: Messages['home'] = {
   title: '用许多标签页训练一个模型。',
   lead: (allReduce) => (
-    <>在几台机器上打开本页。每个标签页用自己那份数据算出梯度，再通过{allReduce}把梯度加起来，直接从浏览器到浏览器。</>
+    <>
+      在几台机器上打开本页。每个标签页用自己那份数据算出梯度，再通过{allReduce}把梯度加起来；梯度直接在浏览器之间传送。
+    </>
   ),
   start: '新建房间',
   code: '或输入房间码',
   join: '加入',
   lesson: '或者独自上这堂课',
-  lessonAbout: '加几个数，弄懂什么是全归约',
+  lessonAbout: '弄懂什么是全归约',
   codeLength: (letters) => `房间码由 ${letters} 个字母和数字组成，例如 K7F-3QX。`,
-  codeLetters: '房间码里没有 0、O、1、I 和 L：请再看一眼。',
+  codeLetters: '房间码里没有 0、O、1、I 和 L。请再检查一遍。',
   saved: {
     title: '继续保存的训练',
     step: (step) => `第 ${step} 步`,
@@ -25,7 +27,7 @@ export const home: Messages['home'] = {
     resumeFrom: (name, step) => `从第 ${step} 步继续 ${name}`,
     delete: '删除',
     deleteWhich: (name, step) => `删除 ${name}，第 ${step} 步`,
-    question: '确定删除？',
+    question: '删除这次训练？',
     keep: '保留',
   },
 };

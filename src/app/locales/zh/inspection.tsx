@@ -5,38 +5,40 @@ export const inspection: Messages['inspection'] = {
   title: '模型学到了什么',
   all: (n, steps, state) => (
     <>
-      {n === 1 ? '由本标签页的模型回答' : `全部 ${n} 个 rank 持有同一个模型`}：已训练 {steps} 步，{state}。
+      {n === 1 ? '由本标签页的模型回答' : `全部 ${n} 个 rank 持有同一个模型`}。它已训练 {steps} 步（{state}）。
     </>
   ),
   own: (rank, steps, state) => (
     <>
-      在两次交换之间，每个 rank 都有自己的模型。这里由 rank {rank} 的模型回答：已训练 {steps} 步，{state}。
+      在两次交换之间，每个 rank 都有自己的模型。这里由 rank {rank} 的模型回答，它已训练 {steps} 步（{state}）。
     </>
   ),
   state: '状态指纹',
   asking: '正在询问模型……',
-  none: '本标签页没有模型：它只是观看，或者 GPU 已丢失。下一次训练会创建新的模型。',
+  none: '本标签页没有模型，因为它只是观看，或者 GPU 已丢失。下一次训练会创建新的模型。',
 
   draw: '写一个数字',
   pad: (strokes) =>
-    `手写板，${strokes === 0 ? '空白' : `${strokes} 笔`}。方向键移动笔，空格键落笔或提笔，Delete 键清除。`,
-  padImage: (label) => `一张测试图片，数字 ${label}。在上面书写即可重新开始；Delete 键清除。`,
-  hint: '用手指或鼠标书写；也可以用方向键移动，空格键落笔和提笔。',
+    `手写板，${strokes === 0 ? '空白' : `${strokes} 笔`}。方向键移动笔，空格键落笔或提笔，Delete 键清除手写板。`,
+  padImage: (label) => `一张数字 ${label} 的测试图片。在上面书写即可重新开始。Delete 键清除手写板。`,
+  hint: '用手指或鼠标书写。用键盘时，方向键移动笔，空格键落笔或提笔。',
   clear: '清除',
   seen: '模型的输入',
-  orAsk: '或者选一张没有训练过的图片：',
-  askAbout: (label) => `询问这张测试图片：${label}`,
+  orAsk: '或者选一张模型没有训练过的图片：',
+  askAbout: (label) => `使用这张数字 ${label} 的测试图片`,
 
   answer: '它的回答',
   nothing: '还没有写。',
-  reads: (digit) => `它认为是 ${digit}。`,
+  reads: (digit) => `模型认为是数字 ${digit}。`,
   digit: '数字',
   probability: '概率',
   likeliest: '最可能',
 
   mistakes: '它认错的',
   wrong: (wrong, asked) =>
-    wrong === 0 ? `${asked} 张测试图片全部认对。` : `${asked} 张测试图片中认错 ${wrong} 张；这里是其中置信度最高的。`,
+    wrong === 0
+      ? `${asked} 张测试图片，模型没有认错。`
+      : `${asked} 张测试图片中认错 ${wrong} 张。这里显示置信度最高的错误。`,
   mistake: (label, guess, share) => (
     <>
       {label} 认成了 {guess}（{share}）
@@ -46,7 +48,7 @@ export const inspection: Messages['inspection'] = {
   confusion: {
     title: '混淆矩阵',
     about: (samples, step) =>
-      `第 ${step} 步之后的全部 ${formatCount(samples)} 个测试样本：每行是一个真实类别，每列是一种预测；颜色越浓，占该行的比例越大。`,
+      `第 ${step} 步之后对全部 ${formatCount(samples)} 个测试样本的预测。每行是一个真实类别，每列是一种预测。颜色越浓，占该行的比例越大。`,
     most: (truth, answer, times) => (
       <>
         最常认错的：把 {truth} 认成 {answer}（{times} 次）。
@@ -59,9 +61,9 @@ export const inspection: Messages['inspection'] = {
 
   weights: '第一层的权重',
   pixelsOfUnit: (count, units) =>
-    `每张小图是一个单元（${count < units ? `${units} 个中的 ${count} 个` : `共 ${units} 个`}）：哪里有墨会激活它，哪里有墨会抑制它。`,
+    `每张小图是 ${units} 个单元之一${count < units ? `（显示 ${count} 个）` : ''}。颜色表示哪里有墨会激活这个单元，哪里有墨会抑制它。`,
   windowOfUnit: (units, side) =>
-    `每张小图是 ${units} 个滤波器之一，它在图片上滑动：${side} × ${side} 像素的窗口是什么样子，最能激活它。`,
+    `每张小图是 ${units} 个滤波器之一，滤波器在图片上滑动。小图是最能激活这个滤波器的 ${side} × ${side} 像素的窗口。`,
   pictures: (count, scale) => `${count} 张第一层权重图，数值从 −${scale} 到 +${scale}。`,
   inhibits: '抑制',
   activates: '激活',

@@ -14,7 +14,7 @@ const strategies = {
   diloco: 'DiLoCo',
 };
 
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '链路所需的格式' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '适合链路的编码' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -58,13 +58,13 @@ export const job: Messages['job'] = {
   strategy: '策略',
   strategies,
   does: {
-    ddp: '每一步用全归约求梯度的平均：每个标签页发送的不到自己梯度的两倍，并且要等最慢的那个。',
-    'parameter-server': '每一步由 rank 0 收集所有梯度，再把参数发回去：只要两跳，但所有字节都经过它的链路。',
-    'async-parameter-server': '类似参数服务器，但不必等慢的标签页：每步更快，所用参数略旧。',
+    ddp: '每一步用全归约求梯度的平均。每个标签页发送的不到自己梯度大小的两倍，并且要等最慢的标签页。',
+    'parameter-server': '每一步由 rank 0 收集所有梯度，再把参数发回去。这只要两跳，但所有字节都经过 rank 0 的链路。',
+    'async-parameter-server': '类似参数服务器，但标签页不必等更慢的标签页。每步更快，但所用参数略旧。',
     'data-parallel':
-      '由这一个标签页用几个工作线程训练：网络上什么也不传，但它们共用一台机器。房间里只能有这一个标签页。',
-    'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均：字节少，但其间参数会逐渐分散。',
-    diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化：字节最少，分开最久。',
+      '由这一个标签页用几个工作线程训练：网络上什么也不传，但这些线程共用一台机器。房间里只能有这一个标签页。',
+    'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均。发送的字节少，但两次交换之间各模型并不相同。',
+    diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节最少，但各模型不相同的时间最长。',
   },
   advanced: '更多设置',
   optimizer: '优化器',
@@ -168,11 +168,11 @@ export const job: Messages['job'] = {
   },
   instead: {
     otherwise: (ranks, ringSteps) =>
-      `在 ${ranks} 个 rank 的环上，这些梯度要走 ${ringSteps} 步；改为两两或分组交换，步数更少。这次训练没有环。`,
-    server: '各 rank 把梯度发给 rank 0，再取回参数：这次训练没有环。',
-    asyncServer: '各 rank 按自己的节奏把梯度发给 rank 0，再取回参数：这次训练没有环。',
-    powersgd: '各 rank 归约的是梯度的低秩因子（PowerSGD），字节只有百分之几：没有梯度块沿环传递。',
-    average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均：其间什么也不传。`,
-    diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化：其间什么也不传。`,
+      `在 ${ranks} 个 rank 的环上，这些梯度的全归约要走 ${ringSteps} 步。这次训练没有环：各 rank 两两或分组交换梯度，步数更少。`,
+    server: '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
+    asyncServer: '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
+    powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
+    average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
+    diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
   },
 };

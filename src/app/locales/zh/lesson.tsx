@@ -24,14 +24,14 @@ export const lesson: Messages['lesson'] = {
       text: (
         <>
           每个位置上都要 {n} 个标签页的总和。第一个位置是：<b class="nowrap">{firstSum}</b>
-          。每个人都要全部的总和，而每个人只有自己的一行。
+          。每个人都要全部的总和，却只有自己的一行。
         </>
       ),
       task: '如果只能传纸条，你会怎么做？',
     }),
     chunks: ({ n, chunks }) => ({
       title: '切成块',
-      text: `标签页排成一个环，每个只和右边的邻居说话。有几个标签页，一行就切成几块，这里是 ${n} 块：${chunks}。一个在算 A 的时候，下一个可以算 B：谁也不闲着。`,
+      text: `标签页排成一个环，每个标签页只向右边的邻居发送。有几个标签页，一行就切成几块，这里是 ${n} 块：${chunks}。一个在算 A 的时候，下一个可以算 B：谁也不闲着。`,
     }),
     reduceScatter: ({ n }) => ({
       title: '第一圈：相加',
@@ -40,37 +40,37 @@ export const lesson: Messages['lesson'] = {
     }),
     allGather: ({ n }) => ({
       title: '第二圈：复制',
-      text: `算好的总和再走一圈。这次谁也不加，每个都留一份。再走 ${n - 1} 步，所有的行都一样：这叫全收集（all-gather），全归约（all-reduce）也就完成了。`,
+      text: `算好的总和再走一圈。这次谁也不加，每个标签页都留一份。再走 ${n - 1} 步，所有的行都一样。这叫全收集（all-gather），全归约（all-reduce）也就完成了。`,
       task: '继续，直到每一行都是同样的总和。',
     }),
     bytes: ({ n, k }) => ({
       title: '数一数字节',
-      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条链路每步送一块：一共 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到一行的两倍，而且${k % n === 0 ? '没有哪条链路比别的多' : '各条链路差不多一样多（数不能再切开）'}。`,
-      task: '链路可以同时收和发：每一步只算收、发里较大的那个。',
+      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条链路每步送一块。这些块一共是 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到两行。${k % n === 0 ? '没有哪条链路比别的多' : '各条链路差不多一样多（一个数不能再切开）'}。`,
+      task: '链路可以同时收和发：每一步只算收、发中较大的那个量。',
     }),
     server: ({ n, k }) => ({
       title: '最容易想到的办法',
-      text: `大家都把自己的一行发给 rank 0，由它相加，再把总和发回来：这叫参数服务器。只要两步，可是 ${n - 1} 行、每行 ${k} 个数都从一条链路进来，又有 ${n - 1} 行出去。`,
+      text: `所有标签页都把自己的一行发给 rank 0，由它相加，再把总和发回来。这叫参数服务器。只要两步，可是 ${n - 1} 行、每行 ${k} 个数都从 rank 0 的链路进来，又有 ${n - 1} 行从这条链路出去。`,
       task: '选“参数服务器”，走完它的两步，看看各条链路。',
     }),
     compare: () => ({
       title: '更多标签页',
-      text: '有 N 个标签页、每个 K 个数时，最忙的链路在服务器那里要送 2K(N−1) 个数，在环上只有 2K(N−1)/N 个：不管来多少，都不到一行的两倍。',
-      task: '拖动滑块。十六台电脑，你会怎么安排？',
+      text: '有 N 个标签页、每个 K 个数时，用参数服务器时最忙的链路要送 2K(N−1) 个数，用环时要送 2K(N−1)/N 个数。不管 N 是多少，在环上都不到两行。',
+      task: '拖动滑块。十六台电脑，你会选哪种方法？',
     }),
     slow: () => ({
       title: '弄坏它：一条慢链路',
-      text: '有一条链路，每送一块要好几秒。先是它右边的邻居等；下一步，再后面的也要等：停顿每一步向前走一个 rank，直到整个环都按最慢的链路的速度走。',
+      text: '有一条链路，每送一块要好几秒。开始时只有这条链路另一端的标签页等待。下一步，再后面的标签页也要等。停顿每一步向前走一个 rank，直到整个环都按最慢的链路的速度走。',
       task: '让一条链路变慢，然后一次走完所有步，看时间线。',
     }),
     drop: () => ({
       title: '弄坏它：有人离开',
-      text: '标签页关掉了，电池没电了。两边的邻居找到彼此，环在缺口处合拢，用剩下的数重新开始这一轮。',
-      task: '先走一两步，再移除一个。',
+      text: '一个标签页关掉了，或者电池没电了。缺口两边的邻居互相连接，环重新合拢。这一轮用剩下的数重新开始。',
+      task: '先走一两步，再移除一个 rank。',
     }),
     training: () => ({
       title: '标签页就是这样训练的',
-      text: '把你的数换成梯度：这里最小的模型有 11 274 个数。每一步之后，标签页都做你刚才做的事，只要零点几秒（三十个标签页共用一个 Wi-Fi 时要一两秒），然后用同样的总和走同样的一步。这就是数据并行训练（DDP）。',
+      text: '把你的数换成梯度：这里最小的模型有 11 274 个数。训练的每一步里，标签页都做你刚才做的事，只要零点几秒（三十个标签页共用一个 Wi-Fi 时要一两秒），然后都用同样的总和更新模型。这就是数据并行训练（DDP）。',
     }),
   },
 
@@ -79,7 +79,7 @@ export const lesson: Messages['lesson'] = {
     number: (place) => `你的第 ${place} 个数`,
     range: (most) => `−${most} 到 ${most} 的整数。`,
     locked: '下一轮开始之前不能改。',
-    nextRound: '从下一轮开始算数。',
+    nextRound: '这些数从下一轮开始使用。',
     others: '换一批数字',
   },
 
@@ -116,11 +116,12 @@ export const lesson: Messages['lesson'] = {
   },
 
   lastStep: {
-    ready: '还什么都没有发送：每一行都是各自的。',
+    ready: '还什么都没有发送：每一行都是各 rank 自己的数。',
     alone: '第二个标签页加入时，环就合拢了。',
-    waiting: '你加入时这一轮已经开始：你参加下一轮。',
-    added: (sent, to, got, from, sum) => `你把 ${sent} 传给 rank ${to}；rank ${from} 给了你 ${got}：${sum}。`,
-    copied: (sent, to, got, from) => `你把算好的 ${sent} 传给 rank ${to}，并留下 rank ${from} 给的 ${got}。`,
+    waiting: '你加入时这一轮已经开始。你将参加下一轮。',
+    added: (sent, to, got, from, sum) =>
+      `你把 ${sent} 传给 rank ${to}。rank ${from} 把 ${got} 传给你，你加上了自己的数：${sum}。`,
+    copied: (sent, to, got, from) => `你把算好的 ${sent} 传给 rank ${to}，并留下一份 rank ${from} 传来的 ${got}。`,
     chunk: (name, numbers) => `${name}（${numbers}）`,
     gave: '你把自己的一行发给了 rank 0。',
     gathered: '所有的行都到了你这里，你把它们加起来了。',
@@ -139,9 +140,9 @@ export const lesson: Messages['lesson'] = {
     cell: (rank, place, text, ranks) =>
       ranks.length === 1
         ? `Rank ${rank}，${place}：${text}，是它自己的数。`
-        : `Rank ${rank}，${place}：${text}，来自 rank ${listed(ranks)}。`,
-    hint: '指向一个数，或用方向键移到它，就能看到它由什么组成。',
-    some: (n) => `共 ${n} 个 rank，这里是你和你的邻居。`,
+        : `Rank ${rank}，${place}：${text}，其中的数来自 rank ${listed(ranks)}。`,
+    hint: '指向一个数，或用方向键移到它，就能看到是哪些数相加得来的。',
+    some: (n) => `这里只显示你和你的邻居。共有 ${n} 个 rank。`,
   },
 
   modes: {
@@ -156,11 +157,11 @@ export const lesson: Messages['lesson'] = {
     line: (rank, bytes, sent, received) => `Rank ${rank}：链路 ${bytes}；发送 ${sent}，接收 ${received}。`,
     sent: '发送',
     received: '接收',
-    busiest: (rank, bytes) => `最忙的是 rank ${rank}：${bytes}。`,
-    equal: (bytes) => `所有链路送的一样多：${bytes}。`,
+    busiest: (rank, bytes) => `最忙的链路是 rank ${rank} 的：${bytes}。`,
+    equal: (bytes) => `每条链路都送了 ${bytes}。`,
     none: '还没有。',
-    formula: (n, k) => `在这一轮中测得。${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
-    formulaSolo: (n, k) => `在这一轮中数出。${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
+    formula: (n, k) => `在这一轮中测得：${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
+    formulaSolo: (n, k) => `在这一轮中数出：${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
   },
 
   compare: {
@@ -171,8 +172,8 @@ export const lesson: Messages['lesson'] = {
     'parameter-server': '服务器，2K(N−1)',
     measured: (bytes) => `这里测得：${bytes}`,
     counted: (bytes) => `这里数出：${bytes}`,
-    uneven: '（块里只能是整个的数）',
-    times: (n) => `在服务器那里是 ${n} 倍。`,
+    uneven: '（一个数不能再切开）',
+    times: (n) => `用参数服务器时，最忙的链路送的是 ${n} 倍。`,
   },
 
   stall: {
@@ -188,23 +189,23 @@ export const lesson: Messages['lesson'] = {
     timeline: '谁在哪一步等待',
     row: (rank, waits) => `Rank ${rank}：${waits}。`,
     step: (step, time) => `第 ${step} 步用了 ${time}`,
-    none: '走了步之后，时间线就会出现。',
-    note: '一格是一个 rank 的一步；斜线部分是等待。',
+    none: '走完第一步之后，时间线就会出现。',
+    note: '一格是一个 rank 的一步。有斜线的格表示这个 rank 在等待。',
     simulatedClock: '时间是模拟的。',
-    ownClocks: '每个 rank 用自己的时钟。',
+    ownClocks: '每个 rank 的时间来自它自己的时钟。',
   },
 
   drop: {
     title: '移除一个 rank',
     who: 'Rank',
     yes: '移除',
-    few: '至少要有两个 rank。',
+    few: '至少要留下两个 rank。',
     room: '关掉一个标签页，或断开一台设备的网络。',
-    host: '主持人可以移除一个，或者有人关掉自己的标签页。',
+    host: '要移除一个 rank，可以由主持人移除一个成员，或者让一个人关掉自己的标签页。',
   },
 
   change: {
-    left: (who, remain) => `${listed(who)} 离开了：环在缺口处合拢，还剩 ${remain} 份数字。`,
+    left: (who, remain) => `${listed(who)} 离开了。环重新合拢，还剩 ${remain} 行数。`,
     joined: (who) => `${listed(who)} 加入了。`,
     rank: (rank, name) => (name === '' ? `Rank ${rank}` : `Rank ${rank}（${name}）`),
     restarted: '这一轮重新开始。',

@@ -18,7 +18,7 @@ export const ring: Messages['ring'] = {
   allGather: '全收集：总和复制给所有 rank',
   simulated: '模拟',
   nothing: '还没有可以回放的',
-  took: (ms, slower, isStretched) => `实际用时 ${ms}，回放${slower}${isStretched ? '，太快的步再放慢' : ''}`,
+  took: (ms, slower, isStretched) => `实际用时 ${ms}，回放${slower}${isStretched ? '，很短的步更慢' : ''}`,
   slower: (times) => `放慢 ${times} 倍`,
   faster: (times) => `加快 ${times} 倍`,
 
@@ -38,14 +38,14 @@ export const ring: Messages['ring'] = {
     `全收集（all-gather）：总和复制给所有人。每个算完的总和再绕环一圈，${each(isRun)}都留下一份。`,
   youCopy: (chunk, to, comes, from) =>
     `全收集（all-gather）：你把算完的块 ${chunk} 传给 rank ${to}，并留下 rank ${from} 发来的块 ${comes}。`,
-  doneText: (isRun) => `现在${each(isRun)}都有同样的总和，也就有同样的平均梯度：大家走同样的一步。`,
+  doneText: (isRun) => `现在${each(isRun)}都有同样的总和，所以都用同样的平均梯度走同样的一步。`,
 
   cell: (rank, chunk) => `rank ${rank} 的块 ${chunk}`,
   travelling: (chunk) => `途中的块 ${chunk}`,
   holdsAll: (n) => `全部 ${n} 个 rank 的总和，已算完`,
   holdsOwn: (rank) => `只有 rank ${rank} 的数`,
   holdsSome: (ranks) => `目前是 rank ${all(ranks)} 的和`,
-  holdsMany: (first, last, count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和，从 ${first} 沿环到 ${last}`,
+  holdsMany: (first, last, count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和，从 rank ${first} 沿环到 rank ${last}`,
   cellText: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `，${sums}`}。`,
   chunk: (name, bytes) => `块 ${name}${bytes === null ? '' : `（${bytes}）`}：`,
   moves: (from, to, step, of) => (
@@ -53,25 +53,25 @@ export const ring: Messages['ring'] = {
       环上第 {step} 步（共 {of} 步），从 {from} 到 {to}。
     </>
   ),
-  left: (ms, clock) => `本轮开始后 ${ms} 发出，按 rank ${clock} 的时钟。`,
-  arrived: (ms, clock) => `本轮开始后 ${ms} 到达，按 rank ${clock} 的时钟。`,
+  left: (ms, clock) => `这一块在本轮开始后 ${ms} 发出（rank ${clock} 的时钟）。`,
+  arrived: (ms, clock) => `这一块在本轮开始后 ${ms} 到达（rank ${clock} 的时钟）。`,
   ownTimes: (clock, left, arrived) =>
     left === null && arrived === null
-      ? `计时的 rank ${clock} 没有这一步的时间。`
-      : `rank ${clock} 看不到它，按自己的时间来画：${[
-          ...(left === null ? [] : [`自己的块在 ${left} 时发出`]),
-          ...(arrived === null ? [] : [`下一块在 ${arrived} 时到达`]),
+      ? `时间来自 rank ${clock}，它没有测量这一步。`
+      : `rank ${clock} 无法测量这一次传送，所以按 rank ${clock} 的时间来画：${[
+          ...(left === null ? [] : [`它自己的块在 ${left} 时发出`]),
+          ...(arrived === null ? [] : [`它的下一块在 ${arrived} 时到达`]),
         ].join('，')}。`,
-  noTimes: '模拟：没有测量时间。',
-  hint: '每行是一个 rank，每列是一块；格子里的小格表示哪些 rank 的数已经加进来。指向一格，就能跟随那一块。',
-  grid: (n) => `每个 rank 的块：${n} 个 rank、${n} 块。用方向键逐格移动，Esc 离开；播放器下的文字说明正在发生什么。`,
-  onEdges: '环上的块：用方向键绕环移动，Esc 离开。',
+  noTimes: '时间是模拟的，不是测量的。',
+  hint: '每行是一个 rank，每列是一块。格子里的小格表示谁的数已经加进总和。指向一格，就能跟随那一块。',
+  grid: (n) => `每个 rank 的块：${n} 个 rank、${n} 块。用方向键逐格移动，Esc 离开。播放器的说明文字描述这一步。`,
+  onEdges: '环上的块。用方向键在块之间移动，Esc 离开。',
   edge: (chunk, from, to) => `块 ${chunk}，从 rank ${from} 到 rank ${to}`,
 
   picture: (n, kind) => `${n} 个 rank 组成的环，正在交换数据块，${kind}。`,
   preview: '模拟预览',
   closes: '再有一个标签页加入，环就闭合了。',
-  legend: (gradient) => <>一个胶囊是{gradient}的一块；里面的小格表示谁的数已经加进来。</>,
+  legend: (gradient) => <>每个胶囊是{gradient}的一块。里面的小格表示谁的数已经加进总和。</>,
   explore: '逐步看',
   fold: '收起',
   ranks: 'rank 个数',

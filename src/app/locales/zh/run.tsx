@@ -4,7 +4,7 @@ import type { Messages } from '../en/index.ts';
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
 export const run: Messages['run'] = {
-  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和模拟的网络算出，损失和准确率来自公式。`,
+  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和模拟的网络算出，损失和准确率由公式算出。`,
   title: '训练',
   ring: '环',
   ranks: '各 rank',
@@ -16,14 +16,14 @@ export const run: Messages['run'] = {
   startAgain: '重新开始',
   joinAgain: '重新加入',
   backToLobby: '回到大厅',
-  alone: '只有一个：没有什么可交换的。',
-  aloneRing: (allReduce) => <>只有一个：没有什么可交换的。标签页多了，这里就会有{allReduce}绕环进行。</>,
+  alone: '只有这一个标签页，没有什么可交换的。',
+  aloneRing: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,
   nextRing: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
 
   fileDistribution: {
     title: '文件',
-    about: (held, total) => `这里已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
-    all: (total) => `${formatBytes(total)} 全在这里，正在发给其他标签页。`,
+    about: (held, total) => `本标签页已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
+    all: (total) => `本标签页已有全部 ${formatBytes(total)}，正在发给其他标签页。`,
   },
 
   stepLabel: '步数',
@@ -46,10 +46,10 @@ export const run: Messages['run'] = {
     const added = `使每步 ${formatMs(ownMs)} 的计算多等 ${formatMs(exposedMs)}`;
     const reason =
       codec === 'fp32'
-        ? `通信${added}（${speed}）。编码能省下的太少，不值得为此舍入。`
-        : `用 fp32 时（${speed}），通信${added}；改用 ${name} 后预计约 ${formatMs(expectedMs[codec])}。`;
+        ? `通信${added}（${speed}）。编码能省下的时间太少，不值得为此引入舍入误差。`
+        : `用 fp32 时（${speed}），通信${added}。改用 ${name} 后预计约 ${formatMs(expectedMs[codec])}。`;
     const strategy = suggestion === 'diloco' ? ' DiLoCo ' : '本地 SGD ';
-    const advice = suggestion ? `这仍占一步的一半以上：${strategy}的通信次数少得多。` : '';
+    const advice = suggestion ? `这仍占一步的一半以上。${strategy}的通信次数更少。` : '';
     return `编码：${name}。${reason}${advice}`;
   },
   timeLeft: '剩余时间',
@@ -61,7 +61,7 @@ export const run: Messages['run'] = {
   communication: '通信',
   rest: '其他',
   longest: (straggler) => <>计算最久的是{straggler}</>,
-  statisticsLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后显示。`,
+  statisticsLater: (every) => `第一次交换统计之后显示时间。各 rank 每 ${every} 步交换一次统计。`,
   laneLabel: (rank, computation, communication, step) =>
     `rank ${rank}：计算 ${computation}，通信 ${communication}，一步 ${step}`,
 
@@ -95,10 +95,10 @@ export const run: Messages['run'] = {
   },
   rateTest: {
     found: (steps, time) =>
-      `是合适的学习率：学习率逐步升高（${steps} 步，用时 ${time}），损失在这里下降最快。模型已恢复原样。`,
+      `是合适的学习率。学习率逐步升高（${steps} 步，用时 ${time}），损失在这里下降最快。测试没有改变模型。`,
     none: '没有找到学习率',
-    flat: (steps) => `试了 ${steps} 步，损失没有明显下降。可以加大批或增加步数；否则请检查标签是否与数据相符。`,
-    short: (steps) => `只走了 ${steps} 步，看不出来：损失一开始就上升，或时间已到。请给更多时间，或换数据。`,
+    flat: (steps) => `${steps} 步里没有一个学习率使损失明显下降。请加大批或增加步数，并检查标签是否与数据相符。`,
+    short: (steps) => `测试在 ${steps} 步之后过早结束，因为损失一开始就上升，或时间已到。请给更多时间，或换数据。`,
   },
   useRate: (rate) => `使用 ${rate}`,
   bestTest: '最低测试损失',
@@ -130,18 +130,18 @@ export const run: Messages['run'] = {
   closer: '放大（+）',
   further: '缩小（−）',
   step: (step) => `第 ${step} 步`,
-  timelineLabel: (n) => `${n} 个 rank 最近几步的时间线。方向键逐段移动，加减键缩放；后面有最近一步的表格。`,
-  timelineHelp: '上半行是计算，下半行是通信。指向一段可看详情；拖动、双指或 + − 可放大。',
+  timelineLabel: (n) => `${n} 个 rank 最近几步的时间线。方向键逐段移动，加减键缩放。后面有最近一步的表格。`,
+  timelineHelp: '每行的上半部分是计算，下半部分是通信。指向一段可看详情。拖动可移动；双指或 + − 可缩放。',
   whoDoes: (rank, name, does) => `rank ${rank}${name === '' ? '' : `（${name}）`}：${does}`,
   howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
   aligned: (error, you) =>
-    `各 rank 的时钟按同一次交换的结束时刻对齐：各行之间最多可能错开 ${error}。` +
+    `各 rank 的时钟按同一次交换的结束时刻对齐。各行之间最多可能错开 ${error}。` +
     (you === null
       ? '每一行都按该 rank 的记录显示。'
-      : '你自己的一行是精确的；其他 rank 报告最近 16 步，每步至多 24 段。'),
+      : '你自己的一行是精确的。其他 rank 报告最近 16 步，每步至多 24 段。'),
 
   who: (rank, name) => `rank ${rank}${name === '' ? '' : `（${name}）`}`,
-  stragglersLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后才知道谁拖慢了环。`,
+  stragglersLater: (every) => `第一次交换统计之后，显示慢的 rank 和连接。各 rank 每 ${every} 步交换一次统计。`,
   nobodySlow: '没有谁拖慢环：各 rank 和各连接都差不多快。',
   slowRank: (who, causes) => `${who} 拖慢了环：${causes.join('，')}。`,
   slowComputing: (times) => `它的计算用时是其他 rank 的 ${times} 倍`,
@@ -149,7 +149,7 @@ export const run: Messages['run'] = {
   hiddenTab: '它的标签页被隐藏',
   slowLink: (from, to, ms, times, relayed) =>
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
-  separated: (a, b) => `${a} 与 ${b} 不再相邻：它们之间的连接拖慢了环，因此换了顺序。`,
+  separated: (a, b) => `${a} 与 ${b} 不再相邻。它们之间的连接拖慢了环，因此环的顺序改变了。`,
 
   keep: {
     title: '保存模型',
@@ -157,16 +157,16 @@ export const run: Messages['run'] = {
     formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
     about: {
       safetensors: '按名称保存的权重，供 Python、PyTorch 等使用。',
-      tfjs: '含 model.json 与 weights.bin 的 zip：解压后可用 tf.loadLayersModel 读取。',
+      tfjs: '含 model.json 与 weights.bin 的 zip。解压后可用 tf.loadLayersModel 读取。',
       keras: '.weights.h5 文件：供层相同的模型用 load_weights 读取。',
     },
-    noLayers: '这个模型不是由 TensorFlow.js 的层构成的，其他格式无法说明如何计算。',
+    noLayers: '这个模型不是由 TensorFlow.js 的层构成的，所以其他格式无法描述它。',
     save: '保存模型',
     saving: '正在保存……',
     which: '权重取自',
     whichOf: { last: '最后一步', best: '本标签页最好的一次测试' },
     missedBest: (saved: number, best: number) =>
-      `最好的一次测试在第 ${best} 步之后，那时这个标签页不在：保存的是第 ${saved} 步之后的模型。`,
+      `本标签页错过了最好的一次测试（第 ${best} 步之后）。保存的是第 ${saved} 步之后的模型。`,
     checkpoint: '保存检查点',
     checkpointAbout: '权重、优化器状态与数据位置：用任意数量的标签页都能继续',
   },
@@ -180,14 +180,15 @@ export const run: Messages['run'] = {
 
   recording: {
     title: '查看飞行记录',
-    lead: '一份记录保存了一个 rank 最近的集合通信、训练步和数据块。把同一次训练中几个 rank 的记录放在一起，就能看出谁在等谁。',
+    lead: '一份记录保存了一个 rank 最近的集合通信、训练步和数据块。打开同一次训练中几个 rank 的记录，就能看出谁在等谁。',
     choose: '选择记录',
     drop: '或拖放到这里：peergrad-flight-rank-*.json。文件只留在这个标签页里。',
     files: '记录',
     wrong: (file, what) => `无法显示 ${file}：${what}`,
     notJson: (message) => `它不是 JSON（${message}）。请重新下载。`,
     notOurs: (path, message) => `它不是飞行记录：${path === '' ? '' : `${path}：`}${message}。`,
-    otherRun: (rank) => `它与这里的其他记录不属于同一个 generation，或者 rank ${rank} 重复了：请先清空。`,
+    otherRun: (rank) =>
+      `它与已打开的记录不属于同一个 generation，或者已经打开了 rank ${rank} 的记录。请先清空已打开的记录。`,
     clear: '清空',
     of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，generation ${generation}`,
     noRing: '这份记录里没有哪一步使用了环。',
@@ -204,9 +205,9 @@ export const run: Messages['run'] = {
     call: '调用',
     algorithm: '算法',
     took: '用时',
-    filesMissing: (missing) => `没有 ${ranksOf(missing)} 的记录：请添加。`,
+    filesMissing: (missing) => `缺少 ${ranksOf(missing)} 的记录。请添加缺少的文件。`,
     allThere: '这里记录的每个 rank 都参加了每一次集合通信，而且全部完成。',
-    onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
+    onlyOne: '只打开了一份记录，所以不知道其他 rank 做了什么。',
     missing: (missing, call, waiting) =>
       `${ranksOf(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranksOf(waiting)} 在等待`}。`,
     stuck: (stuck, call) => `${call} 在 ${ranksOf(stuck)} 上尚未结束，尽管这里记录的每个 rank 都进入了它。`,

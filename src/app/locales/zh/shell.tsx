@@ -12,9 +12,9 @@ export const shell: Messages['shell'] = {
   dark: '深色',
   language: '语言',
   recording: '下载飞行记录',
-  recordingAbout: '本 rank 最近的集合通信（JSON）：和其他 rank 的放在一起，就能看出谁在等谁',
+  recordingAbout: '本 rank 最近的集合通信（JSON）：比较几个 rank 的记录，就能看出谁在等谁',
   failure: (message) => <>出了问题：{message}</>,
-  pageMissing: '页面无法加载：请检查网络，然后重新加载。',
+  pageMissing: '这个页面无法加载。请检查网络，然后重新加载页面。',
   footer: '梯度在浏览器之间直接传送；服务器只帮它们建立连接。',
   thoughts: [
     '每个标签页都有同样的模型，并负责一部分样本。',
@@ -26,7 +26,7 @@ export const shell: Messages['shell'] = {
   keys: (key) => (
     <>
       按键：{key('空格')} 播放或暂停，{key('←')} {key('→')} 单步，{key('Home')} {key('End')} 到两端，{key('[')}{' '}
-      {key(']')} 调速，{key('?')} 打开本页，{key('Esc')} 关闭。
+      {key(']')} 调速，{key('?')} 打开这份帮助，{key('Esc')} 关闭它。
     </>
   ),
 };

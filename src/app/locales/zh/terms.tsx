@@ -28,13 +28,13 @@ export const terms: Messages['terms'] = {
   computation: { word: '计算', means: '一步之中，rank 用于计算自己的梯度和更新参数的时间。' },
   overlapped: {
     word: '重叠（overlapped）',
-    means: '通信进行时，如果 rank 同时在计算，这部分通信就是重叠的；其余部分是暴露的，这一步必须等它。',
+    means: '如果 rank 在通信的同时进行计算，这部分通信就是重叠的。其余的通信是暴露的，这一步必须等它。',
   },
   epoch: { word: '轮次（epoch）', means: '一个轮次就是把全部训练样本过一遍，由所有 rank 分担。' },
   straggler: { word: '掉队者', means: '一步里最慢的 rank；其余的都要等它的数据块。' },
   'own loss': {
     word: '自己的损失',
-    means: '在两次交换之间，每个 rank 只知道自己样本的结果：这里的损失和速度只是本 rank 的。',
+    means: '在两次交换之间，每个 rank 只知道自己样本的结果。所以这里的损失和每秒样本数只是本 rank 的。',
   },
   'state hash': {
     word: '状态指纹',

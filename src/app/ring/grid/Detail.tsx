@@ -1,5 +1,6 @@
 /**
- * Details of the picked chunk: whose copy it is, its bytes, its numbers, and its way with times.
+ * Shows details of the picked chunk: whose copy it is, its bytes, its numbers, and its way with
+ * times.
  */
 import { useComputed } from '@preact/signals';
 import { chunkRange, ringStepCount, type Transfer } from '../../../collectives/plans/ringPlan.ts';
@@ -12,19 +13,22 @@ import { holderOf, moveOf, narratePicked } from '../narrate.ts';
 import { sumsOf } from '../numbers.ts';
 import type { Picked, Player, Stage } from '../player/player.ts';
 
-/** Gradients travel, and are counted, as float32. */
+/** Gradients are sent as float32, and their bytes are computed for float32. */
 const BYTES_PER_ELEMENT = 4;
-/** Elements whose sums are written out; the lesson's chunks have one or two. */
+/**
+ * The largest number of elements whose sums are written out. The chunks of the lesson have one or
+ * two elements.
+ */
 const MOST_SUMS = 4;
 
 interface Props {
   player: Player;
-  /** The rank that measured the times; `null`: simulated. */
+  /** The rank that measured the times; `null` if they are simulated. */
   clock: number | null;
 }
 
 export function Detail({ player, clock }: Props) {
-  // The text changes with the ring step and when its chunks leave, not with every frame.
+  // The text changes only with the ring step and when its chunks leave, not on every frame.
   const moment = useComputed(() => {
     const now = player.frame.value;
     return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);
@@ -70,7 +74,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
   );
 }
 
-/** Times at which the chunk left and arrived, as far as the measuring rank knows them. */
+/** Describes when the chunk left or arrived, as far as the measuring rank `clock` knows it. */
 function timesOf(trace: RecordedTrace, { ringStep, from, to }: Transfer, clock: number): string {
   const { ring } = messages.value;
   const hop = trace.hops.find((one) => one.ringStep === ringStep);

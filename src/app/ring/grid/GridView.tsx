@@ -1,8 +1,8 @@
 /**
- * Chunks of every rank, after Gibiansky's figures ("Bringing HPC techniques to deep learning",
- * 2017): a row per rank, a column per chunk, and in each cell the ranks in its sum. Each row starts
- * in its own colour; at the end all rows are equal. Labels are text; the cells, up to 64 x 64, are
- * a canvas.
+ * Shows the chunks of every rank as a grid, like the figures of Gibiansky ("Bringing HPC techniques
+ * to deep learning", 2017). Each row is a rank, each column is a chunk, and each cell shows which
+ * ranks are in its sum. At the start, each row has its own colour; at the end, all rows are equal.
+ * The labels are text. The cells, up to 64 x 64, are on a canvas.
  */
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
@@ -21,7 +21,7 @@ import { useHighlight, type Highlight } from '../useHighlight.ts';
 interface Props {
   names: readonly string[];
   player: Player;
-  /** The rank that measured the times; `null`: simulated. */
+  /** The rank that measured the times; `null` if they are simulated. */
   clock: number | null;
 }
 
@@ -50,19 +50,19 @@ export function GridView({ names, player, clock }: Props) {
   );
 }
 
-/** Height of the cells, pixels, if all fit on one screen. */
+/** Returns the height of a row of cells, so that all rows fit on one screen. */
 function rowHeightOf(n: number, hasNumbers: boolean): number {
   if (n <= 8) return hasNumbers ? 40 : n <= 4 ? 32 : 24;
   if (n <= 16) return hasNumbers ? 24 : 16;
   return n <= 32 ? 10 : 6;
 }
 
-/** Distance between labelled ranks or chunks. */
+/** Returns the number of ranks or chunks from one label to the next. */
 function tickOf(n: number): number {
   return n <= 16 ? 1 : n <= 32 ? 4 : 8;
 }
 
-/** Whether rank or chunk `i` has a label; the picked ones have priority. */
+/** Returns whether rank or chunk `i` has a label. The picked ones always have a label. */
 function isNamed(i: number, n: number, lit: number | null): boolean {
   const every = tickOf(n);
   return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
@@ -89,7 +89,7 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
   );
 }
 
-/** The canvas, its overlay, and the cell that the keys start from. */
+/** The canvas with its overlay. `cursor` is the cell that the keys are on. */
 function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
@@ -140,13 +140,13 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={(event) => {
-        // A lifted finger leaves too: the tapped cell stays picked.
+        // A finger that is lifted leaves too, but the tapped cell stays picked.
         if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
       }}
     >
       <canvas ref={canvas} aria-hidden="true" />
       {lit !== null && <Lights n={n} lit={lit} />}
-      {/* Of up to 4096 cells, a screen reader needs the one that the keys are on. */}
+      {/* There may be 4096 cells. A screen reader needs only the cell that the keys are on. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
           <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />
@@ -166,7 +166,8 @@ function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank:
 }
 
 /**
- * Over the canvas: the column of the picked chunk, the cells that it travels between, and its cell.
+ * The overlay of the canvas. It highlights the column of the picked chunk, the two cells that the
+ * chunk travels between, and the picked cell.
  */
 function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlight }) {
   const share = (i: number): string => `${(100 * i) / n}%`;
@@ -182,7 +183,9 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
   );
 }
 
-/** Paints the canvas on every change; between two ring steps only one cell per rank changes. */
+/**
+ * Paints the canvas on every change. Between two ring steps, only one cell of each rank changes.
+ */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
   player: Player,
@@ -205,7 +208,7 @@ function usePainted(
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
-      // The frame belongs to another world until its first trace.
+      // Before the first trace of this world, the frame belongs to another world.
       const frame = now === null || now.cells.length !== n ? null : now;
       const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];

@@ -1,16 +1,19 @@
-/** Paints the grid of cells on a canvas. */
+/** Paints the cells of the grid on a canvas. */
 import { ringStepCount, transfersAt } from '../../../collectives/plans/ringPlan.ts';
 import { identityOf, SHAPES } from '../../components/rankIdentity.ts';
 import { includes, type Frame, type Parts } from '../frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
 
-/** With more ranks, slots of single ranks are too thin for colours: one bar shows their range. */
+/**
+ * With more ranks, the slots of single ranks would be too thin for colours. One bar then shows the
+ * range of ranks.
+ */
 const MOST_SLOTS = 16;
-/** In narrower columns, pixels, a shade shows the number of ranks. */
+/** In columns that are narrower than this (pixels), a shade shows the number of ranks. */
 const LEAST_BAR = 9;
-/** A receiving cell fills over this last part of its chunk's way. */
+/** A receiving cell fills up during this last part of the way of its chunk. */
 const FILLING = 0.25;
-/** Strongest colour of a number, as a share: the digits stay readable. */
+/** The strongest colour behind a number, as a share. The digits stay readable. */
 const MOST_TINT = 0.5;
 
 export interface Palette {
@@ -23,7 +26,7 @@ export interface Palette {
   ranks: string[];
 }
 
-/** The style sheet's colours for the current theme. */
+/** Returns the colours of the style sheet in the current theme. */
 export function readPalette(element: Element): Palette {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
@@ -41,13 +44,13 @@ export interface Picture {
   n: number;
   width: number;
   height: number;
-  /** Device pixels to a pixel. */
+  /** Device pixels per CSS pixel. */
   scale: number;
-  /** `null`: not known yet, the cells are empty. */
+  /** The frame to paint; `null` if it is not known yet, so that the cells are empty. */
   frame: Frame | null;
   numbers: { own: Numbers; extent: Extent } | null;
   palette: Palette;
-  /** Size and family of the font, for `font`. */
+  /** Size and family of the font. */
   textSize: number;
   family: string;
 }
@@ -61,7 +64,7 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
   if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
 }
 
-/** Paints the cells that receive chunks in a ring step: all that changes between two frames. */
+/** Paints the cells that receive chunks in a ring step. Only these change between two frames. */
 export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
   const { n, frame } = picture;
   if (frame === null || ringStep >= ringStepCount(n)) return;
@@ -73,7 +76,7 @@ export function drawReceiving(context: CanvasRenderingContext2D, picture: Pictur
   }
 }
 
-/** 0 .. 1: how far the receiving cell has filled. */
+/** Returns how far the receiving cell has filled up, from 0 to 1. */
 export function filledBy(progress: number): number {
   return Math.max(0, (progress - 1 + FILLING) / FILLING);
 }
@@ -99,7 +102,7 @@ function drawCell(
   arrival: Arrival | null,
 ): void {
   const { n, frame, palette, scale } = picture;
-  // On whole device pixels, so that painting twice gives the same picture.
+  // Rounds a length to whole device pixels, so that painting twice gives the same picture.
   const whole = (length: number): number => Math.round(length * scale) / scale;
   const gap = whole(n <= 8 ? 4 : n <= 16 ? 3 : 1);
   const left = whole((picture.width * chunk) / n);
@@ -124,7 +127,7 @@ function drawCell(
   context.strokeRect(box.x + line / 2, box.y + line / 2, box.width - line, box.height - line);
 }
 
-/** A slot per rank, coloured if its numbers are in the sum. */
+/** Draws a slot for each rank. It is coloured if the numbers of the rank are in the sum. */
 function drawSlots(
   context: CanvasRenderingContext2D,
   picture: Picture,
@@ -158,7 +161,10 @@ function drawSlots(
   context.fillText(count, box.x + box.width - 6, box.y + box.height / 2 + 1);
 }
 
-/** One bar over the ranks in the sum; it may wrap round at the end. A finished sum is darker. */
+/**
+ * Draws one bar over the ranks in the sum. The bar may continue at the start of the cell. The bar
+ * of a finished sum is darker.
+ */
 function drawBar(
   context: CanvasRenderingContext2D,
   { n, width, palette }: Picture,
@@ -184,7 +190,10 @@ function drawBar(
   if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
 }
 
-/** The numbers, on a colour by sign and size; the ranks in the sum are a line of slots below. */
+/**
+ * Draws the numbers, on a colour that shows their sign and size. A line of slots below them shows
+ * the ranks in the sum.
+ */
 function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
   const { n, palette, textSize } = picture;
   const { own, extent } = picture.numbers!;

@@ -1,6 +1,6 @@
 /**
- * Controls of the player: restart, step, play, pause, scrub, speed; and how much slower than the
- * run it plays.
+ * The controls of the player: restart, step, play, pause, position and speed. They also show how
+ * much slower than the run it plays.
  */
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';
@@ -9,21 +9,21 @@ import { messages } from '../../locales/index.ts';
 import type { Player } from './player.ts';
 import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
 
-/** Resolution of the scrubber. */
+/** The number of steps of the position slider. */
 const SCRUB = 1000;
 
 const MOST_TICKS = 40;
 
 /**
- * Resolution of the speed's slider, in doublings: fine enough to drag, with a pull towards powers
- * of two.
+ * The step of the speed slider, in doublings: fine enough to drag. Near a power of two, the slider
+ * snaps to it.
  */
 const SPEED_STEP = 0.05;
 const SPEED_PULL = 0.12;
 
 interface Props {
   player: Player;
-  /** Whether the times are measured. */
+  /** Whether the times are simulated, not measured. */
   simulated?: boolean;
 }
 
@@ -62,7 +62,7 @@ const ON = 'M12,3v10M3,3l7,5l-7,5z';
 
 interface PressProps {
   name: string;
-  /** The key with the same action. */
+  /** The key that has the same action. */
   hint: string;
   disabled: boolean;
   onpress: () => void;
@@ -90,7 +90,8 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const ends = player.pacing.value?.ends ?? [];
-  // Ticks closer than a few pixels are noise: then only the border between the phases is shown.
+  // Ticks with only a few pixels between them would be noise. Then only the border between the two
+  // phases is shown.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
   return (
@@ -138,7 +139,10 @@ function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
   );
 }
 
-/** Logarithmic: a step of the scale, like a press of a key, is a doubling. */
+/**
+ * A slider for the speed, on a logarithmic scale. A step of the scale, like a press of a key,
+ * doubles or halves the speed.
+ */
 function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const speed = player.speed.value;

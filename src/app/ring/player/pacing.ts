@@ -1,28 +1,28 @@
 /**
- * The displayed length of each ring step of a trace: proportional to its duration, but long enough
- * to be seen (one hop may take a tenth of a millisecond and the next, behind a straggler, fifty);
- * pure.
+ * Computes how long the player shows each ring step of a trace. The time is proportional to the
+ * duration of the step, but long enough to be seen. (One hop may take a tenth of a millisecond, and
+ * the next one, behind a straggler, fifty milliseconds.) Pure.
  */
 import type { Timeline } from '../frameAt.ts';
 
 export interface Pacing {
   /** Milliseconds to play the whole round at speed 1. */
   duration: number;
-  /** Slowdown of the longest hops; shorter ones are shown slower still. */
+  /** The slowdown of the longest hops. Shorter hops are shown even slower. */
   slowdown: number;
-  /** Whether some hops are shown slower than that. */
+  /** Whether some hops are shown slower than `slowdown`. */
   stretched: boolean;
-  /** End of each ring step, 0 .. 1 of the time played. */
+  /** The end of each ring step, as a position between 0 and 1. */
   ends: number[];
   timeline: Timeline;
 }
 
-/** Usual time to play a ring step, milliseconds. */
+/** The time to play a ring step, milliseconds, unless the round would be too short or too long. */
 const STEP_MS = 750;
-/** Limits of the time to play a round of even steps, milliseconds. */
+/** Limits of the time to play a round whose ring steps are equally long, milliseconds. */
 const SHORTEST_ROUND_MS = 4000;
 const LONGEST_ROUND_MS = 20_000;
-/** Least time for one ring step, as a share of that in an even round. */
+/** The shortest time to play a ring step, as a share of the average ring step. */
 const LEAST_SHARE = 0.5;
 
 export function planPacing(timeline: Timeline): Pacing {
@@ -43,7 +43,10 @@ export function planPacing(timeline: Timeline): Pacing {
   };
 }
 
-/** Time of the trace, milliseconds since the all-reduce began, at `position` (0 .. 1). */
+/**
+ * Returns the time in the trace, in milliseconds since the all-reduce began, for a position between
+ * 0 and 1.
+ */
 export function timeAt({ ends, timeline }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return timeline.duration;
@@ -53,14 +56,20 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
   return from + (timeline.arrives[step]! - from) * share;
 }
 
-/** Position after `steps` ring steps, 0 .. 1; a fraction is the part of the next one. */
+/**
+ * Returns the position (0 to 1) after `steps` ring steps. If `steps` has a fraction, it is the part
+ * of the next ring step.
+ */
 export function positionOf({ ends }: Pacing, steps: number): number {
   const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
   const start = ends[whole - 1] ?? 0;
   return start + ((ends[whole] ?? start) - start) * (steps - whole);
 }
 
-/** Ring steps done at `position`: the inverse. */
+/**
+ * Returns the number of ring steps that are done at `position`. This is the inverse of {@link
+ * positionOf}.
+ */
 export function stepsAt({ ends }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return ends.length;
@@ -68,7 +77,10 @@ export function stepsAt({ ends }: Pacing, position: number): number {
   return step + Math.max(0, position - start) / (ends[step]! - start);
 }
 
-/** Positions to stop at: the start, the middle of each flight, the end. */
+/**
+ * Returns the positions where the player can stop: the start, the middle of each flight, and the
+ * end.
+ */
 function stops({ ends, timeline: { leaves, arrives } }: Pacing): number[] {
   const middles = ends.map((end, step) => {
     const start = ends[step - 1] ?? 0;
@@ -87,7 +99,10 @@ export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): n
   return all.findLast((stop) => stop < position - far) ?? 0;
 }
 
-/** Position with less motion: discrete steps. */
+/**
+ * Returns the nearest position for users who prefer reduced motion: the player jumps from stop to
+ * stop.
+ */
 export function snap(pacing: Pacing, position: number): number {
   if (position >= 1) return 1;
   const step = pacing.ends.findIndex((end) => end > position);

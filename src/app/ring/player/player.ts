@@ -1,28 +1,28 @@
 /**
- * Plays traces of ring all-reduces in slow motion; the ring, the grid and the caption are drawn
- * from its one frame. At the end of a round it plays the newest trace. Every frame derives from
- * (trace, n, t), so scrubbing and stepping are exact.
+ * Plays traces of ring all-reduces in slow motion. The ring, the grid and the caption are all drawn
+ * from the frame of the player. At the end of a round, it plays the newest trace. Every frame is
+ * computed from (trace, n, t), so moving the slider and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from '../frameAt.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing } from './pacing.ts';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
 
-/** What is played. */
+/** What the player plays: a trace of one round. */
 export interface Stage {
   trace: RecordedTrace;
   n: number;
   /**
-   * The numbers, if there are few enough to show: `numbers[rank]` is that rank's own vector before
-   * the all-reduce, all of one length.
+   * The numbers, if there are few enough to show. `numbers[rank]` is the vector of that rank before
+   * the all-reduce. All vectors have the same length.
    */
   numbers?: readonly (readonly number[])[];
 }
 
-/** The chunk that is picked in the ring and in the grid. */
+/** The chunk that the user points at in the ring or in the grid. */
 export interface Picked {
   chunk: number;
-  /** The rank whose copy is picked; `null`: the travelling one. */
+  /** The rank whose copy is picked; `null` if the travelling chunk is picked. */
   rank: number | null;
 }
 
@@ -31,56 +31,59 @@ export interface Player {
   readonly timeline: ReadonlySignal<Timeline | null>;
   readonly pacing: ReadonlySignal<Pacing | null>;
   readonly frame: ReadonlySignal<Frame | null>;
-  /** 0 .. 1 through the round, in played time. */
+  /** The position in the round, from 0 to 1. It advances evenly while the player plays. */
   readonly position: ReadonlySignal<number>;
   readonly playing: ReadonlySignal<boolean>;
-  /** Speed, relative to the usual one. */
+  /** The speed, as a multiple of the default speed. */
   readonly speed: Signal<number>;
-  /** The chunk under the pointer or the keys; set by the views. */
+  /** The chunk that the pointer or the keys are on. The views set it. */
   readonly picked: Signal<Picked | null>;
   play(): void;
   pause(): void;
   toggle(): void;
-  /** Restarts with the newest trace; keeps playing if it played. */
+  /** Restarts with the newest trace. If the player was playing, it continues to play. */
   restart(): void;
-  /** Pauses at a place, 0 .. 1. */
+  /** Pauses at a position from 0 to 1. */
   seek(position: number): void;
-  /** Pauses at the end of the next (+1) or the last (-1) ring step. */
+  /** Pauses at the next stop (+1) or at the previous stop (-1), see `nextStop`. */
   stepBy(direction: 1 | -1): void;
   /**
-   * Plays until `completed` ring steps are done, and rests there. Jumps if it is beyond, or with
-   * less motion.
+   * Plays until `completed` ring steps are done, then pauses. Jumps there if the player is past
+   * that point, or if the user prefers reduced motion.
    */
   showStep(completed: number): void;
   dispose(): void;
 }
 
-/** Time of the still picture before and after a round, milliseconds. */
+/** Milliseconds for which the picture stands still before and after a round. */
 const HOLD_BEFORE_MS = 700;
 const HOLD_AFTER_MS = 1400;
 /**
- * Time between two pictures, milliseconds: thirty a second are smooth and leave the processor to
- * the training.
+ * Milliseconds between two frames. Thirty frames a second are smooth, and leave the processor time
+ * for training.
  */
 const FRAME_MS = 33;
-/** The same if the processor also trains. */
+/** Milliseconds between two frames if the processor also trains. */
 const THRIFTY_FRAME_MS = 100;
-/** Longest time that one picture counts for: a tab that was hidden continues where it was. */
+/**
+ * The longest time that one frame may advance the player, milliseconds. So a tab that was hidden
+ * continues where it was.
+ */
 const LONGEST_FRAME_MS = 250;
 
 export interface PlayerOptions {
-  /** Whether the first trace plays by itself. */
+  /** Whether the player starts by itself with the first trace. */
   autoplay: boolean;
-  /** Whether to jump between ring steps. */
+  /** Whether to jump from ring step to ring step instead of moving. */
   reducedMotion: ReadonlySignal<boolean>;
-  /** Whether to paint less often, as the processor also trains. */
+  /** Whether to paint less often, because the processor also trains. */
   thrifty: ReadonlySignal<boolean>;
 }
 
 /**
- * @param newest the newest trace, read at the end of each round, and followed while nothing plays.
- *   A newer version of the round that is played (same step, bucket and world size) replaces it at
- *   once.
+ * @param newest the newest trace. The player reads it at the end of each round, and follows it
+ * while nothing plays. If it is a newer version of the round that is playing (same step, bucket and
+ * world size), it replaces that round at once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
@@ -88,8 +91,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const speed = signal(1);
   const picked = signal<Picked | null>(null);
   /**
-   * The only moving value: `position`, but below 0 and beyond 1 while the picture stands still
-   * before and after the round.
+   * The only value that moves. It is equal to `position`, but it is below 0 or above 1 while the
+   * picture stands still before or after the round.
    */
   const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
@@ -101,7 +104,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   });
   const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
-  // Separate from the frame: n x n cells change with the ring step only.
+  // Not computed in `frame`, because the n x n cells change only once in each ring step.
   const cells = computed(() => (stage.value === null ? [] : cellsAfter(stage.value.n, completed.value)));
   const frame = computed(() =>
     timeline.value === null || stage.value === null
@@ -109,15 +112,15 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       : frameOf(timeline.value, stage.value.n, time.value, cells.value),
   );
 
-  /** The user's last choice, kept while nothing can play. */
+  /** The latest choice of the user, play or pause. It is kept while there is nothing to play. */
   let wanted = options.autoplay;
-  /** Ring steps after which to rest, instead of playing on. */
+  /** The number of ring steps after which to pause; `null` to continue playing. */
   let goal: number | null = null;
   let animation = 0;
   let last = 0;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    // A little less, or a picture that comes slightly early would cost a whole one.
+    // The limit is a little lower. Otherwise a frame that comes slightly early would be skipped.
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
@@ -134,7 +137,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       stage.value = next;
       place.value = pacing.peek() === null ? 0 : -HOLD_BEFORE_MS / pacing.peek()!.duration;
     });
-  /** A newer version of the round keeps its position. */
+  /** Replaces the round by a newer version, at the same position. */
   const replace = (next: Stage): void =>
     batch(() => {
       const done = stepsAt(pacing.peek()!, place.peek());
@@ -151,7 +154,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   };
   const halt = (): void =>
     batch(() => {
-      // The shown picture stays.
+      // The picture that is shown must not move.
       if (playing.peek() && options.reducedMotion.peek()) place.value = position.peek();
       playing.value = false;
       goal = null;
@@ -178,9 +181,10 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       replace(next);
       return;
     }
-    // Another world, or none: the played round belongs to ranks that are gone.
+    // If there is no newest trace, or it is of another world size, the round that is played belongs
+    // to ranks that are gone.
     const stale = next === null || on === null || next.n !== on.n;
-    // A player at rest that nobody used shows the start of the newest round.
+    // A player that is paused and that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;
     if (next === null || (stale && goal !== null)) halt();
     if (stale) picked.value = null;

@@ -1,30 +1,30 @@
-/** Speed of the player: a multiplier on a scale of doublings; pure. */
+/** The speed of the player, as a multiplier on a scale of doublings; pure. */
 
-/** Doublings below and above the usual speed. */
+/** The number of doublings that the speed can be below or above the default speed. */
 export const DOUBLINGS = 3;
 
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };
 
-/** The speed of an address; 1 if it is missing or not valid. */
+/** Returns the speed in an address, or 1 if it is missing or not valid. */
 export function speedIn(query: URLSearchParams): number {
   const speed = Number(query.get('speed') ?? 1);
   return speed > 0 ? within(speed) : 1;
 }
 
-/** The speed for an address; `null`: the usual one. */
+/** Returns the text of a speed for an address; `null` for the default speed. */
 export function speedForAddress(speed: number): string | null {
   return speed === 1 ? null : String(Number(speed.toPrecision(3)));
 }
 
-/** The next power of two. */
+/** Returns the next power of two in this direction. */
 export function nextSpeed(speed: number, direction: 1 | -1): number {
   const doublings = Math.log2(speed);
-  // Almost a power of two counts as one.
+  // A speed that is almost a power of two is treated as that power.
   const next = direction > 0 ? Math.floor(doublings + 1e-6) + 1 : Math.ceil(doublings - 1e-6) - 1;
   return within(2 ** next);
 }
 
-/** `½×`, `1.4×`, `8×`. */
+/** Returns a speed as text: `½×`, `1.4×`, `8×`. */
 export function speedText(speed: number): string {
   return `${FRACTIONS[speed] ?? Number(speed.toPrecision(2))}×`;
 }

@@ -1,11 +1,11 @@
-/** Stores settings of a picture in the page's address. */
+/** A hook that stores settings of a picture in the address of the page. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { keepInAddress, route } from '../../state/store.ts';
 
 /**
- * Milliseconds without a change before it is stored: browsers refuse an address that changes more
- * than about three times a second.
+ * A setting is stored when it has not changed for this many milliseconds. Browsers refuse an
+ * address that changes more than about three times a second.
  */
 const SETTLED_MS = 400;
 

@@ -1,4 +1,4 @@
-/** The player of a page, with its keys and the speed of the address. */
+/** A hook that creates the player of a page, with its keys and the speed in the address. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../../browser/env.ts';
@@ -7,7 +7,7 @@ import { createPlayer, type Player, type Stage } from './player.ts';
 import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';
 
-/** @param newest the newest trace; a new object only for a new trace. */
+/** @param newest the newest trace. It must be the same object until there is a new trace. */
 export function usePlayer(newest: Stage | null, options: { autoplay: boolean; keys: boolean }): Player {
   const source = useSignal<Stage | null>(newest);
   const { autoplay, keys } = options;
@@ -23,7 +23,8 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
     player.speed.value = asked;
   }, [player, asked]);
   useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
-  // Before the picture is painted: a fast user has pressed a key by then.
+  // This is a layout effect, which runs before painting. A fast user may press a key right after
+  // that.
   useLayoutEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -39,7 +40,7 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
   return player;
 }
 
-/** Whether the player uses this key. */
+/** Applies a key to the player. Returns whether the player uses this key. */
 function press(player: Player, key: string): boolean {
   switch (key) {
     case ' ':
@@ -70,7 +71,7 @@ function press(player: Player, key: string): boolean {
   }
 }
 
-/** Controls use these keys themselves. */
+/** Returns whether the key belongs to a control, which uses these keys itself. */
 function isForSomethingElse(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('input, select, textarea, button, summary, a, dialog') !== null;
 }
