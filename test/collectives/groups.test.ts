@@ -70,8 +70,8 @@ describe('groups', () => {
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
     const errors = await Promise.all(worlds.map((world, rank) => errorOf(world.newGroup([rank]))));
     expect(errors.map(({ message }) => message)).toEqual([
-      'newGroup was called with other ranks on rank 0 than on rank 1; rank 0 passed 0.',
-      'newGroup was called with other ranks on rank 0 than on rank 1; rank 1 passed 1.',
+      'newGroup was called with different ranks on rank 1 and on rank 0. Rank 0 passed 0. Pass the same ranks on every rank.',
+      'newGroup was called with different ranks on rank 1 and on rank 0. Rank 1 passed 1. Pass the same ranks on every rank.',
     ]);
     expect(errors.map(({ context }) => context.rank)).toEqual([0, 1]);
   });

@@ -88,7 +88,7 @@ describe('late ranks', () => {
     }
     clock.advance(DEFAULT_OP_TIMEOUT_MS);
     const error = await errorOf(work!);
-    expect(error.message).toMatch(/; it has 0 of 4 elements of rank 2\. Ranks 1, 2 have completed it\. Rank 0 called/);
+    expect(error.message).toMatch(/; 0 of 4 elements of rank 2 have arrived\. Ranks 1, 2 have completed the collective\. Rank 0 called/);
     expect(error.context.missing).toEqual([]);
   });
 

@@ -315,7 +315,7 @@ describe('failures', () => {
     for (const [tensor, message] of [
       [[1, 2], /not Array: convert it first/],
       [new Uint8ClampedArray(1), /not Uint8ClampedArray: convert it first/],
-      [new Uint16Array(1), /can only hold float16 bits: pass dtype/],
+      [new Uint16Array(1), /can only hold float16 bits\. Pass dtype/],
       [null, /not Null: convert it first/],
     ] as const) {
       const odd = tensor as unknown as Float32Array;

@@ -144,7 +144,7 @@ test.each([
   ['no receive', [transfer('send', 1, 0, 4)], [], /does not receive/],
   ['another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
   ['a longer send', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
-  ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, which does not send it/],
+  ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, but that rank does not send/],
 ] as const)('rejects plans whose sends and receives differ: %s', (_, mine, theirs, message) => {
   expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });
