@@ -32,7 +32,8 @@ export function rootRank({ ranks }: Caller, rank: number): number {
 export function peerRank({ rank, ranks }: Caller, peer: number, what: 'source' | 'destination'): number {
   const place = ranks.indexOf(peer);
   if (place >= 0 && place !== rank) return place;
-  const why = place >= 0 ? 'a rank cannot send to itself or receive from itself' : `this group has ranks ${rangeOf(ranks)}`;
+  const why =
+    place >= 0 ? 'a rank cannot send to itself or receive from itself' : `this group has ranks ${rangeOf(ranks)}`;
   throw new UsageError(`Invalid ${what} rank ${peer}: ${why}.`);
 }
 

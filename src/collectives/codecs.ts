@@ -62,8 +62,9 @@ const LARGEST_HALF_EXPONENT = 14;
  * segment's largest value neither overflows nor loses bits at any magnitude. Values that are 2^28
  * times smaller become subnormal halves.
  *
- * A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on
- * become infinite. The same applies to a segment whose largest value would be rounded to 2^128.
+ * A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values of 65520 or
+ * more become infinite. The same applies to a segment whose largest value would be rounded to
+ * 2^128.
  *
  * The codec does not use Float16Array: not every browser has it, and its NaN bits depend on the
  * browser.
@@ -102,7 +103,8 @@ const scratch = new Float32Array(fp16.maxSegment);
 
 /**
  * Returns the exponent that a segment's values share, so that the largest value becomes a large
- * half. It is computed after rounding: decoded values then have the same exponent again.
+ * half. It is the exponent after rounding, so that encoding decoded values results in the same
+ * exponent again.
  */
 function sharedExponent(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);

@@ -1,4 +1,4 @@
-/** A collective from its call to its end: its data, its flow control and its agreement. */
+/** Handles a collective from its call to its end: its data, its flow control and its agreement. */
 import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
@@ -132,7 +132,7 @@ export class InFlightOp {
     this.announceCalls();
   }
 
-  /** Whether a frame belongs to the op as this rank has called it. */
+  /** Whether a frame belongs to the op and matches this rank's call. */
   matches(header: FrameHeader, from: number): boolean {
     return isSameOp(header, this.data.descriptor) && this.data.expects(header, from);
   }
@@ -190,7 +190,8 @@ export class InFlightOp {
 
 /**
  * Whether an op combines whole tensors of several ranks one after the other. A rank may then send
- * only when it is its turn, so that tensors that wait do not fill the memory.
+ * more than its eager bytes only when its turn comes. Otherwise tensors that wait would fill the
+ * memory.
  */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;

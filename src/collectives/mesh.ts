@@ -157,8 +157,8 @@ export class Mesh {
   }
 
   /**
-   * Sends a frame to any rank. Opens a link if there is none. Resolves when more may be sent;
-   * failures are reported by `onlost` and `onbroken`.
+   * Sends a frame to any rank. Opens a missing link. Resolves when more may be sent; failures are
+   * reported by `onlost` and `onbroken`.
    */
   send(peer: number, frame: ArrayBuffer): Promise<void> {
     const link = this.#links.get(peer);
@@ -169,7 +169,7 @@ export class Mesh {
     });
   }
 
-  /** Returns the link to a rank; `null` if there is none. */
+  /** Returns the link to a rank; `null` if there is no such link. */
   linkTo(peer: number): Link | null {
     return this.#links.get(peer) ?? null;
   }
@@ -203,7 +203,10 @@ export class Mesh {
 
   async #dial(peer: number): Promise<void> {
     try {
-      if (!this.#connect) throw new UsageError(`Rank ${this.rank} cannot open a link to rank ${peer}: its mesh was created without connect.`);
+      if (!this.#connect)
+        throw new UsageError(
+          `Rank ${this.rank} cannot open a link to rank ${peer}: its mesh was created without connect.`,
+        );
       this.accept(peer, await this.#connect(peer));
     } catch (error) {
       if (this.#waiting.delete(peer)) this.#broken(peer, asError(error));

@@ -25,9 +25,9 @@ interface PlanOpOptions {
   descriptor: OpDescriptor;
   dtype: Dtype;
   plan: Plan;
-  /** Array that sends read; the same as `target` if a collective works in place. */
+  /** Array with the data to send. It is the same as `target` if a collective works in place. */
   source: TypedArray;
-  /** Array that receives write. */
+  /** Array for the received data. */
   target: TypedArray;
   /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
   codec: Codec | null;
@@ -75,7 +75,7 @@ interface Progress {
   spentMs: number;
 }
 
-/** Sends to one peer, in order. */
+/** The sends to one peer, in order. */
 interface Lane {
   readonly sends: Progress[];
   next: number;
@@ -198,7 +198,9 @@ export class PlanOp {
     return [...this.#receives.values()].every(({ arrived, endedAt }) => arrived > 0 || endedAt !== null);
   }
 
-  /** Whether both ends of a frame's transfer expect the same length, if it carries one. */
+  /**
+   * Whether both ends of a frame's transfer expect the same length, if the frame states a length.
+   */
   expects({ kind, step, count }: FrameHeader, from: number): boolean {
     const progress = this.#receives.get(transferKey(from, step));
     return kind !== FrameKind.DATA || !this.#carriesLengths || !progress || count === lengthOf(progress.move);

@@ -5,9 +5,9 @@
  * A send is synchronous, as in gloo and MPI_Ssend: it ends once the receiver has posted its receive
  * and all data is sent. So a message that no rank receives is an error. The first EAGER_BYTES of a
  * message are sent ahead, before the receive is posted; the rest waits for the receiver's READY.
- * Once many messages are sent ahead, further messages only send their header ahead. So a receiver
- * can receive any number of messages in any order. Messages of one sender and tag are received in
- * the order of the sends.
+ * Once many messages are sent ahead, only the headers of further messages are sent ahead. So a
+ * receiver can receive any number of messages in any order. Messages of one sender and tag are
+ * received in the order of the sends.
  */
 import {
   Algorithm,
@@ -34,8 +34,8 @@ import { Work } from './work.ts';
  */
 const EAGER_BYTES = 64 * 1024;
 /**
- * Maximum number of messages to one rank that send data ahead. Further messages only send their
- * header.
+ * Maximum number of messages to one rank that send data ahead. Of further messages, only the header
+ * is sent ahead.
  */
 const MAX_AHEAD = 64;
 

@@ -115,7 +115,7 @@ export class ProcessGroup {
   }
 
   /**
-   * Bytes of frames that this rank received in the group; Unexpected frames are counted when their
+   * Bytes of frames that this rank received in the group. Unexpected frames are counted when their
    * op is called.
    */
   get bytesReceived(): number {
@@ -241,7 +241,8 @@ export class ProcessGroup {
   async allGatherCoalesced<T extends TypedArray>(tensors: readonly T[], options: OpOptions = {}): Promise<T[][]> {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
-    if (dtypes.size > 1) throw new UsageError('allGatherCoalesced accepts only tensors of the same dtype. Call it once for each dtype.');
+    if (dtypes.size > 1)
+      throw new UsageError('allGatherCoalesced accepts only tensors of the same dtype. Call it once for each dtype.');
     const displacements = checkedDisplacements(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, displacements), options)).map((all) => split(all, displacements));
   }

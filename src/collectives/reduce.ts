@@ -12,8 +12,8 @@ import type { Dtype, TypedArray } from './dtypes.ts';
 export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
 
 /**
- * The type of both arrays in a kernel. The arrays can have other types, but always the same type,
- * which TypeScript cannot express.
+ * The type of both arrays in a kernel. Both arrays can have another type, but always the same one.
+ * TypeScript cannot express this.
  */
 type Numbers = Float32Array;
 type BigInts = BigInt64Array;
@@ -131,7 +131,7 @@ export function divide(values: TypedArray, { code }: Dtype, n: number): void {
 }
 
 /**
- * Replaces every NaN of a floating dtype by one with fixed bits. Otherwise the NaN bits of a sum
+ * Replaces every NaN of a floating dtype by a NaN with fixed bits. Otherwise the NaN bits of a sum
  * depend on the order of the operands and on the machine.
  */
 export function unifyNaNs(values: TypedArray, { code }: Dtype): void {

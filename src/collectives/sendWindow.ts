@@ -46,7 +46,7 @@ export class SendWindows {
     window?.release?.();
   }
 
-  /** Returns a rank whose READY this rank waits for; `undefined` if there is none. */
+  /** Returns a rank whose READY this rank waits for; `undefined` if there is no such rank. */
   blockedPeer(): number | undefined {
     return [...this.#windows].find(([, { release, isReady }]) => release !== null && !isReady)?.[0];
   }

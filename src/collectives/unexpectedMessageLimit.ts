@@ -64,7 +64,7 @@ export class UnexpectedMessageLimit {
     return limits.oneGroup + limits.furtherGroup * Math.min(Math.max(groupsWith(from) - 1, 0), MAX_FURTHER_GROUPS);
   }
 
-  /** Removes a frame that was received or dropped from the count. */
+  /** Subtracts a frame that was received or dropped. */
   remove(frame: ArrayBuffer, from: number): void {
     this.#bytes.set(from, this.#bytes.get(from)! - weigh(frame));
   }

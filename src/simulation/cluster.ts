@@ -1,7 +1,7 @@
 /**
- * A simulated cluster, with which a dashboard can be viewed with many ranks. Its machines have
- * different speeds and its links different rates. The ring plan between them is the real one
- * (`simulate.ts`). The functions are pure, and the same seed always results in the same cluster.
+ * A simulated cluster, to try the dashboard with many ranks. Its machines have different speeds and
+ * its links different rates. The ring plan between them is the real one (`simulate.ts`). The
+ * functions are pure, and the same seed always results in the same cluster.
  */
 import { ringAllReduce } from '../collectives/plans/plans.ts';
 import { chunkRange, modulo, ringStepCount, transferFrom } from '../collectives/plans/ringPlan.ts';

@@ -15,8 +15,8 @@ export abstract class BaseLink extends LinkEnd {
   #queuedBytes = 0;
 
   /**
-   * Sends the frame. The implementation calls `left(bytes)` once the frame no longer counts as
-   * queued.
+   * Sends the frame. The implementation calls `left(bytes)` once the frame is no longer in the
+   * queue.
    */
   protected abstract transmit(frame: ArrayBuffer): void;
 

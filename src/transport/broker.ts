@@ -1,7 +1,7 @@
 /**
  * Obtains a port to another tab of the same browser. A SharedWorker connects the two tabs, because
- * only it can pass ports between tabs. It works on the main thread only, because dedicated workers
- * cannot reach a SharedWorker.
+ * only a SharedWorker can pass ports between tabs. This code runs on the main thread only, because
+ * dedicated workers cannot reach a SharedWorker.
  */
 import { deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../util/errors.ts';

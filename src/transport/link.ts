@@ -57,9 +57,9 @@ export interface Link {
 }
 
 /**
- * From this number of bytes in a link's queue on, sends wait. It is high enough to keep a fast
- * connection busy through a scheduling pause (1 MiB is 8 ms at 1 Gbit/s), and low enough that the
- * queue of a slow connection does not use much of a tab's memory.
+ * A send waits if the link's queue has at least this number of bytes. The number is high enough to
+ * keep a fast connection busy through a scheduling pause (1 MiB is 8 ms at 1 Gbit/s), and low
+ * enough that the queue of a slow connection does not use much of a tab's memory.
  */
 export const HIGH_WATER_BYTES = 1024 * 1024;
 

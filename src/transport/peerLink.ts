@@ -1,6 +1,6 @@
 /**
- * Opens WebRTC connections with simple-peer. No other file uses simple-peer. It works on the main
- * thread only, like RTCPeerConnection.
+ * Opens WebRTC connections with simple-peer. No other file uses simple-peer. This code runs on the
+ * main thread only, like RTCPeerConnection.
  *
  * simple-peer opens a channel of its own, which detects that the two ends are connected and that
  * the other end is gone. Frames use a second channel, which may move to a worker.

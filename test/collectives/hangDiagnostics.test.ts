@@ -37,7 +37,7 @@ function ask(seq: number, isForDeadline = false): void {
   diagnostics.ask({ seq, isForDeadline, waitMs: WAIT_MS, conclude: (reports) => concluded.push(reports) });
 }
 
-test('a rank that asks sends its own report too, and concludes with the last answer', () => {
+test('a rank that asks also sends its own report, and concludes with the last answer', () => {
   ask(7);
   expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },

@@ -1,4 +1,4 @@
-/** Tests of late or frozen ranks: deadlines, and the ranks that errors blame. */
+/** Tests with late or frozen ranks: deadlines, and the ranks that errors blame. */
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } from '../../src/protocol/frame.ts';
@@ -7,7 +7,7 @@ import { TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 import { errorOf, pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
-describe('late ranks', () => {
+describe('late ranks:', () => {
   test('an object collective does not wait behind ops that other ranks issue only after it', async () => {
     const sums = await runWorld(
       2,
@@ -88,7 +88,9 @@ describe('late ranks', () => {
     }
     clock.advance(DEFAULT_OP_TIMEOUT_MS);
     const error = await errorOf(work!);
-    expect(error.message).toMatch(/; 0 of 4 elements of rank 2 have arrived\. Ranks 1, 2 have completed the collective\. Rank 0 called/);
+    expect(error.message).toMatch(
+      /; 0 of 4 elements of rank 2 have arrived\. Ranks 1, 2 have completed the collective\. Rank 0 called/,
+    );
     expect(error.context.missing).toEqual([]);
   });
 

@@ -314,7 +314,7 @@ describe('a process group', () => {
   test('rejects values that are not typed arrays, and 16-bit words without dtype float16', () => {
     const group = alone();
     for (const [tensor, message] of [
-      [[1, 2], /not Array: convert it first/],
+      [[1, 2], /not Array\. Convert the value to a typed array/],
       [new Uint8ClampedArray(1), /not Uint8ClampedArray: convert it first/],
       [new Uint16Array(1), /can only hold float16 bits\. Pass dtype/],
       [null, /not Null: convert it first/],

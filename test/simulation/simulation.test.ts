@@ -45,12 +45,15 @@ test('events are ordered by time, and events of the same time by insertion', () 
 });
 
 describe('a simulated all-reduce', () => {
-  test.each([2, 3, 5, 8, 12])('takes 2(n-1) times the latency and the time of a chunk on a ring of %i ranks, if each chunk is one frame', (n) => {
-    const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
-    const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
-    expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
-    expect(new Set(endedAt).size).toBe(1);
-  });
+  test.each([2, 3, 5, 8, 12])(
+    'takes 2(n-1) times the latency and the time of a chunk on a ring of %i ranks, if each chunk is one frame',
+    (n) => {
+      const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
+      const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
+      expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
+      expect(new Set(endedAt).size).toBe(1);
+    },
+  );
 
   test('sends the next segment while another is in flight, so that long chunks hide latency', () => {
     const n = 4;

@@ -8,7 +8,7 @@ import { Algorithm, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
 import { modulo } from '../plans/ringPlan.ts';
 
-/** One rank's side of the agreement on one op. Ranks are ranks in the group. */
+/** One rank's side of the agreement on one op. Ranks are numbered within the group. */
 export interface Agreement {
   /** Receives a CALL frame whose op matches this rank's call. */
   receive(step: number, from: number): void;

@@ -100,7 +100,7 @@ export class MonitoredBarrier {
   }
 
   /**
-   * Receives a message from global rank `from`. Ignores a message that this rank is not allowed to
+   * Receives a message from global rank `from`. Ignores messages that `from` is not allowed to
    * send.
    */
   receive(type: 'arrived' | 'passed', barrier: number, from: number): void {
@@ -118,7 +118,7 @@ export class MonitoredBarrier {
     for (const { passed } of this.#passing.values()) passed.reject(error);
   }
 
-  /** Rank 0: releases all ranks, itself included, once all have arrived. */
+  /** On rank 0, releases all ranks, including itself, once all have arrived. */
   #check(barrier: number): void {
     const { ranks, send } = this.#env;
     const passing = this.#passing.get(barrier);

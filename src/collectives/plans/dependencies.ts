@@ -22,7 +22,7 @@ const NONE: Needs = { before: [], writers: [] };
  * the same elements and at least one of them writes. The running time grows with the number of
  * moves and parts, not with the number of pairs of moves.
  *
- * @param inPlace whether sends read the array that receives write.
+ * @param inPlace whether sends and receives use the same array.
  */
 export function dependencies(plan: Plan, inPlace = true): Needs[] {
   const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);

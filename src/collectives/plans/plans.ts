@@ -280,7 +280,9 @@ export function bruckAllGather(rank: number, n: number, displacements: Displacem
   return moves;
 }
 
-/** Returns parts first .. first+count-1 modulo n as one or two ranges of consecutive parts. */
+/**
+ * Returns parts `first` .. `first+count-1` (modulo n) as one or two ranges of consecutive parts.
+ */
 function wrapped(first: number, count: number, n: number): [first: number, last: number][] {
   const last = first + count - 1;
   if (last < n) return [[first, last]];
