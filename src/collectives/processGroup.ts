@@ -242,7 +242,7 @@ export class ProcessGroup {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
     if (dtypes.size > 1)
-      throw new UsageError('allGatherCoalesced accepts only tensors of the same dtype. Call it once for each dtype.');
+      throw new UsageError('allGatherCoalesced accepts only tensors of one dtype. Call it once for each dtype.');
     const displacements = checkedDisplacements(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, displacements), options)).map((all) => split(all, displacements));
   }

@@ -315,16 +315,18 @@ describe('a process group', () => {
     const group = alone();
     for (const [tensor, message] of [
       [[1, 2], /not Array\. Convert the value to a typed array/],
-      [new Uint8ClampedArray(1), /not Uint8ClampedArray: convert it first/],
+      [new Uint8ClampedArray(1), /not Uint8ClampedArray\. Convert the value to a typed array/],
       [new Uint16Array(1), /can only hold float16 bits\. Pass dtype/],
-      [null, /not Null: convert it first/],
+      [null, /not Null\. Convert the value to a typed array/],
     ] as const) {
       const odd = tensor as unknown as Float32Array;
       expect(() => group.allReduce(odd)).toThrow(message);
       expect(() => group.broadcast(odd, 0)).toThrow(message);
       expect(() => group.allGather(odd)).toThrow(message);
     }
-    expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/must be a Uint16Array/);
+    expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(
+      /must be passed as their bits in a Uint16Array/,
+    );
   });
 
   test('rejects more elements than a frame can count, before it allocates memory', async () => {
