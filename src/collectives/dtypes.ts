@@ -54,8 +54,7 @@ export function dtypeOf(tensor: TypedArray, option?: 'float16'): Dtype {
   const found = BY_ARRAY.get((tensor as unknown) instanceof Object ? tensor.constructor : null);
   if (found && (found === FLOAT16) === (option === 'float16')) return found;
   const kind = Object.prototype.toString.call(tensor).slice(8, -1);
-  if (option !== undefined)
-    throw new UsageError(`float16 values must be passed as their bits in a Uint16Array, not as ${kind}.`);
+  if (option !== undefined) throw new UsageError(`float16 values must be bits in a Uint16Array, not ${kind}.`);
   throw new UsageError(
     found
       ? "A Uint16Array can only hold float16 bits. Pass dtype: 'float16', or convert the array to an Int32Array."

@@ -203,10 +203,7 @@ export class Mesh {
 
   async #dial(peer: number): Promise<void> {
     try {
-      if (!this.#connect)
-        throw new UsageError(
-          `Rank ${this.rank} cannot open a link to rank ${peer}: its mesh was created without connect.`,
-        );
+      if (!this.#connect) throw new UsageError(`Rank ${this.rank} cannot open a link to rank ${peer} without connect.`);
       this.accept(peer, await this.#connect(peer));
     } catch (error) {
       if (this.#waiting.delete(peer)) this.#broken(peer, asError(error));

@@ -25,13 +25,13 @@ interface PlanOpOptions {
   descriptor: OpDescriptor;
   dtype: Dtype;
   plan: Plan;
-  /** Array with the data to send. It is the same as `target` if a collective works in place. */
+  /** Array with the data to send; the same as `target` if a collective works in place. */
   source: TypedArray;
   /** Array for the received data. */
   target: TypedArray;
   /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
   codec: Codec | null;
-  /** Receives the residual of the sums that this rank encodes. It has the target's length. */
+  /** Receives the residual of sums that this rank encodes; as long as the target. */
   residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;
@@ -39,15 +39,9 @@ interface PlanOpOptions {
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /**
-   * Called when the op cannot continue after a frame was emitted. `start` and `receive` throw their
-   * own errors instead.
-   */
+  /** Called when the op cannot continue after `emit`. `start` and `receive` throw errors. */
   onfailure: (error: unknown) => void;
-  /**
-   * Called once for each receive, when all earlier receives that combine into the same elements are
-   * done.
-   */
+  /** Called for each receive once earlier receives into the same elements are done. */
   onturn: (peer: number) => void;
   /** Called once, when everything is sent and received. */
   ondone: () => void;
@@ -91,17 +85,14 @@ export class PlanOp {
   readonly #receives = new Map<number, Progress>();
   readonly #lanes = new Map<number, Lane>();
   readonly #combine: Reducer | null;
-  /**
-   * Whether frames state the length of their transfer, even a length of 0. In an all-to-all, only
-   * the two ends of a transfer know its length.
-   */
+  /** Whether frames state the length of their transfer, as they must in an all-to-all. */
   readonly #carriesLengths: boolean;
   /** Number of moves that are not done. */
   #remaining: number;
   #busyLanes = 0;
   #isStarted = false;
   #isDone = false;
-  /** The segment that was combined last. If it is sent on unchanged, its frame is reused. */
+  /** The segment just combined. If it is sent on unchanged, its frame is reused. */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
@@ -155,10 +146,7 @@ export class PlanOp {
     this.#settle();
   }
 
-  /**
-   * Returns the number of bytes that this rank receives from a peer, or sends to it, in the whole
-   * op.
-   */
+  /** Returns the bytes that this rank receives from a peer, or sends to it, in the whole op. */
   bytes(kind: Move['kind'], peer: number): number {
     return this.#moves.reduce((sum, { move }) => {
       const isIt = move.kind === kind && move.peer === peer;
@@ -170,17 +158,12 @@ export class PlanOp {
     return [...new Set(this.#moves.map(({ move }) => move.peer))];
   }
 
-  /**
-   * Returns the time at which the send or receive of `step` ended; `null` if it has not ended or
-   * does not exist.
-   */
+  /** Returns when the send or receive of `step` ended; `null` if it has not, or does not exist. */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
   }
 
-  /**
-   * Returns the milliseconds that this rank spent on combining or copying in the receive of `step`.
-   */
+  /** Returns the milliseconds of combining or copying in the receive of `step`. */
   spentOn(step: number): number {
     return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
@@ -243,10 +226,7 @@ export class PlanOp {
     }
   }
 
-  /**
-   * Combines or copies a segment; combined values are also written to its frame, which may be sent
-   * on.
-   */
+  /** Combines or copies a segment; combined values are also written to its frame. */
   #takePlain(frame: ArrayBuffer, how: Move['how'], start: number): void {
     const { dtype, target, worldSize } = this.#options;
     const values = new dtype.array(frame, FRAME_HEADER_BYTES);
@@ -351,17 +331,14 @@ export class PlanOp {
     return codec ? codec.bytesOf(elements) : elements * dtype.bytes;
   }
 
-  /**
-   * Returns the number of elements in a frame. It is not an integer if the frame does not belong to
-   * this op.
-   */
+  /** Returns the elements in a frame; not an integer if the frame is not of this op. */
   #elementsOf({ byteLength }: ArrayBuffer): number {
     const { codec, dtype } = this.#options;
     const bytes = byteLength - FRAME_HEADER_BYTES;
     return codec ? codec.elementsOf(bytes) : bytes / dtype.bytes;
   }
 
-  /** Returns a part of the target of an op with a codec. Such an op is float32 and in place. */
+  /** Returns a part of the target of an op with a codec, which is float32 and in place. */
   #floats(start: number, end: number): Float32Array {
     return view(this.#options.target as Float32Array, start, end);
   }
@@ -404,7 +381,7 @@ function lengthOf({ start, end }: Move): number {
 
 /** Whether all earlier moves are done with elements `start` .. `end`-1. */
 function isClear({ before }: Progress, start: number, end: number): boolean {
-  // A loop is used, because this runs for each frame and a callback would be allocated each time.
+  // A loop, because a callback would be allocated for each frame.
   for (const { move, done } of before) {
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
   }

@@ -57,10 +57,7 @@ import {
 } from './preparedOps.ts';
 import { Work } from './work.ts';
 
-/**
- * Default deadline of an op. Gloo's default, 30 minutes, is too long for users who wait in front of
- * a page.
- */
+/** Default deadline of an op. Gloo's 30 minutes are too long for users in front of a page. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
 export class ProcessGroup {
@@ -69,10 +66,7 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /**
-   * Number of this tab among the tabs of its browser. It is similar to torchrun's LOCAL_RANK, which
-   * numbers the processes of a machine.
-   */
+  /** Number of this tab among the tabs of its browser, like torchrun's LOCAL_RANK on a machine. */
   readonly localRank: number;
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
@@ -114,10 +108,7 @@ export class ProcessGroup {
     return this.#executor.bytesSent;
   }
 
-  /**
-   * Bytes of frames that this rank received in the group. Unexpected frames are counted when their
-   * op is called.
-   */
+  /** Bytes of received frames. Unexpected frames are counted when their op is called. */
   get bytesReceived(): number {
     return this.#executor.bytesReceived;
   }
@@ -241,8 +232,7 @@ export class ProcessGroup {
   async allGatherCoalesced<T extends TypedArray>(tensors: readonly T[], options: OpOptions = {}): Promise<T[][]> {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
-    if (dtypes.size > 1)
-      throw new UsageError('allGatherCoalesced accepts only tensors of one dtype. Call it once for each dtype.');
+    if (dtypes.size > 1) throw new UsageError('allGatherCoalesced needs tensors of one dtype. Call it once per dtype.');
     const displacements = checkedDisplacements(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, displacements), options)).map((all) => split(all, displacements));
   }
@@ -262,9 +252,7 @@ export class ProcessGroup {
     return this.#isMember ? this.#objects.allGather(value, { timeoutMs }) : [];
   }
 
-  /**
-   * Resolves on `dst` with the values of all ranks, in rank order, and on other ranks with `null`.
-   */
+  /** Resolves on `dst` with all ranks' values, in rank order, and elsewhere with `null`. */
   async gatherObject<T>(value: T, dst: number, { timeoutMs }: TimeoutOption = {}): Promise<T[] | null> {
     rootRank(this.#caller, dst);
     return this.#isMember ? this.#objects.gather(value, dst, { timeoutMs }) : null;
@@ -277,10 +265,7 @@ export class ProcessGroup {
     return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
-  /**
-   * Sends `tensor` to rank `dst`; resolves once that rank has posted its receive and all data is
-   * sent.
-   */
+  /** Sends `tensor` to rank `dst`; resolves once that rank receives it and all data is sent. */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }

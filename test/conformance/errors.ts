@@ -122,11 +122,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       (group) => group.allGather(new Uint8ClampedArray(1) as unknown as Uint8Array),
       'not Uint8Clamped',
     ],
-    [
-      'float16 as Int32Array',
-      (group) => group.allReduce(ints, { dtype: 'float16' }),
-      'must be passed as their bits in a Uint16Array',
-    ],
+    ['float16 as Int32Array', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be bits in a Uint16Array'],
     ['a bucket beyond the largest number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
   ];
   return calls;
