@@ -1,6 +1,6 @@
 /**
- * Checks of arguments of a process group's calls. Each returns the value ready for use, or throws
- * UsageError.
+ * Functions that check the arguments of a process group's calls. They throw UsageError if an
+ * argument is invalid.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
@@ -11,11 +11,11 @@ import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 
-/** The group as the caller's rank sees it. */
+/** The group of a call, and the caller's place in it. */
 export interface Caller {
-  /** Its rank in the world, which error messages name. */
+  /** The caller's rank in the world. Error messages name this rank. */
   readonly self: number;
-  /** Its rank in the group; -1 if it is not a member. */
+  /** The caller's rank in the group; -1 if the caller is not a member. */
   readonly rank: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
@@ -32,11 +32,12 @@ export function rootRank({ ranks }: Caller, rank: number): number {
 export function peerRank({ rank, ranks }: Caller, peer: number, what: 'source' | 'destination'): number {
   const place = ranks.indexOf(peer);
   if (place >= 0 && place !== rank) return place;
-  const why = place >= 0 ? 'a rank does not send to itself' : `this group has ranks ${rangeOf(ranks)}`;
+  const why =
+    place >= 0 ? 'a rank cannot send to itself or receive from itself' : `this group has ranks ${rangeOf(ranks)}`;
   throw new UsageError(`Invalid ${what} rank ${peer}: ${why}.`);
 }
 
-/** Sizes of all ranks' parts; this rank's part is `tensor`. */
+/** Returns the sizes of all ranks' parts. `tensor` is this rank's part. */
 export function partSizes(
   caller: Caller,
   { length }: TypedArray,
@@ -51,7 +52,7 @@ export function partSizes(
   return sizes;
 }
 
-/** Sizes of the parts that `tensor` is divided into. */
+/** Returns the sizes of the parts that `tensor` is divided into. */
 export function splitSizes(
   caller: Caller,
   { length }: TypedArray,
@@ -61,14 +62,14 @@ export function splitSizes(
   const n = caller.ranks.length;
   if (sizes === undefined) {
     if (length % n === 0) return caller.ranks.map(() => length / n);
-    throw new UsageError(`${length} elements cannot be divided into ${n} equal parts: pass ${name}.`);
+    throw new UsageError(`${length} elements cannot be divided into ${n} equal parts. Pass ${name}.`);
   }
   const sum = checkSizes(caller, sizes, name).reduce((total, size) => total + size, 0);
   if (sum !== length) throw new UsageError(`${name} add up to ${sum}, but the tensor has ${length} elements.`);
   return sizes;
 }
 
-/** One size for each rank, with any sum. */
+/** Checks that there is one size for each rank. Does not check the sum of the sizes. */
 export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: string): readonly number[] {
   if (sizes.length !== ranks.length || !sizes.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     throw new UsageError(`${name} must be ${ranks.length} whole numbers, one per rank, not ${sizes.join(', ')}.`);
@@ -77,8 +78,8 @@ export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: st
 }
 
 /**
- * The list that a rank passes to a scatter from global rank `src`: one item for each rank there,
- * `null` elsewhere.
+ * Checks the list that a rank passes to a scatter from global rank `src`: one item per rank on
+ * `src`, and `null` on other ranks. Returns the list.
  */
 export function checkScattered<T>(
   { self, ranks }: Caller,
@@ -87,17 +88,20 @@ export function checkScattered<T>(
   what: 'parts' | 'values',
 ): readonly T[] | null {
   if (self !== src && all !== null) {
-    throw new UsageError(`Only rank ${src} scatters: pass null on rank ${self}.`);
+    throw new UsageError(`Only rank ${src} passes ${what} to scatter. Pass null on rank ${self}.`);
   }
   if (self === src && all?.length !== ranks.length) {
     throw new UsageError(
-      `Incorrect input list size: rank ${src} scatters ${ranks.length} ${what}, one per rank, not ${all?.length ?? 0}.`,
+      `Incorrect input list size: rank ${src} must pass ${ranks.length} ${what}, one per rank, but passed ${all?.length ?? 0}.`,
     );
   }
   return all;
 }
 
-/** Checks parts that ranks will receive into tensors like `tensor`. */
+/**
+ * Checks that each part has the length and dtype of `tensor`, because every rank receives its part
+ * into such a tensor.
+ */
 export function checkParts(
   parts: readonly TypedArray[],
   { length }: TypedArray,
@@ -108,7 +112,7 @@ export function checkParts(
   if (odd < 0) return;
   const part = parts[odd]!;
   throw new UsageError(
-    `parts[${odd}] is ${part.length} ${dtypeOf(part, options.dtype).name}, but every rank receives ${length} ${dtype.name}.`,
+    `parts[${odd}] has ${part.length} ${dtypeOf(part, options.dtype).name} elements, but every rank receives ${length} ${dtype.name} elements.`,
   );
 }
 
@@ -116,28 +120,31 @@ export function checkParts(
 export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: ReduceOptions): void {
   reducerFor(dtype, op);
   if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
-  throw new UsageError('PREMUL_SUM needs a factor, and only PREMUL_SUM takes one.');
+  throw new UsageError('PREMUL_SUM needs a factor, and no other op accepts a factor.');
 }
 
 /**
- * Returns the codec. Checks that it supports the dtype and the op, and the length of the residual.
+ * Checks that the codec supports the dtype and the op, and that the residual has the tensor's
+ * length. Returns the codec.
  */
 export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllReduceOptions): Codec | null {
   const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
   const codec = codecOf(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {
-    throw new UsageError(`The codec ${name} is for SUM and AVG of float32: leave it out.`);
+    throw new UsageError(`The codec ${name} supports only SUM and AVG of float32. Use the codec fp32 for other calls.`);
   }
   if (residual && residual.length !== length) {
     throw new UsageError(
-      `residual has ${residual.length} elements, and the tensor has ${length}: pass one of the same length.`,
+      `residual has ${residual.length} elements, but the tensor has ${length}. Pass a residual of the tensor's length.`,
     );
   }
   return codec;
 }
 
 /**
- * Displacements of the parts of one op's tensor. @throws UsageError if there are too many elements.
+ * Returns the displacements of the parts of one op's tensor.
+ *
+ * @throws UsageError if the parts together have too many elements.
  */
 export function checkedDisplacements(sizes: readonly number[]): Displacements {
   const displacements = displacementsOf(sizes);
@@ -145,11 +152,11 @@ export function checkedDisplacements(sizes: readonly number[]): Displacements {
   return displacements;
 }
 
-/** Checks the elements of one collective or message. @throws UsageError */
+/** Checks the number of elements of one collective or message. @throws UsageError */
 export function checkCount(count: number): void {
   if (count <= MAX_COUNT) return;
   throw new UsageError(
-    `${count} elements are more than one collective or message can have (${MAX_COUNT}): divide the tensor.`,
+    `A collective or message can have at most ${MAX_COUNT} elements, not ${count}. Divide the tensor.`,
   );
 }
 
@@ -158,7 +165,7 @@ export function checkTag(what: 'tag' | 'bucket', value: number): void {
   throw new UsageError(`A ${what} is a whole number from 0 to ${MAX_TAG}, not ${value}.`);
 }
 
-/** Checks the ranks of a new group in a world of `worldSize`. */
+/** Checks the ranks of a new group in a world of `worldSize` ranks. */
 export function checkMembers(ranks: readonly number[], worldSize: number): void {
   const wrong = ranks.find((rank) => !Number.isInteger(rank) || rank < 0 || rank >= worldSize);
   if (ranks.length === 0) throw new UsageError('A group needs at least one rank.');
@@ -166,11 +173,11 @@ export function checkMembers(ranks: readonly number[], worldSize: number): void 
     throw new UsageError(`Rank ${wrong} does not exist: the world has ranks 0 .. ${worldSize - 1}.`);
   }
   if (new Set(ranks).size < ranks.length) {
-    throw new UsageError(`A group names each rank once, not ${ranks.join(', ')}.`);
+    throw new UsageError(`Each rank can be in a group only once, but the ranks are ${ranks.join(', ')}.`);
   }
 }
 
-/** `0 .. 3`, `0, 2, 5`. */
+/** Returns ranks as text, such as `0 .. 3` or `0, 2, 5`. */
 function rangeOf(ranks: readonly number[]): string {
   const isRange = ranks.every((rank, i) => rank === i);
   return isRange ? `0 .. ${ranks.length - 1}` : ranks.join(', ');

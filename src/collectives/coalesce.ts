@@ -1,4 +1,4 @@
-/** Combines several tensors into one, so that small ones do not cost a round trip each. */
+/** Combines several tensors into one, so that small tensors do not cost a round trip each. */
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { copyInto, dtypeOf, emptyLike, view, type TypedArray } from './dtypes.ts';
@@ -6,7 +6,7 @@ import type { OpOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { Work } from './work.ts';
 
-/** One array of all `parts`, each at its displacement. */
+/** Returns one array that contains all `parts`, each at its displacement. */
 export function concatenate<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
   const flat = emptyLike(parts[0]!, displacements.at(-1)!);
   parts.forEach((part, i) => copyInto(flat, part, displacements[i]!));
@@ -14,14 +14,14 @@ export function concatenate<T extends TypedArray>(parts: readonly T[], displacem
 }
 
 /**
- * Options of a coalesced collective for one of its arrays: only an array of 16-bit words can hold
- * halves.
+ * Returns the options for one of the arrays. Only a Uint16Array can hold halves, so other arrays do
+ * not receive the option `dtype`.
  */
 function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
   return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };
 }
 
-/** Copies of the parts of `flat`. */
+/** Returns copies of the parts of `flat`. */
 export function split<T extends TypedArray>(flat: T, displacements: Displacements): T[] {
   return displacements.slice(1).map((end, i) => flat.slice(displacements[i], end) as T);
 }
@@ -30,8 +30,8 @@ export function split<T extends TypedArray>(flat: T, displacements: Displacement
  * Runs an in-place collective once per array type in `tensors`, on all arrays of that type
  * together.
  *
- * @param check checks the call for one type; the function that it returns issues it, once all
- *   types are checked.
+ * @param check checks the call for one array type and returns a function that issues the call. No
+ * call is issued before all types are checked.
  * @throws UsageError if `tensors` is empty.
  */
 export function coalesce<T extends readonly TypedArray[], Options extends OpOptions>(

@@ -1,41 +1,47 @@
 /**
  * Codecs encode the float32 values of an all-reduce in fewer bytes. At each hop of the ring a rank
  * decodes the received values, adds its own in float32 and encodes the sum for the next rank. The
- * owner of a chunk encodes the final sum once and replaces its own values by the decoded ones.
+ * owner of a chunk encodes the final sum once and replaces its own values by the decoded values.
  *
  * A codec's rounding is idempotent: decoded values encode to the same bytes again, on every
  * machine. So a finished chunk may be forwarded as received or encoded again, with the same result.
  *
- * Both codecs round at each hop. `residual` receives what this rank's rounding removed, so that the
- * caller can add it to the next step's values: error feedback (Seide et al., "1-Bit Stochastic
- * Gradient Descent", Interspeech 2014; Karimireddy et al., "Error Feedback Fixes SignSGD and other
- * Gradient Compression Schemes", ICML 2019).
+ * Both codecs round at each hop. An optional array, `residual`, receives this rank's rounding
+ * errors. The caller can add them to the values of the next step, which is called error feedback
+ * (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Karimireddy et al., "Error
+ * Feedback Fixes SignSGD and other Gradient Compression Schemes", ICML 2019).
  */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { JobCodec } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 
-/** Encoding of the values of an all-reduce: `fp32` does not encode. */
+/** Encoding of the values of an all-reduce. With `fp32`, values are sent unchanged. */
 export type CodecName = Exclude<JobCodec, 'powersgd'>;
 
 /**
- * Every array is float32 and as long as a segment; `frame` holds a header and the segment's
- * payload.
+ * Encodes and decodes one segment at a time. Every array is float32 and has the segment's length.
+ * `frame` consists of a header and the segment's payload.
  */
 export interface Codec {
-  /** Dtype code in frames and error messages. */
+  /** The code that frames and error messages use in place of a dtype. */
   readonly code: DtypeCode;
-  /** Most elements in a frame. */
+  /** Maximum number of elements in a frame. */
   readonly maxSegment: number;
-  /** Bytes of a payload of that many elements. */
+  /** Returns the number of bytes of a payload. */
   bytesOf(elements: number): number;
-  /** Elements in a payload; NaN or a fraction if no payload has that size. */
+  /**
+   * Returns the number of elements in a payload; NaN or a fraction if no payload can have that
+   * size.
+   */
   elementsOf(bytes: number): number;
-  /** @param residual receives `values` minus their decoded values; 0 if that is not finite. */
+  /**
+   * @param residual receives `values` minus their decoded values, or 0 if this difference is not
+   * finite.
+   */
   encode(values: Float32Array, frame: ArrayBuffer, residual: Float32Array | null): void;
   decode(frame: ArrayBuffer, into: Float32Array): void;
-  /** Adds the decoded values. */
+  /** Adds the decoded values of `frame` to `into`. */
   addTo(into: Float32Array, frame: ArrayBuffer): void;
 }
 
@@ -43,7 +49,7 @@ const MAX_PAYLOAD_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 const HALF_BYTES = Uint16Array.BYTES_PER_ELEMENT;
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** Bits of mantissa that a float32 has and a half does not. */
+/** Number of mantissa bits that a float32 loses when it becomes a half. */
 const DROPPED_HALF_BITS = 13;
 const FLOAT_EXPONENT_BIAS = 127;
 const FLOAT_MANTISSA_BITS = 23;
@@ -51,12 +57,17 @@ const FLOAT_MANTISSA_BITS = 23;
 const LARGEST_HALF_EXPONENT = 14;
 
 /**
- * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two,
- * whose exponent precedes them as an int16. So the segment's largest value neither overflows nor
- * loses bits at any magnitude; values 2^28 times smaller become subnormal halves. A segment with an
- * infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on become infinite.
- * The same applies to a segment whose largest value would be rounded to 2^128. It does not use
- * Float16Array, which not every browser has, and whose NaN bits depend on the browser.
+ * Sends half the bytes: values become IEEE binary16, with 11 bits of mantissa. All values of a
+ * segment are scaled by one power of two, whose exponent is sent first, as an int16. So the
+ * segment's largest value neither overflows nor loses bits at any magnitude. Values that are 2^28
+ * times smaller become subnormal halves.
+ *
+ * A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values of 65520 or
+ * more become infinite. The same applies to a segment whose largest value would be rounded to
+ * 2^128.
+ *
+ * The codec does not use Float16Array: not every browser has it, and its NaN bits depend on the
+ * browser.
  */
 const fp16: Codec = {
   code: DtypeCode.FLOAT32_AS_FLOAT16,
@@ -84,33 +95,38 @@ const fp16: Codec = {
   },
 };
 
-/** Decoded halves of one segment: conversions and sums are faster in separate loops. */
+/**
+ * Holds the decoded values of one segment, because separate loops for converting and adding are
+ * faster.
+ */
 const scratch = new Float32Array(fp16.maxSegment);
 
 /**
- * The exponent of a segment's largest value after rounding, relative to a half's, so that decoded
- * values have the same.
+ * Returns the exponent that a segment's values share, so that the largest value becomes a large
+ * half. It is the exponent after rounding, so that encoding decoded values results in the same
+ * exponent again.
  */
 function sharedExponent(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   let largest = 0;
   for (let i = 0; i < bits.length; i++) {
-    // As integers, magnitudes have the order of their values, and NaN is the largest.
+    // The bits of magnitudes are compared as integers: their order is the same, and NaN is the
+    // largest.
     const magnitude = bits[i]! & 0x7fffffff;
     if (magnitude > largest) largest = magnitude;
   }
   const half = 1 << (DROPPED_HALF_BITS - 1);
   const isOdd = (largest >>> DROPPED_HALF_BITS) & 1;
-  // Nearest, ties to even, as toHalf rounds.
+  // Rounds to nearest, ties to even, like toHalf.
   const exponent = ((largest + half - 1 + isOdd) >>> FLOAT_MANTISSA_BITS) - FLOAT_EXPONENT_BIAS;
-  // Infinity, NaN, or rounded to infinity.
+  // The largest value is infinite or NaN, or is rounded to infinity.
   if (exponent > FLOAT_EXPONENT_BIAS) return 0;
   return Math.max(exponent - LARGEST_HALF_EXPONENT, MIN_HALF_EXPONENT);
 }
 
 /**
- * Replaces decoded values by residuals, `values` minus decoded; by 0 if that is not finite, so that
- * no later step receives it.
+ * Replaces each decoded value by its residual, which is the value minus the decoded value. A
+ * residual that is not finite becomes 0, so that later steps do not receive it.
  */
 function toResidual(values: Float32Array, decoded: Float32Array): void {
   for (let i = 0; i < values.length; i++) {
@@ -120,38 +136,40 @@ function toResidual(values: Float32Array, decoded: Float32Array): void {
 }
 
 /**
- * Elements that share a scale in int8. Larger blocks need fewer bytes and round small values next
- * to large ones more coarsely: for gradients of the mlp on MNIST, blocks of 32, 128, 512 and a
- * whole segment have errors of 0.6, 0.75, 0.9 and 1.3 % (root mean square) and send 3.56, 3.88,
- * 3.97 and 4.0 times fewer bytes.
+ * Number of elements that share a scale in int8. Larger blocks need fewer bytes, but round small
+ * values more coarsely if a large value is in the same block. For gradients of the mlp on MNIST,
+ * blocks of 32, 128, 512 and a whole segment have errors of 0.6, 0.75, 0.9 and 1.3 % (root mean
+ * square) and send 3.56, 3.88, 3.97 and 4.0 times fewer bytes.
  */
 export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
 const INT8_MAX = 127;
 /**
- * Bits of mantissa that scales lack. The product of the remaining 17 bits and the 7 of an int8 is
- * exact in float32. So the largest value of a block is decoded to exactly 127 scales, and encoding
- * it again finds the same scale.
+ * Number of mantissa bits that are always zero in a scale. A scale has 17 other bits and an int8
+ * has 7, so their product is exact in float32. So the largest value of a block is decoded to
+ * exactly 127 times the scale, and encoding this value again results in the same scale.
  */
 const DROPPED_SCALE_BITS = 7;
 const DROPPED_SCALE_MASK = (1 << DROPPED_SCALE_BITS) - 1;
 /**
- * Adding and subtracting it rounds a double to an integer, ties to even: doubles from 2^52 on are
- * integers.
+ * Adding and then subtracting this number rounds a double to an integer, ties to even, because
+ * doubles from 2^52 on are integers.
  */
 const ROUND_TO_INTEGER = 1.5 * 2 ** 52;
 /**
- * Range in which scales are normal numbers and 127 of them finite: a block of smaller values
- * becomes zero, one of larger values NaN.
+ * Range of a block's largest magnitude in which the scale is a normal number and 127 times the
+ * scale is finite. A block below the range becomes zero. A block above the range becomes NaN.
  */
 const SMALLEST = bitsOf(INT8_MAX * 2 ** -126);
 const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 
 /**
- * A quarter of the bytes: 8-bit integers, and for each block of {@link INT8_BLOCK} a float32 scale,
- * a 127th of its largest magnitude, rounded up; all scales come first. The residual is at most half
- * a scale. A block with a NaN, an infinity or a value beyond 127 * 2^120 becomes NaN as a whole, so
- * that such values stay visible.
+ * Sends a quarter of the bytes: values become 8-bit integers. Each block of {@link INT8_BLOCK}
+ * elements has a float32 scale: the block's largest magnitude divided by 127, rounded up. In a
+ * payload, all scales come before the integers. The residual is at most half a scale.
+ *
+ * A block with a NaN, an infinity or a value beyond 127 * 2^120 becomes NaN as a whole, so that
+ * such values stay visible.
  */
 const int8: Codec = {
   code: DtypeCode.FLOAT32_AS_INT8,
@@ -169,7 +187,8 @@ const int8: Codec = {
       const end = Math.min(start + INT8_BLOCK, length);
       let largest = 0;
       for (let i = start; i < end; i++) {
-        // As integers, magnitudes have the order of their values, and NaN is the largest.
+        // The bits of magnitudes are compared as integers: their order is the same, and NaN is the
+        // largest.
         const magnitude = bits[i]! & 0x7fffffff;
         if (magnitude > largest) largest = magnitude;
       }
@@ -212,10 +231,10 @@ const int8: Codec = {
 
 const CODECS: Record<CodecName, Codec | null> = { fp32: null, fp16, int8 };
 
-/** @throws UsageError for an unknown name. */
+/** Returns the codec, or `null` for `fp32`. @throws UsageError for an unknown name. */
 export function codecOf(name: CodecName): Codec | null {
   if (Object.hasOwn(CODECS, name)) return CODECS[name];
-  throw new UsageError(`There is no codec "${name}": use ${Object.keys(CODECS).join(', ')}.`);
+  throw new UsageError(`There is no codec "${name}". Use one of these: ${Object.keys(CODECS).join(', ')}.`);
 }
 
 function fp16Views(frame: ArrayBuffer, length: number) {
@@ -238,7 +257,7 @@ function int8Views(frame: ArrayBuffer, length: number) {
   };
 }
 
-/** Bits of a float32. */
+/** Returns the bits of a float32 as an integer. */
 function bitsOf(value: number): number {
   return new Uint32Array(Float32Array.of(value).buffer)[0]!;
 }

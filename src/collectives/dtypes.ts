@@ -25,7 +25,7 @@ function dtype(code: DtypeCode, name: string, array: Dtype['array'] & { BYTES_PE
   return { code, name, array, bytes: array.BYTES_PER_ELEMENT, isInteger: !name.startsWith('float') };
 }
 
-/** Not every browser has an array of halves, so their bits are in a Uint16Array. */
+/** Not every browser has Float16Array, so the bits of halves are in a Uint16Array. */
 const FLOAT16 = dtype(DtypeCode.FLOAT16, 'float16', Uint16Array);
 
 const DTYPES: readonly Dtype[] = [
@@ -45,7 +45,8 @@ const BY_ARRAY = new Map<unknown, Dtype>(DTYPES.map((entry) => [entry.array, ent
 export type { Dtype };
 
 /**
- * The dtype of a tensor: that of its array, or float16 for a Uint16Array if `option` names it.
+ * Returns the dtype of a tensor: the dtype of its array, or float16 for a Uint16Array if `option`
+ * is `float16`.
  *
  * @throws UsageError for arrays that collectives do not accept, or an `option` that does not fit.
  */
@@ -53,42 +54,44 @@ export function dtypeOf(tensor: TypedArray, option?: 'float16'): Dtype {
   const found = BY_ARRAY.get((tensor as unknown) instanceof Object ? tensor.constructor : null);
   if (found && (found === FLOAT16) === (option === 'float16')) return found;
   const kind = Object.prototype.toString.call(tensor).slice(8, -1);
-  if (option !== undefined) throw new UsageError(`float16 values must be a Uint16Array of their bits, not ${kind}.`);
+  if (option !== undefined) throw new UsageError(`float16 values must be bits in a Uint16Array, not ${kind}.`);
   throw new UsageError(
     found
-      ? "A Uint16Array can only hold float16 bits: pass dtype: 'float16', or convert it to an Int32Array."
-      : `Collectives take typed arrays (Float32Array, Int32Array, BigInt64Array, ...), not ${kind}: convert it first.`,
+      ? "A Uint16Array can only hold float16 bits. Pass dtype: 'float16', or convert the array to an Int32Array."
+      : `Collectives accept typed arrays (Float32Array, Int32Array, BigInt64Array, ...), not ${kind}. Convert the value to a typed array.`,
   );
 }
 
-/** Names of the encodings in frames of an all-reduce, which are not dtypes of tensors. */
+/**
+ * Names of the encodings that frames of an all-reduce can have. Tensors do not have these dtypes.
+ */
 const ENCODED_NAMES: Partial<Record<DtypeCode, string>> = {
   [DtypeCode.FLOAT32_AS_FLOAT16]: 'float32 as float16',
   [DtypeCode.FLOAT32_AS_INT8]: 'float32 as int8',
 };
 
-/** Name of a dtype for error messages, such as `float32`. */
+/** Returns the name of a dtype for error messages, such as `float32`. */
 export function dtypeName(code: DtypeCode): string {
   return ENCODED_NAMES[code] ?? DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
 }
 
-/** Most elements in a frame's payload. */
+/** Returns the maximum number of elements in a frame's payload. */
 export function maxSegment({ bytes }: Dtype): number {
   return Math.floor((MAX_FRAME_BYTES - FRAME_HEADER_BYTES) / bytes);
 }
 
-/** A zeroed array like `tensor`, of `length` elements. */
+/** Returns an array of zeros with the type of `tensor` and the given length. */
 export function emptyLike<T extends TypedArray>(tensor: T, length: number): T {
   return new (tensor.constructor as new (length: number) => T)(length);
 }
 
-/** Part of a tensor, sharing its memory. */
+/** Returns a part of a tensor. It shares the tensor's memory. */
 export function view<T extends TypedArray>(tensor: T, start: number, end: number): T {
   return tensor.subarray(start, end) as T;
 }
 
 /** Copies elements between arrays of one dtype. */
 export function copyInto(into: TypedArray, from: TypedArray, at: number): void {
-  // Both have one dtype, which the type of `set` cannot express for a union.
+  // Both arrays have the same dtype, but the type of `set` cannot express this for a union.
   (into as Float32Array).set(from as Float32Array, at);
 }

@@ -1,15 +1,15 @@
 /**
- * Runs one group's collectives over the mesh: numbers them, routes frames to them, keeps their
- * deadlines, checks that all ranks called the same, and fails all of them together.
+ * The executor runs one group's collectives over the mesh. It numbers them, passes received frames
+ * to them, watches their deadlines, checks that all ranks called the same collective, and fails all
+ * collectives together.
  *
- * Readiness (`sendWindow.ts`) depends only on the order of the calls, so flow control cannot
- * deadlock, and a fast rank cannot fill the memory of a slow one.
- *
- * A collective ends on a rank only once all ranks are known to have called the same
- * (`diagnostics/agreement.ts`). A failed one fails its group on every rank, as in NCCL, because
- * ranks no longer agree on the next one. Before a rank fails the group for a deadline or a
- * mismatch, it asks all others what they have called (`diagnostics/hangDiagnostics.ts`), so that
- * the error names the missing ranks.
+ * Readiness (`sendWindow.ts`) depends only on the order of the calls. So flow control cannot
+ * deadlock, and a fast rank cannot fill the memory of a slow one. A collective ends on a rank only
+ * once all ranks are known to have called the same collective (`diagnostics/agreement.ts`). A
+ * failed collective fails its group on every rank, as in NCCL, because ranks may disagree about
+ * what comes next. Before a rank fails the group for a deadline or a mismatch, it asks all others
+ * what they have called (`diagnostics/hangDiagnostics.ts`), so that the error names the missing
+ * ranks.
  */
 import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
@@ -30,13 +30,13 @@ import { UnexpectedMessageQueue } from './unexpectedMessageQueue.ts';
 import { Work } from './work.ts';
 
 /**
- * Most ops in flight; further ones wait here. With EAGER_BYTES it bounds the unexpected messages of
- * a neighbour.
+ * Maximum number of ops in flight; further ops wait in a queue on this rank. Together with
+ * EAGER_BYTES, this number limits the unexpected messages of a neighbour.
  */
 const MAX_OPS_IN_FLIGHT = 64;
 /**
- * Longest wait for the other ranks' reports after a timeout or mismatch; at most half the op's own
- * deadline.
+ * Maximum time to wait for the other ranks' reports after a timeout or mismatch. The wait is also
+ * at most half of the op's own deadline.
  */
 const INQUIRY_MS = 1000;
 
@@ -113,7 +113,8 @@ export class Executor {
       reportOn: (seq) => this.#reportOn(seq),
       send: (message) => this.#flood(message),
     });
-    // Every rank registers, because groups have the same numbers everywhere. Only members listen.
+    // Every rank registers the group, so that groups have the same numbers everywhere. Only members
+    // receive frames of the group.
     if (this.rank < 0) mesh.unregister(this.id);
     else mesh.listen();
   }
@@ -131,7 +132,7 @@ export class Executor {
     return this.#failure;
   }
 
-  /** Context of every error that this rank finds. */
+  /** Context of the errors that this rank detects. */
   get #context(): ErrorContext {
     const { rank, worldSize, generation } = this.#options.mesh;
     return { rank, worldSize, generation };
@@ -169,8 +170,8 @@ export class Executor {
     });
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
-    // It is launched at once, because other ranks may wait for its number before they issue the ops
-    // that are in flight here.
+    // An op with a reserved number is launched at once, even if many ops are in flight. Other ranks
+    // may wait for this op before they issue the others.
     if (isReserved) this.#launch(op);
     else this.#launchNext();
     this.#diagnostics.called(seq);
@@ -213,10 +214,10 @@ export class Executor {
     const op = this.#inFlightOps.get(header.seq);
     if (op?.isLaunched) return this.#deliver(op, header, frame, from);
     if (this.#isOver(header.seq)) {
-      // READY and CALL may arrive late; data may not.
+      // READY and CALL frames may arrive after the end of their collective. DATA frames may not.
       if (header.kind !== FrameKind.DATA) return;
       throw new ProtocolError(
-        `Rank ${this.#global(from)} sent data of collective #${header.seq}, which is over.`,
+        `Rank ${this.#global(from)} sent data of collective #${header.seq} after the collective had ended.`,
         this.#context,
       );
     }
@@ -224,7 +225,8 @@ export class Executor {
   }
 
   #deliver(op: InFlightOp, header: FrameHeader, frame: ArrayBuffer, from: number): void {
-    // An unexpected frame counts once its op is called, not when it arrived.
+    // The bytes of an unexpected frame are counted when its op is called, not when the frame
+    // arrives.
     this.#bytesReceived += frame.byteLength;
     // An earlier unexpected frame has failed the group.
     if (this.#failure) return;
@@ -236,7 +238,7 @@ export class Executor {
       if (header.kind !== FrameKind.DATA) throw error;
       if (!(error instanceof ProtocolError)) return this.#crash(call, error, seq);
       throw new ProtocolError(
-        `Rank ${this.#global(from)} is out of step in collective #${seq} ${call}: ${messageOf(error)}.`,
+        `Rank ${this.#global(from)} sent invalid data of collective #${seq} ${call}: ${messageOf(error)}.`,
         { ...this.#context, op: call, seq },
       );
     }
@@ -269,7 +271,7 @@ export class Executor {
     try {
       op.complete();
     } catch (error) {
-      // There may be no memory for the result.
+      // For example, there may not be enough memory for the result.
       return this.#crash(op.call, error, seq);
     }
     this.#inFlightOps.delete(seq);
@@ -279,8 +281,8 @@ export class Executor {
   }
 
   /**
-   * Sends a frame. Rejects once the group has failed: receivers have left it, and senders must
-   * stop.
+   * Sends a frame. Rejects once the group has failed, because receivers have left the group and
+   * senders must stop.
    */
   #transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
@@ -325,11 +327,12 @@ export class Executor {
 
   #onAbort(abort: AbortMessage, from: number): void {
     const { message, op, seq, missing } = abort;
-    // Another rank's error must not count as this rank's own finding, which would be reported to
-    // the server.
+    // This rank accuses its peers to the server only for errors whose context names this rank. A
+    // received error must not do that, so its context names the sender instead.
     const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
     const AbortError = abortErrorClass(abort);
-    // After an inquiry this rank knows the missing ranks itself. The sender could blame any rank.
+    // After an inquiry, this rank knows the missing ranks from the reports. It does not use those
+    // in the message, because the sender could blame any rank.
     const reports = AbortError === TimeoutError && seq !== undefined ? this.#diagnostics.reportsOf(seq) : null;
     const where = reports === null ? { rank, missing } : { missing: diagnose(reports).missing };
     this.fail(new AbortError(message, { ...this.#context, ...where, op, seq }), { notify: false });
@@ -350,7 +353,7 @@ export class Executor {
     return this.#seqs.isIssued(seq) && !this.#inFlightOps.has(seq);
   }
 
-  /** Record of a collective that has ended, while the recorder keeps it. */
+  /** Returns the record of a collective that has ended, if the recorder still has it. */
   #findRecord(seq: number): FlightRecord | undefined {
     return this.#options.mesh.recorder.records.findLast(
       (record) => record.group === this.id && record.kind === 'collective' && record.seq === seq,

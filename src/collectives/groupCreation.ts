@@ -24,8 +24,8 @@ export async function agreeOnMembers(
   const other = digests.findIndex(([digest]) => digest !== digests[0]![0]);
   if (other < 0) return;
   const error = new MismatchError(
-    `newGroup was called with other ranks on rank ${world.ranks[other]} than on rank ${world.ranks[0]}; ` +
-      `rank ${rank} passed ${members.join(', ')}.`,
+    `newGroup was called with different ranks on rank ${world.ranks[0]} and on rank ${world.ranks[other]}. ` +
+      `Rank ${rank} passed ${members.join(', ')}. Pass the same ranks on every rank.`,
     { rank, worldSize: world.worldSize },
   );
   world.abort(error);

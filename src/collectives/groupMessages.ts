@@ -16,7 +16,10 @@ export const GroupMessage = v.variant('type', [
     type: v.literal('abort'),
     name: v.string(),
     message: v.string(),
-    /** Where it happened, from the sender's error; another rank may have found it. */
+    /**
+     * The rank where the error happened, according to the sender. It can be another rank than the
+     * sender.
+     */
     rank: v.optional(v.number()),
     op: v.optional(v.string()),
     seq: v.optional(v.number()),
@@ -25,18 +28,21 @@ export const GroupMessage = v.variant('type', [
   /** Asks all ranks which collective they have called as number `seq`. */
   v.strictObject({ type: v.literal('inquiry'), seq: v.number() }),
   v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
-  /** monitoredBarrier number `barrier`: the sender has arrived; all ranks have. */
+  /**
+   * About monitored barrier number `barrier`: `arrived` if the sender has arrived, `passed` if all
+   * ranks have arrived.
+   */
   v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.pipe(v.number(), v.integer()) }),
 ]);
 export type GroupMessage = v.InferOutput<typeof GroupMessage>;
 export type AbortMessage = Extract<GroupMessage, { type: 'abort' }>;
 
-/** Longest error message that is sent: it must fit a frame. */
+/** Maximum length of an error message in a frame. Longer messages would not fit. */
 const MAX_MESSAGE_LENGTH = 4000;
 
 type ErrorClass = new (message: string, context?: ErrorContext) => PeergradError;
 
-/** Errors that keep their class on other ranks; any other becomes PeerGoneError. */
+/** Errors that keep their class on other ranks; any other error becomes a PeerGoneError. */
 const ABORT_ERRORS: ReadonlyMap<string, ErrorClass> = new Map<string, ErrorClass>([
   ['MismatchError', MismatchError],
   ['TimeoutError', TimeoutError],
@@ -51,7 +57,7 @@ export function abortMessage(error: Error): AbortMessage {
   return { type: 'abort', name: error.name, message: error.message.slice(0, MAX_MESSAGE_LENGTH), ...where };
 }
 
-/** The class of the error that an abort message describes. */
+/** Returns the class of the error that an abort message describes. */
 export function abortErrorClass({ name }: AbortMessage): ErrorClass {
   return ABORT_ERRORS.get(name) ?? PeerGoneError;
 }

@@ -1,4 +1,4 @@
-/** A collective from its call to its end: its data, its flow control and its agreement. */
+/** Handles a collective from its call to its end: its data, its flow control and its agreement. */
 import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
@@ -12,7 +12,7 @@ import type { Planner } from './plans/plans.ts';
 import { EAGER_BYTES, SendWindows } from './sendWindow.ts';
 import type { OpTrace, Work } from './work.ts';
 
-/** A collective as the process group issues it. */
+/** The description of a collective that the process group issues. */
 export interface Issue<T> {
   descriptor: OpDescriptor;
   dtype: Dtype;
@@ -31,9 +31,9 @@ export interface Issue<T> {
 }
 
 interface Environment {
-  /** The call as error messages name it. */
+  /** Text of the call for error messages. */
   call: string;
-  /** The caller's handle; `complete` creates its result. */
+  /** The caller's handle. `complete` creates the handle's result and resolves it. */
   work: Pick<Work<unknown>, 'sent' | 'fail'>;
   complete: (trace: OpTrace | null) => void;
   group: number;
@@ -46,9 +46,9 @@ interface Environment {
   recorder: FlightRecorder;
   clock: Clock;
   transmit: (to: number, frame: ArrayBuffer, count: (bytes: number) => void) => Promise<void>;
-  /** The op cannot continue, and no other rank is the cause. */
+  /** Called when the op cannot continue and no other rank is the cause. */
   crash: (error: unknown) => void;
-  /** All data of the op is sent and received. */
+  /** Called when all data of the op is sent and received. */
   onthrough: () => void;
   onexpire: () => void;
 }
@@ -132,7 +132,7 @@ export class InFlightOp {
     this.announceCalls();
   }
 
-  /** Whether a frame belongs to the op as this rank has called it. */
+  /** Whether a frame belongs to the op and matches this rank's call. */
   matches(header: FrameHeader, from: number): boolean {
     return isSameOp(header, this.data.descriptor) && this.data.expects(header, from);
   }
@@ -170,7 +170,7 @@ export class InFlightOp {
     this.record.endedAt = this.#env.clock.now();
   }
 
-  /** Allows a rank to send more than its eager bytes. */
+  /** Allows a rank to send more than the eager bytes. */
   #makeReady(peer: number): void {
     if (this.data.bytes('receive', peer) > EAGER_BYTES) this.#announce(FrameKind.READY, peer);
   }
@@ -189,8 +189,9 @@ export class InFlightOp {
 }
 
 /**
- * Whether an op combines whole tensors of several ranks one after the other. Tensors of later ranks
- * must not accumulate while they wait.
+ * Whether an op combines whole tensors of several ranks one after the other. A rank may then send
+ * more than its eager bytes only when its turn comes. Otherwise tensors that wait would fill the
+ * memory.
  */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;

@@ -1,8 +1,10 @@
 /**
- * The links of this rank in one generation: to both ring neighbours from the start, to other ranks
- * once something is sent to them. Process groups share the mesh; each receives its own frames.
- * Ranks are global here. Flood messages are forwarded for all groups until the generation ends,
- * even after this rank has left its own groups.
+ * The mesh is the set of this rank's links in one generation. Links to both ring neighbours exist
+ * from the start. A link to another rank is opened when something is sent to that rank. Process
+ * groups share the mesh; each receives its own frames. Ranks are global here.
+ *
+ * Flood messages are forwarded for all groups until the generation ends, even after this rank has
+ * left its own groups.
  */
 import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
@@ -20,15 +22,15 @@ import { leftOf, rightOf } from './plans/ringPlan.ts';
 interface MeshOptions {
   rank: number;
   worldSize: number;
-  /** Membership generation; frames of another are dropped. */
+  /** Membership generation. Frames of other generations are dropped. */
   generation: number;
-  /** Open links, by rank: to both ring neighbours at least. */
+  /** Open links, by rank. Links to both ring neighbours are required. */
   links: ReadonlyMap<number, Link>;
-  /** Opens a link to a rank without one. The other end adds it by {@link Mesh.accept}. */
+  /** Opens a link to a rank without a link. The other end adds the link by {@link Mesh.accept}. */
   connect?: (rank: number) => Promise<Link>;
   /**
-   * Creates an id of a flood message that no other rank can guess. The default counts from 0, for
-   * ranks that trust each other.
+   * Creates an id of a flood message that no other rank can guess. The default counts from 0, which
+   * is enough if ranks trust each other.
    */
   newMessageId?: () => number;
 }
@@ -36,17 +38,23 @@ interface MeshOptions {
 /** The events that a process group receives from its mesh. */
 export interface MeshListener {
   onframe: (header: FrameHeader, frame: ArrayBuffer, from: number) => void;
-  /** A flood message of a member. */
+  /** Called with each flood message of a member. */
   onmessage: (body: unknown, from: number) => void;
-  /** The link to a rank is gone. */
+  /** Called when the link to a rank is gone. */
   onlost: (peer: number, error: Error | null) => void;
-  /** A rank cannot be reached, or sent invalid data; `error` names the rank and the reason. */
+  /**
+   * Called when a rank cannot be reached, or has sent invalid data. `error` names the rank and the
+   * reason.
+   */
   onbroken: (peer: number, error: Error) => void;
-  /** The generation is over. */
+  /** Called when the generation is over. */
   onend: (error: Error) => void;
 }
 
-/** Largest number of a group: two bytes in a frame. Numbers are not reused: frames may be late. */
+/**
+ * Largest number of a group, because a frame has two bytes for it. Numbers are not reused, because
+ * frames of an old group may arrive late.
+ */
 const MAX_GROUP = 0xffff;
 
 export class Mesh {
@@ -71,7 +79,7 @@ export class Mesh {
   /** @throws UsageError if the rank does not exist, or a ring neighbour has no link. */
   constructor({ rank, worldSize, generation, links, connect, newMessageId = counter() }: MeshOptions) {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
-      throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
+      throw new UsageError(`Rank ${rank} does not exist in a world of size ${worldSize}. Ranks are 0 .. worldSize-1.`);
     }
     const neighbours = [rightOf(rank, worldSize), leftOf(rank, worldSize)];
     if (worldSize > 1 && !neighbours.every((neighbour) => links.has(neighbour))) {
@@ -94,7 +102,7 @@ export class Mesh {
       limits: MAX_UNEXPECTED_MESSAGES,
       groupsWith,
       context,
-      what: `messages that rank ${rank} does not receive yet`,
+      what: `messages without a receive on rank ${rank}`,
     });
     this.#connect = connect;
     for (const [peer, link] of links) this.#links.set(peer, link);
@@ -113,12 +121,12 @@ export class Mesh {
    * Registers the listener of a new group. Groups are numbered in order of their creation, which is
    * the same on all ranks.
    *
-   * @throws UsageError if all numbers are in use: a wrong number would end the world.
+   * @throws UsageError if all numbers are in use.
    */
   register(listener: MeshListener, members: readonly number[]): number {
     if (this.#members.length > MAX_GROUP) {
       throw new UsageError(
-        `A generation has at most ${MAX_GROUP + 1} process groups, destroyed ones included: reuse groups instead of creating new ones.`,
+        `A generation can have at most ${MAX_GROUP + 1} process groups, including destroyed groups. Reuse groups instead of creating new ones.`,
       );
     }
     const group = this.#members.push(members) - 1;
@@ -126,7 +134,7 @@ export class Mesh {
     return group;
   }
 
-  /** Starts to receive frames, once the first group is registered. Idempotent. */
+  /** Starts to receive frames. Called once the first group is registered. Idempotent. */
   listen(): void {
     if (this.#isListening) return;
     this.#isListening = true;
@@ -149,24 +157,26 @@ export class Mesh {
   }
 
   /**
-   * Sends to any rank; opens a missing link. Resolves when more may be sent; failures are
+   * Sends a frame to any rank. Opens a missing link. Resolves when more may be sent; failures are
    * reported by `onlost` and `onbroken`.
    */
   send(peer: number, frame: ArrayBuffer): Promise<void> {
     const link = this.#links.get(peer);
     if (!link) return this.#open(peer, frame);
     return link.send(frame).catch((error: unknown) => {
-      // `onclose` reports closed links.
+      // Closed links are reported by `onclose` and need no report here.
       if (!(error instanceof PeerGoneError)) this.#broken(peer, asError(error));
     });
   }
 
-  /** The link to a rank; `null` if it is missing. */
+  /** Returns the link to a rank; `null` if there is no such link. */
   linkTo(peer: number): Link | null {
     return this.#links.get(peer) ?? null;
   }
 
-  /** Ends all groups of this rank with their generation. Their owner closes the links. */
+  /**
+   * Ends all groups of this rank, because the generation ends. The owner of the links closes them.
+   */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);
     this.#isListening = false;
@@ -193,7 +203,7 @@ export class Mesh {
 
   async #dial(peer: number): Promise<void> {
     try {
-      if (!this.#connect) throw new UsageError(`Rank ${this.rank} has no way to open a link to rank ${peer}.`);
+      if (!this.#connect) throw new UsageError(`Rank ${this.rank} cannot open a link to rank ${peer} without connect.`);
       this.accept(peer, await this.#connect(peer));
     } catch (error) {
       if (this.#waiting.delete(peer)) this.#broken(peer, asError(error));
@@ -201,7 +211,7 @@ export class Mesh {
   }
 
   #attach(peer: number, link: Link): void {
-    // Queued frames come first: one of them may explain the close that follows.
+    // Queued frames are handled before the close, because one of them may explain it.
     link.onframe = (frame) => {
       try {
         this.#receive(frame, peer);
@@ -256,7 +266,8 @@ export class Mesh {
   }
 
   /**
-   * Wraps errors of schemas and typed arrays about bad bytes; own errors are returned as they are.
+   * Wraps an error that a schema or typed array throws for invalid bytes. Errors of peergrad are
+   * returned unchanged.
    */
   #explain(error: unknown, from: number): Error {
     if (error instanceof PeergradError) return error;

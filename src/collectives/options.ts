@@ -1,15 +1,21 @@
-/** Options of a process group's calls. Names are torch.distributed's, in camelCase. */
+/** Options of a process group's calls. The names are those of torch.distributed, in camelCase. */
 import type { ReduceOp } from '../protocol/frame.ts';
 import type { Clock } from '../util/clock.ts';
 import type { CodecName } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
 export interface ProcessGroupOptions {
-  /** Number of this tab among those of its browser, and their count; default 0 of 1. */
+  /**
+   * Number of this tab among the tabs of its browser, and the number of these tabs; by default 0
+   * and 1.
+   */
   localRank?: number;
   localWorldSize?: number;
   timeoutMs?: number;
-  /** Most elements in a frame's payload; smaller than the default only in tests. */
+  /**
+   * Maximum number of elements in a frame's payload. Only tests set it, to a smaller number than
+   * the default.
+   */
   segmentElements?: number;
   clock?: Clock;
 }
@@ -25,47 +31,49 @@ export type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
 export interface ReduceOptions extends OpOptions {
   /** SUM by default. */
   op?: ReduceOp;
-  /** Factor of this rank's values with PREMUL_SUM. */
+  /** Factor for this rank's values; only with PREMUL_SUM. */
   factor?: number;
 }
 
 export interface AllReduceOptions extends ReduceOptions {
-  /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
+  /** Number of the gradient bucket, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
-   * Encoding of float32 values on the ring, the same on every rank; `fp32` by default. Small
-   * tensors and large worlds, for which encoding does not pay, use other algorithms, which do not
-   * encode.
+   * Codec for float32 values on the ring, the same on every rank; `fp32` by default. Small tensors
+   * and large worlds do not use the ring, and then values are not encoded.
    */
   codec?: CodecName;
   /**
-   * An array of the tensor's length that receives what this rank's rounding removed from the sum;
-   * zeros if nothing was encoded. Add it to the next tensor to send it later (error feedback). The
-   * sum of all ranks' residuals is the sum of their tensors minus the result (for AVG, minus
-   * worldSize times the result). Values that are not finite have residual 0. Undefined if the op
-   * fails.
+   * An array of the tensor's length that receives this rank's rounding errors, or zeros if nothing
+   * was encoded. Add it to the next tensor, so that the errors are corrected later (error
+   * feedback). The sum of all ranks' residuals is the sum of their tensors minus the result (for
+   * AVG, minus worldSize times the result). Values that are not finite have residual 0. If the op
+   * fails, the contents are undefined.
    */
   residual?: Float32Array | null;
 }
 
 export interface RootedOptions {
   /**
-   * `direct`: between the root and each rank, as a parameter server does. By default the fastest
-   * algorithm.
+   * With `direct`, the root exchanges tensors directly with each rank, like a parameter server. By
+   * default the fastest algorithm is chosen.
    */
   algorithm?: 'direct';
 }
 
 export interface SizesOptions extends OpOptions {
   /**
-   * Elements of each rank's part, the same list on every rank; by default all parts have the size
-   * of this rank's.
+   * Number of elements of each rank's part, the same list on every rank. By default all parts have
+   * the size of this rank's part.
    */
   sizes?: readonly number[];
 }
 
 export interface AllToAllOptions extends OpOptions {
-  /** Elements sent to, and received from, each rank; by default equal parts. */
+  /**
+   * Number of elements to send to each rank, and to receive from each rank. By default all parts
+   * are equal.
+   */
   inputSplits?: readonly number[];
   outputSplits?: readonly number[];
 }

@@ -1,7 +1,7 @@
 /**
- * Data of one collective in flight: runs this rank's plan, driven by arriving segments. A move
- * starts as soon as the earlier moves on the same elements are done with them, so segments of one
- * chunk travel while others are combined.
+ * Moves the data of one collective in flight: it runs this rank's plan, driven by arriving
+ * segments. A move works on some elements as soon as all earlier moves on the same elements are
+ * done with them. So some segments of a chunk travel while others are combined.
  */
 import {
   Algorithm,
@@ -25,11 +25,11 @@ interface PlanOpOptions {
   descriptor: OpDescriptor;
   dtype: Dtype;
   plan: Plan;
-  /** Array that sends read; the same as `target` if a collective works in place. */
+  /** Array with the data to send; the same as `target` if a collective works in place. */
   source: TypedArray;
-  /** Array that receives write. */
+  /** Array for the received data. */
   target: TypedArray;
-  /** Encoding of an all-reduce on the ring; `null`: none. */
+  /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
   codec: Codec | null;
   /** Receives the residual of sums that this rank encodes; as long as the target. */
   residual: Float32Array | null;
@@ -39,12 +39,9 @@ interface PlanOpOptions {
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /**
-   * The op cannot continue after a frame was emitted. Errors in `start` and `receive` are thrown
-   * there.
-   */
+  /** Called when the op cannot continue after `emit`. `start` and `receive` throw errors. */
   onfailure: (error: unknown) => void;
-  /** Called for each receive once earlier receives that combine with the same elements are done. */
+  /** Called for each receive once earlier receives into the same elements are done. */
   onturn: (peer: number) => void;
   /** Called once, when everything is sent and received. */
   ondone: () => void;
@@ -60,23 +57,23 @@ interface Progress {
   /** Receives that must be done before this one's turn, and receives that wait for this one. */
   readonly writers: Progress[];
   readonly followers: Progress[];
-  /** Elements done, counted from `move.start`. */
+  /** Number of elements that are done, counted from `move.start`. */
   done: number;
   /** Segments that arrived before they could be combined. */
   readonly early: ArrayBuffer[];
-  /** Elements that have arrived. */
+  /** Number of elements that have arrived. */
   arrived: number;
-  /** When the last element was done. */
+  /** Time at which the last element was done; `null` before. */
   endedAt: number | null;
   /** Milliseconds spent on combining or copying received data. */
   spentMs: number;
 }
 
-/** Sends to one peer, in order. */
+/** The sends to one peer, in order. */
 interface Lane {
   readonly sends: Progress[];
   next: number;
-  /** Whether a frame is being sent and the peer has not asked for more. */
+  /** Whether a frame is being sent and the peer does not accept another one yet. */
   isBusy: boolean;
 }
 
@@ -84,18 +81,18 @@ export class PlanOp {
   readonly descriptor: OpDescriptor;
   readonly #options: PlanOpOptions;
   readonly #moves: readonly Progress[];
-  /** By {@link transferKey}. */
+  /** Receives by {@link transferKey}. */
   readonly #receives = new Map<number, Progress>();
   readonly #lanes = new Map<number, Lane>();
   readonly #combine: Reducer | null;
-  /** Whether transfers carry their length, also 0: in an all-to-all only the two ends know it. */
+  /** Whether frames state the length of their transfer, as they must in an all-to-all. */
   readonly #carriesLengths: boolean;
   /** Number of moves that are not done. */
   #remaining: number;
   #busyLanes = 0;
   #isStarted = false;
   #isDone = false;
-  /** The segment just combined: if it is sent on unchanged, its frame is reused. */
+  /** The segment just combined. If it is sent on unchanged, its frame is reused. */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
@@ -149,7 +146,7 @@ export class PlanOp {
     this.#settle();
   }
 
-  /** Bytes that this rank receives from, or sends to, a peer in the whole op. */
+  /** Returns the bytes that this rank receives from a peer, or sends to it, in the whole op. */
   bytes(kind: Move['kind'], peer: number): number {
     return this.#moves.reduce((sum, { move }) => {
       const isIt = move.kind === kind && move.peer === peer;
@@ -161,17 +158,17 @@ export class PlanOp {
     return [...new Set(this.#moves.map(({ move }) => move.peer))];
   }
 
-  /** When the send or receive of `step` ended; `null` if it has not ended or does not exist. */
+  /** Returns when the send or receive of `step` ended; `null` if it has not, or does not exist. */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
   }
 
-  /** Milliseconds of combining or copying in the receive of `step`. */
+  /** Returns the milliseconds of combining or copying in the receive of `step`. */
   spentOn(step: number): number {
     return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
 
-  /** Ranks whose data is missing, and how much has arrived. */
+  /** Returns the ranks whose data is missing, and how much of it has arrived. */
   missing(): { peer: number; received: number; expected: number }[] {
     return this.#moves
       .filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move))
@@ -184,7 +181,9 @@ export class PlanOp {
     return [...this.#receives.values()].every(({ arrived, endedAt }) => arrived > 0 || endedAt !== null);
   }
 
-  /** Whether both ends of a frame's transfer expect the same length, if it carries one. */
+  /**
+   * Whether both ends of a frame's transfer expect the same length, if the frame states a length.
+   */
   expects({ kind, step, count }: FrameHeader, from: number): boolean {
     const progress = this.#receives.get(transferKey(from, step));
     return kind !== FrameKind.DATA || !this.#carriesLengths || !progress || count === lengthOf(progress.move);
@@ -198,7 +197,7 @@ export class PlanOp {
     const room = length - (progress?.arrived ?? 0);
     const isNothing = elements === 0 && (length > 0 || progress?.endedAt !== null);
     if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements) || isNothing) {
-      throw new ProtocolError(`it sent ${elements} elements at ${offset} of step ${step}, where they do not belong`);
+      throw new ProtocolError(`${elements} elements at offset ${offset} of step ${step} do not belong to the plan`);
     }
     progress.arrived += elements;
     progress.early.push(frame);
@@ -227,23 +226,23 @@ export class PlanOp {
     }
   }
 
-  /** Combines or copies a segment; combined values are also kept in its frame. */
+  /** Combines or copies a segment; combined values are also written to its frame. */
   #takePlain(frame: ArrayBuffer, how: Move['how'], start: number): void {
     const { dtype, target, worldSize } = this.#options;
     const values = new dtype.array(frame, FRAME_HEADER_BYTES);
     if (how !== 'copy') {
       this.#combine!(values, target, start);
       if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
-      // Here every rank combines the last two parts itself; with other algorithms one rank combines
-      // and the others copy.
+      // In recursive doubling, every rank combines the last two parts itself. In other algorithms,
+      // one rank combines them and the others copy the result.
       if (how === 'combine-last' && this.descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
   }
 
   /**
-   * Combines or copies an encoded segment. A final sum stays in its frame, and the target receives
-   * the values that all other ranks will decode.
+   * Combines or copies an encoded segment. A final sum is encoded in the frame. The target then
+   * receives the decoded values, which all other ranks will also have.
    */
   #takeEncoded(codec: Codec, frame: ArrayBuffer, how: Move['how'], start: number, end: number): void {
     const { dtype, worldSize } = this.#options;
@@ -255,7 +254,7 @@ export class PlanOp {
     const residual = this.#residualIn(start, end);
     codec.encode(values, frame, residual);
     codec.decode(frame, values);
-    // Residuals count for the sum, as those of the other ranks do.
+    // The residuals of other ranks are relative to the sum, so this one must be, too.
     if (this.#isAverage && residual) for (let i = 0; i < residual.length; i++) residual[i]! *= worldSize;
   }
 
@@ -280,7 +279,7 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      // One promise per frame, because this runs for each.
+      // This creates only one promise per frame, because it runs for each frame.
       this.#options.emit(peer, frame).then(() => this.#sent(lane, peer), this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
     }
@@ -297,7 +296,7 @@ export class PlanOp {
     }
   }
 
-  /** A segment in a frame. If the segment was just received, its frame is reused. */
+  /** Returns a frame with a segment. If the segment was just received, its frame is reused. */
   #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
     const { source, dtype, codec, header } = this.#options;
     header.step = move.step;
@@ -313,7 +312,8 @@ export class PlanOp {
     }
     const frame = createFrame(header, this.#bytesOf(end - start));
     if (codec) {
-      // Final values were decoded once: encoding them again is exact and results in the same bytes.
+      // Final values were decoded before, so encoding them again is exact and results in the same
+      // bytes.
       codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#residualIn(start, end));
     } else {
       copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
@@ -325,20 +325,20 @@ export class PlanOp {
     return this.descriptor.reduceOp === ReduceOp.AVG;
   }
 
-  /** Bytes of a payload. */
+  /** Returns the number of bytes of a payload. */
   #bytesOf(elements: number): number {
     const { codec, dtype } = this.#options;
     return codec ? codec.bytesOf(elements) : elements * dtype.bytes;
   }
 
-  /** Elements in a frame; not an integer if the frame does not belong to this op. */
+  /** Returns the elements in a frame; not an integer if the frame is not of this op. */
   #elementsOf({ byteLength }: ArrayBuffer): number {
     const { codec, dtype } = this.#options;
     const bytes = byteLength - FRAME_HEADER_BYTES;
     return codec ? codec.elementsOf(bytes) : bytes / dtype.bytes;
   }
 
-  /** Part of the target of an op with a codec, which is float32 and in place. */
+  /** Returns a part of the target of an op with a codec, which is float32 and in place. */
   #floats(start: number, end: number): Float32Array {
     return view(this.#options.target as Float32Array, start, end);
   }
@@ -370,7 +370,7 @@ function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
   return lane;
 }
 
-/** Step numbers have 16 bits in a frame. */
+/** Returns one key for a peer and a step. Step numbers have 16 bits in a frame. */
 function transferKey(peer: number, step: number): number {
   return peer * 0x10000 + step;
 }
@@ -381,7 +381,7 @@ function lengthOf({ start, end }: Move): number {
 
 /** Whether all earlier moves are done with elements `start` .. `end`-1. */
 function isClear({ before }: Progress, start: number, end: number): boolean {
-  // A loop, because this runs for each frame and a callback would be allocated each time.
+  // A loop, because a callback would be allocated for each frame.
   for (const { move, done } of before) {
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
   }

@@ -1,12 +1,13 @@
 /**
- * Messages between two ranks of a group: torch.distributed's send and recv, with tags, and receives
- * from any rank.
+ * Messages between two ranks of a group, like torch.distributed's send and recv. Messages have
+ * tags, and a rank can receive from any rank.
  *
  * A send is synchronous, as in gloo and MPI_Ssend: it ends once the receiver has posted its receive
- * and all data is sent, so that an unwanted message is noticed. Its first EAGER_BYTES are sent
- * ahead; the rest waits for the receiver's READY. Once many messages are ahead, further ones only
- * send their header ahead, so that a receiver may accept them in any order. Messages of one sender
- * and tag are received in the order of the sends.
+ * and all data is sent. So a message that no rank receives is an error. The first EAGER_BYTES of a
+ * message are sent ahead, before the receive is posted; the rest waits for the receiver's READY.
+ * Once many messages are sent ahead, only the headers of further messages are sent ahead. So a
+ * receiver can receive any number of messages in any order. Messages of one sender and tag are
+ * received in the order of the sends.
  */
 import {
   Algorithm,
@@ -28,11 +29,14 @@ import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 import { Work } from './work.ts';
 
 /**
- * Bytes that a message may send ahead. Together with MAX_AHEAD it bounds the unexpected messages of
- * a receiver (`unexpectedMessageLimit.ts`).
+ * Maximum number of bytes of a message that are sent ahead. Together with MAX_AHEAD, it limits the
+ * unexpected messages of a receiver (`unexpectedMessageLimit.ts`).
  */
 const EAGER_BYTES = 64 * 1024;
-/** Messages to one rank that send data ahead; further ones only send their header. */
+/**
+ * Maximum number of messages to one rank that send data ahead. Of further messages, only the header
+ * is sent ahead.
+ */
 const MAX_AHEAD = 64;
 
 interface PointToPointEnvironment {
@@ -43,12 +47,12 @@ interface PointToPointEnvironment {
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
-  /** Limit of messages without a receive. */
+  /** Limit of messages whose receive is not posted. */
   unexpectedLimit: UnexpectedMessageLimit;
   /** Rejects once the group has failed. */
   transmit: (to: number, frame: ArrayBuffer, count?: (bytes: number) => void) => Promise<void>;
   fail: (error: Error) => void;
-  /** This rank cannot complete the message of `call`. */
+  /** Called when this rank cannot complete the message of `call`. */
   crash: (call: string, error: unknown) => void;
   failure: () => Error | null;
   context: () => ErrorContext;
@@ -65,7 +69,7 @@ interface Outgoing {
   readonly cancelDeadline: () => void;
 }
 
-/** Sends to one rank. */
+/** State of the sends to one rank. */
 interface Sender {
   nextId: number;
   /** Sends in flight. */
@@ -115,7 +119,7 @@ export class PointToPoint {
     const cancelDeadline = clock.after(timeoutMs, () =>
       fail(
         new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: rank ${ranks[dst]} has not received it.`,
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. Rank ${ranks[dst]} has not received the message.`,
           { ...context(), op: call, missing: [ranks[dst]!] },
         ),
       ),
@@ -137,7 +141,7 @@ export class PointToPoint {
     const cancelDeadline = clock.after(timeoutMs, () =>
       fail(
         new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: no matching message has arrived completely.`,
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. No matching message has arrived completely.`,
           { ...context(), op: call, missing: src === null ? [] : [ranks[src]!] },
         ),
       ),
@@ -154,7 +158,7 @@ export class PointToPoint {
     return work;
   }
 
-  /** Takes a frame of a message. @throws ProtocolError */
+  /** Receives a frame of a message. @throws ProtocolError */
   receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (header.kind === FrameKind.READY) {
       return this.#senders.get(from)?.outgoing.get(header.seq)?.ready.resolve();
@@ -238,7 +242,7 @@ export class PointToPoint {
         await emit(0, view(tensor, 0, 0));
         await ready.promise;
       }
-      // An empty tensor is a message too.
+      // An empty tensor is sent, too, as one frame without data.
       for (let at = 0; at < count || at === 0; at += segmentElements) {
         const segment = view(tensor, at, Math.min(at + segmentElements, count));
         if (segment.byteLength > eager) await ready.promise;
@@ -249,7 +253,7 @@ export class PointToPoint {
     } catch (error) {
       return crash(record.call, error);
     }
-    // `fail` has ended the message with the group.
+    // The group has failed, and `fail` has already rejected the message.
     if (failure()) return;
     sender.outgoing.delete(id);
     this.#end(outgoing, 'completed');
@@ -301,7 +305,7 @@ export class PointToPoint {
       if (!fitsIn) {
         return fail(
           new ProtocolError(
-            `Rank ${ranks[from]} sent ${elements} elements at ${offset} of a message of ${record.count}, where they do not belong.`,
+            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message, but they do not belong to its ${record.count} elements.`,
             context(),
           ),
         );

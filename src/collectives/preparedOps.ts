@@ -1,4 +1,7 @@
-/** Collectives as data: arguments checked, algorithm chosen, plan and arrays ready to be issued. */
+/**
+ * Prepares collectives: checks the arguments, chooses the algorithm, and creates the plan and the
+ * arrays. The result is ready to be issued.
+ */
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import {
@@ -33,10 +36,11 @@ import { traceOfRing } from './plans/ringTrace.ts';
 import { scale } from './reduce.ts';
 
 export interface PreparedOp<T> extends Omit<Issue<T>, 'timeoutMs'> {
-  /** The op's own deadline; `undefined`: the group's. */
+  /** The op's own deadline; `undefined` if the group's deadline applies. */
   timeoutMs: number | undefined;
   /**
-   * Writes the op's input to the caller's arrays. Called at issue: a rejected call changes nothing.
+   * Writes the op's input to the caller's arrays. Called when the op is issued, so that a rejected
+   * call does not change the arrays.
    */
   before?: (() => void) | undefined;
 }
@@ -64,7 +68,8 @@ export function allReduceOp<T extends TypedArray>(
   const isEncoded = codec !== null && isOnRing && n > 1;
   return {
     ...plain,
-    // The codec is part of the descriptor even if values are not encoded: ranks must name the same.
+    // The codec is part of the descriptor even if values are not encoded, because all ranks must
+    // pass the same codec.
     descriptor: { ...plain.descriptor, dtype: codec?.code ?? dtype.code },
     ...(isEncoded && { codec, residual }),
     ...(isOnRing && { trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) }),
@@ -213,7 +218,8 @@ export function allToAllOp<T extends TypedArray>(caller: Caller, tensor: T, opti
 }
 
 export function barrierOp({ ranks }: Caller, timeoutMs: number | undefined): PreparedOp<void> {
-  // An all-reduce of one byte ends on no rank before all ranks have called it.
+  // A barrier is an all-reduce of one byte, because an all-reduce cannot end on any rank before all
+  // ranks have called it.
   const tensor = new Uint8Array(1);
   const choice = allReduceOf(tensor, ranks.length);
   const op = inPlaceOp(OpCode.BARRIER, tensor, dtypeOf(tensor), { ...choice, op: ReduceOp.MAX, timeoutMs });
@@ -245,7 +251,10 @@ function inPlaceOp<T extends TypedArray>(
   };
 }
 
-/** Descriptor of an op in which the root, or every rank, sends to each other rank directly. */
+/**
+ * Returns the descriptor of an op in which the root, or every rank, sends to each other rank
+ * directly.
+ */
 function direct(op: OpCode, dtype: Dtype, root: number) {
   return { op, dtype: dtype.code, reduceOp: ReduceOp.NONE, algorithm: Algorithm.DIRECT, root };
 }
@@ -261,7 +270,7 @@ function copyOwnPart(
   const own = view(input, inputDisplacements[rank]!, inputDisplacements[rank + 1]!);
   if (own.length !== outputDisplacements[rank + 1]! - outputDisplacements[rank]!) {
     throw new UsageError(
-      `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are rank ${self}'s part for itself.`,
+      `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are the size of rank ${self}'s part for itself.`,
     );
   }
   copyInto(output, own, outputDisplacements[rank]!);

@@ -1,13 +1,14 @@
 /**
- * `ProcessGroup`: the collectives and messages of a group of ranks. Names and meaning are
- * torch.distributed's (https://docs.pytorch.org/docs/stable/distributed.html), in camelCase.
+ * `ProcessGroup`: the collectives and messages of a group of ranks. Names and meanings are those of
+ * torch.distributed (https://docs.pytorch.org/docs/stable/distributed.html), in camelCase.
  *
- * Every member must issue the same collectives in the same order; they may be in flight together. A
- * tensor belongs to its op until the op is done. `src` and `dst` are global ranks, also in a
- * subgroup. On a rank that is not a member, collectives do nothing.
+ * Every member must issue the same collectives in the same order. Several collectives may be in
+ * flight at the same time. Do not use a tensor while its op is in flight. `src` and `dst` are
+ * global ranks, also in a subgroup. On a rank that is not a member, collectives do nothing.
  *
- * A failed collective ends its group on every rank: `work` rejects with TimeoutError, which names
- * the missing ranks, MismatchError, which names the call of each rank, or PeerGoneError.
+ * A failed collective ends its group on every rank. Its `Work` rejects with TimeoutError,
+ * MismatchError or PeerGoneError. A TimeoutError names the missing ranks. A MismatchError names the
+ * call of each rank.
  */
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
@@ -56,7 +57,7 @@ import {
 } from './preparedOps.ts';
 import { Work } from './work.ts';
 
-/** Default deadline of an op. Gloo's 30 minutes are too long for people who watch. */
+/** Default deadline of an op. Gloo's 30 minutes are too long for users in front of a page. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
 export class ProcessGroup {
@@ -65,7 +66,7 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /** Number of this tab in its browser; like torchrun's LOCAL_RANK, which counts per machine. */
+  /** Number of this tab among the tabs of its browser, like torchrun's LOCAL_RANK on a machine. */
   readonly localRank: number;
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
@@ -107,12 +108,12 @@ export class ProcessGroup {
     return this.#executor.bytesSent;
   }
 
-  /** Bytes of frames that this rank received in the group; unexpected ones count with their op. */
+  /** Bytes of received frames. Unexpected frames are counted when their op is called. */
   get bytesReceived(): number {
     return this.#executor.bytesReceived;
   }
 
-  /** The error that ended the group; `null` while it is alive. */
+  /** The error that ended the group; `null` while the group is alive. */
   get failure(): Error | null {
     return this.#executor.failure;
   }
@@ -123,9 +124,9 @@ export class ProcessGroup {
   }
 
   /**
-   * The link to a rank of the group and its counters in both directions since the generation began;
-   * `null` without a link. May wait for an answer of the browser: do not await it between two
-   * steps.
+   * Returns the link to a rank of the group, with its counters in both directions since the
+   * generation began; `null` if there is no link. The browser may take a while to answer, so do not
+   * await this between two steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
     const link = this.#mesh.linkTo(this.ranks[rank]!);
@@ -142,8 +143,8 @@ export class ProcessGroup {
   }
 
   /**
-   * Combines `tensor` over all ranks into `dst`'s tensor. The tensors of other ranks become
-   * undefined.
+   * Combines `tensor` over all ranks into `dst`'s tensor. Afterwards, the tensors of other ranks
+   * have undefined contents.
    */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
     return this.#issue(reduceOp(this.#caller, tensor, dst, options));
@@ -170,8 +171,8 @@ export class ProcessGroup {
   /**
    * Copies `parts[r]` of rank `src` into rank r's `tensor`. Only `src` passes parts.
    *
-   * @throws UsageError if `src` does not pass one part per rank, of its tensor's length, or
-   *   another rank passes any.
+   * @throws UsageError if `src` does not pass one part per rank, each with the tensor's length, or
+   * if another rank passes parts.
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
     return this.#issue(scatterOp(this.#caller, tensor, src, parts, options));
@@ -181,8 +182,8 @@ export class ProcessGroup {
    * Combines `tensor` over all ranks and resolves with this rank's part of the result. The tensor
    * is not changed.
    *
-   * @param options.sizes elements of each rank's part; equal by default, which needs a length
-   *   that is a multiple of the world size.
+   * @param options.sizes number of elements of each rank's part. By default all parts are equal, so
+   * the tensor's length must be a multiple of the world size.
    */
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
     return this.#issue(reduceScatterOp(this.#caller, tensor, options));
@@ -196,14 +197,15 @@ export class ProcessGroup {
     return this.#issue(allToAllOp(this.#caller, tensor, options));
   }
 
-  /** Resolves once every rank has called it. */
+  /** Resolves once every rank has called `barrier`. */
   barrier({ timeoutMs }: TimeoutOption = {}): Work<void> {
     return this.#issue(barrierOp(this.#caller, timeoutMs));
   }
 
   /**
-   * A barrier that names missing ranks. Rank 0 rejects with "Rank 1 failed to pass monitoredBarrier
-   * in 2000 ms", naming the first missing rank, or all with `waitAllRanks`. The others reject too.
+   * A barrier that names missing ranks. On a timeout, rank 0 rejects with an error such as "Rank 1
+   * failed to pass monitoredBarrier in 2000 ms". It names the first missing rank, or all missing
+   * ranks with `waitAllRanks`. The other ranks reject, too.
    */
   async monitoredBarrier({
     timeoutMs = this.timeoutMs,
@@ -230,24 +232,27 @@ export class ProcessGroup {
   async allGatherCoalesced<T extends TypedArray>(tensors: readonly T[], options: OpOptions = {}): Promise<T[][]> {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
-    if (dtypes.size > 1) throw new UsageError('allGatherCoalesced takes tensors of one dtype: call it once for each.');
+    if (dtypes.size > 1) throw new UsageError('allGatherCoalesced needs tensors of one dtype. Call it once per dtype.');
     const displacements = checkedDisplacements(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, displacements), options)).map((all) => split(all, displacements));
   }
 
-  /** Rank `src`'s value on every rank: data such as JSON, Map, Set, Date, BigInt, typed arrays. */
+  /**
+   * Resolves on every rank with the value of rank `src`. The value is data such as JSON, Map, Set,
+   * Date, BigInt, typed arrays.
+   */
   async broadcastObject<T>(value: T | undefined, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
     const isSource = this.rank === rootRank(this.#caller, src);
     if (!this.#isMember) return value as T;
     return this.#objects.broadcast(value, src, isSource, { timeoutMs });
   }
 
-  /** Every rank's value on every rank, in rank order. */
+  /** Resolves on every rank with the values of all ranks, in rank order. */
   async allGatherObject<T>(value: T, { timeoutMs }: TimeoutOption = {}): Promise<T[]> {
     return this.#isMember ? this.#objects.allGather(value, { timeoutMs }) : [];
   }
 
-  /** Every rank's value on `dst`, in rank order; `null` elsewhere. */
+  /** Resolves on `dst` with all ranks' values, in rank order, and elsewhere with `null`. */
   async gatherObject<T>(value: T, dst: number, { timeoutMs }: TimeoutOption = {}): Promise<T[] | null> {
     rootRank(this.#caller, dst);
     return this.#isMember ? this.#objects.gather(value, dst, { timeoutMs }) : null;
@@ -260,13 +265,13 @@ export class ProcessGroup {
     return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
-  /** Sends `tensor` to rank `dst`; resolves once that rank receives it and all of it is sent. */
+  /** Sends `tensor` to rank `dst`; resolves once that rank receives it and all data is sent. */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }
 
   /**
-   * Receives into `tensor` from rank `src`, or from any rank if it is `null`; resolves with the
+   * Receives into `tensor` from rank `src`, or from any rank if `src` is `null`; resolves with the
    * sender's rank.
    */
   async recv(tensor: TypedArray, src: number | null = null, options: MessageOptions = {}): Promise<number> {
@@ -301,7 +306,7 @@ export class ProcessGroup {
     return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
   }
 
-  /** Starts several messages at once, in any order; returns one `Work` for each. */
+  /** Starts several sends and receives at once, in any order. Returns one `Work` for each. */
   batchIsendIrecv(ops: readonly P2POp[]): (Work<number> | Work<void>)[] {
     if (ops.length === 0) throw new UsageError('batchIsendIrecv requires a non-empty list of messages.');
     return ops.map(({ op, tensor, peer, ...options }) =>
@@ -310,28 +315,29 @@ export class ProcessGroup {
   }
 
   /**
-   * Creates a group of some of the world's ranks (global). Every rank of the world must call it
-   * with the same ranks in the same order, also ranks that will not be members. Resolves once all
-   * have.
+   * Creates a group of some ranks of the world, given as global ranks. Every rank of the world must
+   * call `newGroup` with the same ranks in the same order, even if it will not be a member.
+   * Resolves once all ranks have called it.
    *
    * @param options `timeoutMs` is the deadline of the creation and of the group's ops; by default
-   *   this group's.
-   * @throws (rejects) UsageError for ranks that are missing, unknown or named twice, and beyond
-   *   65 536 groups of one generation; MismatchError if ranks named different members.
+   * the deadline of this group.
+   * @throws (rejects) UsageError if `ranks` is empty, or contains an unknown rank or the same rank
+   * twice, or if the generation already has 65 536 groups. MismatchError if ranks passed different
+   * members.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
-      throw new UsageError('Create groups from the world group: all its ranks must take part.');
+      throw new UsageError('newGroup must be called on the world group, because all ranks of the world take part.');
     }
     checkMembers(ranks, this.worldSize);
     if (this.failure) throw this.failure;
-    // Registered before any rank can send to it.
+    // The group is registered before any rank can send to it.
     const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs }, ranks);
     try {
       await agreeOnMembers(this, group.ranks, this.#mesh.rank, timeoutMs);
       return group;
     } catch (error) {
-      // The caller cannot destroy it.
+      // The caller does not receive the group, so it is destroyed here.
       group.destroy();
       throw error;
     }
@@ -367,7 +373,7 @@ export class ProcessGroup {
   /** Ends the group on this rank. The links stay open: their owner closes them. */
   destroy(): void {
     this.#executor.fail(
-      new UsageError(`Rank ${this.#mesh.rank} has left this process group: create a new one.`, {
+      new UsageError(`Rank ${this.#mesh.rank} has left this process group. Create a new group.`, {
         rank: this.#mesh.rank,
       }),
       { notify: false },

@@ -1,19 +1,19 @@
 /**
  * Combines values, one segment at a time. The result does not depend on the order of the two
- * operands, so that two ranks that exchange their parts end with the same bits; NaNs only after
- * {@link unifyNaNs}.
+ * operands, so that two ranks that exchange their parts end with the same bits. NaNs have the same
+ * bits only after {@link unifyNaNs}.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, toHalf } from '../util/float16.ts';
 import type { Dtype, TypedArray } from './dtypes.ts';
 
-/** Combines `own[at + i]` into `values[i]`. */
+/** Combines `values[i]` with `own[at + i]` and writes the result to `values[i]`. */
 export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
 
 /**
- * TypeScript cannot express "one of these types, twice the same": within a kernel both have one
- * dtype.
+ * The type of both arrays in a kernel. Both arrays can have another type, but always the same one.
+ * TypeScript cannot express this.
  */
 type Numbers = Float32Array;
 type BigInts = BigInt64Array;
@@ -86,7 +86,10 @@ function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => voi
   };
 }
 
-/** The op that combines values: SUM for all ops that only scale before or after. */
+/**
+ * Returns the op that combines values. It is SUM for all ops that also scale values before or after
+ * they are combined.
+ */
 function additionOf(op: ReduceOp): ReduceOp {
   return op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM ? ReduceOp.SUM : op;
 }
@@ -99,7 +102,7 @@ export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Redu
     throw new UsageError(`Bitwise reductions need an integer dtype, not ${name}.`);
   }
   if ((op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM) && isInteger) {
-    throw new UsageError(`AVG and PREMUL_SUM would round ${name} values: sum them and divide yourself.`);
+    throw new UsageError(`AVG and PREMUL_SUM would round ${name} values. Use SUM and divide the result yourself.`);
   }
   const combine = additionOf(op);
   if (code === DtypeCode.INT64 || code === DtypeCode.UINT64) return known(bigintKernels[combine]) as Reducer;
@@ -110,7 +113,7 @@ export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Redu
 }
 
 function known<Kernel>(kernel: Kernel | undefined): Kernel {
-  if (kernel === undefined) throw new UsageError('Unknown reduce op: use one of ReduceOp.');
+  if (kernel === undefined) throw new UsageError('Unknown reduce op. Use a value of ReduceOp.');
   return kernel;
 }
 
@@ -119,14 +122,17 @@ export function scale(values: TypedArray, { code }: Dtype, factor: number): void
   mapFloats(values, code, (value) => value * factor);
 }
 
-/** Divides values of a floating dtype in place: not the same bits as multiplying by 1/n. */
+/**
+ * Divides values of a floating dtype in place. The result can differ in its bits from a
+ * multiplication by 1/n.
+ */
 export function divide(values: TypedArray, { code }: Dtype, n: number): void {
   mapFloats(values, code, (value) => value / n);
 }
 
 /**
- * Replaces every NaN of a floating dtype by the same bits; a sum's NaN bits depend on the order of
- * the operands and on the machine.
+ * Replaces every NaN of a floating dtype by a NaN with fixed bits. Otherwise the NaN bits of a sum
+ * depend on the order of the operands and on the machine.
  */
 export function unifyNaNs(values: TypedArray, { code }: Dtype): void {
   const { buffer, byteOffset, length } = values;

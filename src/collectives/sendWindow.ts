@@ -1,11 +1,14 @@
 /**
- * Flow control of one op, as MPI's eager and rendezvous protocols: the first EAGER_BYTES to a rank
- * may be sent before that rank has called the op (they are unexpected messages there); the rest
- * waits for its READY.
+ * Flow control of one op, similar to the eager and rendezvous protocols of MPI. The first
+ * EAGER_BYTES to a rank may be sent before that rank has called the op; there they are unexpected
+ * messages. All other bytes wait for that rank's READY.
  */
 import type { PlanOp } from './planOp.ts';
 
-/** Bytes that an op may send to a rank before its READY: small ops never wait for a round trip. */
+/**
+ * Number of bytes that an op may send to a rank before that rank's READY, so that small ops never
+ * wait for a round trip.
+ */
 export const EAGER_BYTES = 256 * 1024;
 
 /** The send window towards one rank. */
@@ -36,14 +39,14 @@ export class SendWindows {
     return new Promise<void>((release) => (window.release = release)).then(transmit);
   }
 
-  /** `peer` is ready for all data of the op. */
+  /** Opens the window, because `peer` is ready for all data of the op. */
   open(peer: number): void {
     const window = this.#windows.get(peer);
     if (window) window.isReady = true;
     window?.release?.();
   }
 
-  /** A rank whose READY this rank waits for. */
+  /** Returns a rank whose READY this rank waits for; `undefined` if there is no such rank. */
   blockedPeer(): number | undefined {
     return [...this.#windows].find(([, { release, isReady }]) => release !== null && !isReady)?.[0];
   }

@@ -1,4 +1,7 @@
-/** Numbers of a group's collectives: the same on every rank, in order of the calls. */
+/**
+ * Assigns numbers to a group's collectives in the order of the calls, so that the numbers are the
+ * same on every rank.
+ */
 export class SequenceNumbers {
   #next = 0;
   /** Numbers of ops that will be issued once their sizes are known. */
@@ -7,8 +10,8 @@ export class SequenceNumbers {
   #current: number | null = null;
 
   /**
-   * Takes the next number for an op whose size is not known yet, so that the order stays that of
-   * the calls.
+   * Reserves the next number for an op whose size is not known yet, so that numbers keep the order
+   * of the calls.
    *
    * @returns a function that issues the op under that number.
    */
@@ -25,7 +28,7 @@ export class SequenceNumbers {
     };
   }
 
-  /** The number of the op that is being issued. */
+  /** Returns the number of the op that is being issued. */
   take(): { seq: number; isReserved: boolean } {
     const isReserved = this.#current !== null;
     const seq = this.#current ?? this.#next++;

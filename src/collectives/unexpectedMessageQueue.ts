@@ -17,7 +17,7 @@ export class UnexpectedMessageQueue {
   readonly #ranks: readonly number[];
   readonly #bySeq = new Map<number, UnexpectedMessage[]>();
 
-  /** @param ranks global ranks of the group, by which the limit counts. */
+  /** @param ranks global ranks of the group. The limit counts bytes by global rank. */
   constructor(limit: UnexpectedMessageLimit, ranks: readonly number[]) {
     this.#limit = limit;
     this.#ranks = ranks;

@@ -5,7 +5,7 @@ import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
 import { TimeoutError } from '../util/errors.ts';
 
-/** Course of an all-reduce on this rank; times in milliseconds of the group's clock. */
+/** Times of an all-reduce on this rank, in milliseconds of the group's clock. */
 export interface OpTrace {
   startedAt: number;
   hops: readonly HopEvent[];
@@ -23,8 +23,8 @@ export class Work<T> implements PromiseLike<T> {
   constructor(name: string, clock: Clock) {
     this.#name = name;
     this.#clock = clock;
-    // A failed op that is not awaited must not crash; the group's next op fails with the same
-    // error.
+    // An op that fails without being awaited must not cause an unhandled rejection. The next op of
+    // the group fails with the same error.
     this.#result.promise.catch(() => {});
   }
 
@@ -41,7 +41,7 @@ export class Work<T> implements PromiseLike<T> {
     return this.#trace;
   }
 
-  /** Bytes of frames this rank has sent for the op so far, headers included. */
+  /** Number of bytes of frames that this rank has sent for the op so far, headers included. */
   get bytesSent(): number {
     return this.#bytesSent;
   }

@@ -1,7 +1,7 @@
 /**
- * A simulated cluster, to view a dashboard with many ranks: machines with different speeds, links
- * with different rates, and the real ring plan between them (`simulate.ts`). Pure, and the same for
- * the same seed.
+ * A simulated cluster, to try the dashboard with many ranks. Its machines have different speeds and
+ * its links different rates. The ring plan between them is the real one (`simulate.ts`). The
+ * functions are pure, and the same seed always results in the same cluster.
  */
 import { ringAllReduce } from '../collectives/plans/plans.ts';
 import { chunkRange, modulo, ringStepCount, transferFrom } from '../collectives/plans/ringPlan.ts';
@@ -16,9 +16,9 @@ export interface Cluster {
 }
 
 export interface Machine {
-  /** Forward and backward pass, milliseconds. */
+  /** Time of the forward and backward pass, milliseconds. */
   computeMs: number;
-  /** Link to its right neighbour: bytes per millisecond, and latency per chunk. */
+  /** Rate (bytes per millisecond) of the link to the right neighbour, and its latency per chunk. */
   rate: number;
   latencyMs: number;
   isRelayed: boolean;
@@ -31,18 +31,21 @@ export interface SimulatedStep {
   hops: HopEvent[];
 }
 
-/** A laptop's GPU on a small model. */
+/** Time that a laptop's GPU needs for a step of a small model, milliseconds. */
 const COMPUTE_MS = 24;
 const READBACK_MS = 3;
 const UPDATE_MS = 2;
-/** A classroom's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
+/** Rate of a classroom's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
 const RATE = 12_000;
 const LATENCY_MS = 0.8;
-/** Adding two float32 from memory, milliseconds per byte. */
+/** Time to add two float32 from memory, milliseconds per byte. */
 const COMBINE_MS_PER_BYTE = 1 / 2_000_000;
 const FLOAT_BYTES = 4;
 
-/** One machine is old and takes twice as long; one link uses a relay. */
+/**
+ * Creates a cluster. One of its machines is old and takes twice as long. One of its links uses a
+ * relay.
+ */
 export function clusterOf(n: number, seed: number): Cluster {
   const rng = createRng(mixSeed(seed, n));
   const old = rng.below(n);
@@ -56,7 +59,7 @@ export function clusterOf(n: number, seed: number): Cluster {
   return { seed, machines };
 }
 
-/** All ranks' times of a step in which `bytes` of gradients are all-reduced. */
+/** Returns the times of all ranks for a step that all-reduces `bytes` of gradients. */
 export function simulateStep({ seed, machines }: Cluster, step: number, bytes: number): SimulatedStep[] {
   const n = machines.length;
   const rng = createRng(mixSeed(seed, step, n));

@@ -14,7 +14,7 @@ export class EventQueue {
     return this.#size;
   }
 
-  /** Time of the first event. */
+  /** The time of the first event. */
   get time(): number {
     return this.#times[0]!;
   }
@@ -26,7 +26,7 @@ export class EventQueue {
     const order = this.#put++;
     for (; at > 0;) {
       const parent = (at - 1) >> 1;
-      // Later insertions come after events of the same time.
+      // A later insertion comes after events of the same time.
       if (this.#times[parent]! <= time) break;
       this.#move(parent, at);
       at = parent;

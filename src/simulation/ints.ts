@@ -1,4 +1,6 @@
-/** A list of int32 that grows: millions of numbers without an object each. */
+/**
+ * A list of int32 that grows. It can hold millions of numbers without an object for each of them.
+ */
 export class Ints {
   #values = new Int32Array(1024);
   #length = 0;
@@ -16,7 +18,7 @@ export class Ints {
     this.#values[this.#length++] = value;
   }
 
-  /** All values. Not a copy. */
+  /** All values. They are not copied. */
   get values(): Int32Array {
     return this.#values.subarray(0, this.#length);
   }

@@ -1,10 +1,13 @@
-/** Networks to simulate, from the cost model's constants. */
+/** Creates networks for simulations from the constants of the cost model. */
 import type { Costs } from '../collectives/plans/costModel.ts';
 import type { Network, Path } from './simulate.ts';
 
 type Lines = Pick<Path, 'first' | 'second'>;
 
-/** Tabs of one machine: its cores carry all frames one after the other. */
+/**
+ * Creates the network of tabs on one machine. The machine's cores carry all frames one after the
+ * other.
+ */
 export function oneMachine(n: number, costs: Costs): Network {
   const { sharedMsPerByte, crowdMsPerByte, sharedMsPerFrame } = costs;
   const cores = { msPerByte: sharedMsPerByte + n * crowdMsPerByte, msPerFrame: sharedMsPerFrame };
@@ -12,7 +15,8 @@ export function oneMachine(n: number, costs: Costs): Network {
 }
 
 /**
- * Each rank on its own machine, behind a switch without limits: only its own link limits a rank.
+ * Creates the network of ranks on separate machines, behind a switch without limits. A rank is
+ * limited only by its own link.
  */
 export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByte): Network {
   const ups = Array.from({ length: n }, () => ({ msPerByte: costs.msPerByte, msPerFrame: costs.sharedMsPerFrame }));
@@ -21,8 +25,9 @@ export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByt
 }
 
 /**
- * Consecutive ranks share an access point, `perPoint` each: a frame passes the sender's radio
- * channel, then the receiver's.
+ * Creates a Wi-Fi network in which `perPoint` consecutive ranks share an access point. A frame
+ * passes the radio channel of the sender's access point, and then that of the receiver's access
+ * point.
  */
 export function wireless(n: number, costs: Costs, perPoint: number): Network {
   const points = Array.from({ length: Math.ceil(n / perPoint) }, () => ({ msPerByte: costs.msPerByte, msPerFrame: 0 }));

@@ -1,7 +1,7 @@
 /**
- * All ranks' plans of one collective, prepared for a simulation: the dependencies between moves, as
- * in `planOp.ts` (in place), and the receive of each send. Numbers in flat arrays, because a ring
- * of 1024 ranks has four million moves.
+ * Prepares all ranks' plans of one collective for a simulation. It finds the dependencies between
+ * moves, as `planOp.ts` does for ops in place, and the receive of each send. The numbers are in
+ * flat arrays, because a ring of 1024 ranks has four million moves.
  */
 import { dependencies } from '../collectives/plans/dependencies.ts';
 import type { Planner } from '../collectives/plans/plans.ts';
@@ -19,9 +19,9 @@ export interface Schedule {
   readonly start: Int32Array;
   readonly end: Int32Array;
   readonly kind: Int32Array;
-  /** Lane of a send. */
+  /** The lane of each send. */
   readonly lane: Int32Array;
-  /** Receive at the other end of a send. */
+  /** The receive at the other end of each send. */
   readonly partner: Int32Array;
   /** Moves that each move waits for, and moves that wait for it. */
   readonly before: Lists;
@@ -40,15 +40,17 @@ export interface Lists {
   readonly items: Int32Array;
 }
 
-/** Sends from one rank to another, in order. */
+/** Lists of the sends from one rank to another, in order. */
 export interface Lanes extends Lists {
   readonly from: Int32Array;
   readonly to: Int32Array;
 }
 
 /**
- * @throws Error if a send has no receive of the same step and length, or a receive no send: the
- *   plan is wrong.
+ * Creates the schedule.
+ *
+ * @throws Error if the plan is wrong, because a send has no receive of the same step and length, or
+ * a receive has no send.
  */
 export function scheduleOf(planner: Planner, n: number): Schedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
@@ -130,7 +132,7 @@ function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, n
       const fits = receive !== undefined && step[receive] === step[send] && received.length === sends.length;
       if (!fits || end[receive]! - start[receive]! !== end[send]! - start[send]!) {
         throw new Error(
-          `Rank ${from} sends to rank ${lanes.to[lane]} in step ${step[send]}, which does not receive it.`,
+          `Rank ${from} sends to rank ${lanes.to[lane]} in step ${step[send]}, but that rank does not receive it.`,
         );
       }
       partner[send] = receive;
@@ -138,12 +140,12 @@ function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, n
   }
   const [alone] = receives.keys();
   if (alone !== undefined) {
-    throw new Error(`Rank ${alone % n} receives from rank ${Math.floor(alone / n)}, which does not send it.`);
+    throw new Error(`Rank ${alone % n} receives from rank ${Math.floor(alone / n)}, but that rank does not send.`);
   }
   return partner;
 }
 
-/** The inverse relation. */
+/** Returns the inverse relation: list j contains i if list i contains j. */
 function reversed({ first, items }: Lists): Lists {
   const starts = new Int32Array(first.length);
   for (const item of items) starts[item + 1]! += 1;

@@ -1,10 +1,10 @@
 /**
- * Simulates a collective of many ranks event by event on a modelled network. It runs the plans of
- * real ranks with the same segments, and sends each segment as early as `planOp.ts` does. It covers
- * cases that no test can open: hundreds of tabs, and links of any kind.
+ * Simulates a collective of many ranks event by event on a modelled network. It runs the same plans
+ * with the same segments as real ranks, and sends each segment as early as `planOp.ts` does. It
+ * covers worlds that no test can open, with hundreds of tabs and links of any kind.
  *
- * Not simulated: slow start and packet loss of connections, and READY, which only matters if ranks
- * start at different times.
+ * The simulation leaves out slow start and packet loss of connections. It also leaves out READY,
+ * which only matters if ranks start at different times.
  */
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { Move } from '../collectives/plans/plans.ts';
@@ -24,13 +24,13 @@ export interface Path {
   /** Index of the line on which a sender's frames leave, in order of sending. */
   readonly first: number;
   /**
-   * Index of the line on which they arrive (cut-through: it does not wait for a frame's end);
-   * `null` if it never limits them.
+   * Index of the line on which the frames arrive; `null` if this line never limits them. The line
+   * is cut-through: it passes the first bytes of a frame on before the last bytes have reached it.
    */
   readonly second: number | null;
   /**
-   * Time from the end of a frame on the first line to its receipt, and its increase per byte,
-   * because a frame is forwarded as a whole.
+   * Time from the end of a frame on the first line to its receipt, and the additional time per
+   * byte. The time grows with the frame, because a frame is forwarded as a whole.
    */
   readonly latencyMs: number;
   readonly latencyMsPerByte: number;
@@ -39,16 +39,16 @@ export interface Path {
 export interface Network {
   readonly lines: readonly Line[];
   readonly pathOf: (from: number, to: number) => Path;
-  /** Time to combine a received byte with the own one. */
+  /** Time per byte to combine received values with the rank's own values. */
   readonly combineMsPerByte: number;
 }
 
 export interface SimulationOptions {
   network: Network;
   elementBytes: number;
-  /** By default as many as fit a frame. */
+  /** Number of bytes of a segment. By default a segment fills a frame. */
   segmentBytes?: number;
-  /** Start of each rank, milliseconds; by default 0. */
+  /** Time at which each rank starts, milliseconds; by default 0. */
   startAt?: readonly number[];
 }
 
@@ -59,7 +59,10 @@ interface Simulated {
   readonly endedAt: Float64Array;
   /** Number of simulated events. */
   readonly events: number;
-  /** Time at which a rank's send of `step` left, or its receive was done; `null` if it has none. */
+  /**
+   * Returns the time at which a rank's send of `step` left, or its receive was done; `null` if the
+   * rank has no such move.
+   */
   readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }
 
@@ -67,7 +70,11 @@ interface Simulated {
 const Event = { START: 0, ARRIVE: 1, DELIVER: 2, TAKEN: 3 } as const;
 const EVENT_BITS = 2;
 
-/** @throws Error if ranks wait for each other: the plan is wrong. */
+/**
+ * Simulates the schedule.
+ *
+ * @throws Error if the plan is wrong, because ranks wait for each other.
+ */
 export function simulate(schedule: Schedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;
   const { n, firstMove, kind, rank, start, end, lane, partner, before, after, lanes } = schedule;
@@ -76,8 +83,8 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const segment = Math.max(1, Math.floor(segmentBytes / elementBytes));
   const paths = Array.from(lanes.from, (from, i) => network.pathOf(from, lanes.to[i]!));
   /**
-   * Elements of each move that are done; for a receive, those that have begun to arrive, and those
-   * that have arrived.
+   * Number of elements of each move that are done. For a receive, also the number of elements that
+   * have begun to arrive, and of those that have arrived.
    */
   const done = new Int32Array(moves);
   const coming = new Int32Array(moves);
@@ -106,15 +113,15 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     return true;
   };
 
-  /** Time at which `bytes` that reach a line now have passed it. */
+  /** Passes `bytes` over a line that they reach now. Returns the time at which they have passed. */
   const pass = (line: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = lines[line]!;
     return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]!) + bytes * msPerByte + msPerFrame);
   };
 
   /**
-   * Time at which `bytes` have passed a line that their last byte reaches now: the earlier bytes
-   * passed it before (cut-through).
+   * Passes `bytes` over a cut-through line that their last byte reaches now. The earlier bytes may
+   * already have passed the line. Returns the time at which all bytes have passed.
    */
   const passCutThrough = (line: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = lines[line]!;
@@ -155,10 +162,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   };
 
   const frameBytes = (elements: number): number => elements * elementBytes + FRAME_HEADER_BYTES;
-  /** Size of the next segment of a move; segments arrive in order. */
+  /** Returns the size of the next segment of a move. Segments arrive in order. */
   const nextSegment = (move: number, from: Int32Array): number => Math.min(segment, lengthOf(move) - from[move]!);
 
-  /** A segment of a send has reached the other end. */
+  /** Called when a segment of a send has reached the other end. */
   const deliver = (send: number): void => {
     const move = partner[send]!;
     arrived[move]! += nextSegment(move, arrived);

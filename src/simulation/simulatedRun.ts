@@ -1,7 +1,7 @@
 /**
- * The events that the engine of a rank in a simulated cluster would emit; the dashboard shows them
- * like those of a real run. Times are those of `cluster.ts`. No model is trained, so loss and
- * accuracy follow a formula.
+ * Creates the events that the engine of a rank in a simulated cluster would emit. The dashboard
+ * shows them like the events of a real run. Times are those of `cluster.ts`. No model is trained,
+ * so loss and accuracy follow a formula.
  */
 import { rightOf } from '../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../protocol/room.ts';
@@ -14,23 +14,23 @@ import { createRng, mixSeed } from '../util/rng.ts';
 import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
 interface SimulatedRun {
-  /** Events of the room, the generation and the model. */
+  /** The first events of a run: those of the room, the generation and the model. */
   beginning: readonly EngineEvent[];
-  /** Events of the next step. */
+  /** Returns the events of the next step. */
   next: () => EngineEvent[];
 }
 
 /** The rank whose events these are. */
 const SEEN_BY = 0;
 const BATCH = 32;
-/** Steps that ranks report to each other. */
+/** Number of steps in a report of a rank to the others. */
 const REPORTED_STEPS = 8;
-/** Gradient of the mlp. */
+/** Size of the mlp's gradients in bytes. */
 const GRADIENT_BYTES = 203_560;
 const TRAIN_SAMPLES = 60_000;
 const NAMES = ['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'John', 'Katherine'];
 
-/** @param note text on the page which says that the run is simulated. */
+/** @param note text on the page that says that the run is simulated. */
 export function simulatedRun(n: number, seed: number, note: string): SimulatedRun {
   const cluster = clusterOf(n, seed);
   const job = parseJob({ seed, batchSize: BATCH, epochs: 5, hashEvery: 10 });
@@ -82,8 +82,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         trainSamples: TRAIN_SAMPLES,
         testSamples: 10_000,
       },
-      // The left neighbour's link to it, and its own to the right: with two ranks they are the
-      // same.
+      // The links to the left and to the right neighbour. With two ranks, both are the same link.
       ...[n - 1, SEEN_BY].map((from): EngineEvent => {
         const peerRank = from === SEEN_BY ? rightOf(SEEN_BY, n) : from;
         return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
@@ -157,7 +156,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
   };
 }
 
-/** Route from a rank to the next. */
+/** Returns the route and the round-trip time from a rank to its right neighbour. */
 function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number } {
   const { isRelayed, latencyMs } = machines[from]!;
   return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs };
@@ -170,7 +169,7 @@ function shifted({ startedAt, hops }: SimulatedStep, by: number): { startedAt: n
   };
 }
 
-/** A typical loss of small models on digits. */
+/** Returns a loss that is typical of small models on handwritten digits. */
 function lossAt(step: number, n: number, seed: number): number {
   const noise = (createRng(mixSeed(seed, step)).next() - 0.5) * 0.5;
   const clean = 0.08 + 2.2 / (1 + (step * Math.sqrt(n)) / 40);

@@ -6,7 +6,10 @@
 
 import type { FlightRecord, FlightRecording } from '../protocol/flightRecording.ts';
 
-/** Number of records kept: several hundred steps with a few buckets, at about 200 bytes each. */
+/**
+ * Number of records that are stored. They cover several hundred steps with a few buckets, and take
+ * about 200 bytes each.
+ */
 const FLIGHT_RECORDS = 1024;
 
 /** The fields of a record that are known from the start. */
@@ -46,7 +49,7 @@ export class FlightRecorder {
     return [...this.#records.slice(this.#next), ...this.#records.slice(0, this.#next)];
   }
 
-  /** A copy of all records. The caller adds data about steps. */
+  /** Returns a copy of all records. The caller adds data about steps. */
   dump(): FlightRecording {
     return {
       format: 'peergrad-flight-recording',

@@ -1,6 +1,6 @@
 /**
- * Builds a rank's timeline of a step from its measurements. Pure. For other ranks, timelines are
- * packed into a few dozen float64 numbers per step.
+ * Builds a rank's timeline of a step from the rank's measurements. To be sent to other ranks, a
+ * timeline is packed into a few dozen float64 numbers. The functions are pure.
  */
 import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
@@ -15,25 +15,25 @@ interface MeasuredStep {
   step: number;
   startedAt: number;
   ms: StepTimes;
-  /** By bucket; `null` if it did not use the ring. */
+  /** Traces by bucket; `null` if the bucket did not use the ring. */
   traces: readonly (RingTrace | null)[];
 }
 
 /**
- * Most segments of a step that are sent to other ranks: usually enough for all segments of four
- * ranks and one bucket.
+ * Maximum number of segments of a step that are sent to other ranks. Usually this is enough for all
+ * segments of four ranks and one bucket.
  */
 export const SENT_SEGMENTS = 24;
 
 /**
- * The kind shown where collectives of a rank overlap: activities of the rank itself come last and
- * win.
+ * Decides which kind is shown while several collectives of a rank overlap: the one that is last in
+ * this list. Activities of the rank itself come last.
  */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
 /**
- * The lane of a step. Activities of the rank alone follow from the durations, counted back from the
- * step's end; those with others from the hops.
+ * Returns the lane of a step. Activities of the rank alone are computed from the durations,
+ * backwards from the end of the step. Activities with other ranks are computed from the hops.
  */
 export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane {
   const { doneAt, readAt } = milestones(ms);
@@ -53,7 +53,7 @@ export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane 
 }
 
 /**
- * Milliseconds of waiting for the left neighbour after all concurrent work of the rank was done.
+ * Returns the milliseconds that the rank waited for its left neighbour while it had no other work.
  */
 export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
   const { doneAt, readAt } = milestones(ms);
@@ -63,15 +63,18 @@ export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
 }
 
 /**
- * When the last collective was done and the last gradient was read; milliseconds since the step
- * began.
+ * Returns when the last collective was done and when the last gradient was read, in milliseconds
+ * since the step began.
  */
 function milestones({ total, update, exposed }: StepTimes): { doneAt: number; readAt: number } {
   const doneAt = Math.max(0, total - update);
   return { doneAt, readAt: Math.max(0, doneAt - exposed) };
 }
 
-/** Segments of the ring steps: send a chunk, wait for the left neighbour's chunk, reduce it. */
+/**
+ * Returns the segments of the ring steps: send a chunk, wait for the left neighbour's chunk, reduce
+ * it.
+ */
 function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
   const segments: Segment[] = [];
   let now = startedAt - since;
@@ -119,14 +122,14 @@ function extend(row: Segment[], next: Segment): void {
   else row.push(next);
 }
 
-/** Whether a rank does this alone: the upper row of its lane. */
+/** Whether a rank does this activity alone. Such activities are in the upper row of its lane. */
 function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
   return kind === 'compute' || kind === 'readback' || kind === 'update';
 }
 
 /**
- * Reduces a lane to at most {@link SENT_SEGMENTS} segments: if there are more, the time with others
- * is divided into equal slots, each of which shows its longest activity.
+ * Reduces a lane to at most {@link SENT_SEGMENTS} segments. If it has more, the time of activities
+ * with other ranks is divided into equal slots. Each slot shows its longest activity.
  */
 export function simplify(lane: StepLane): StepLane {
   if (lane.segments.length <= SENT_SEGMENTS) return lane;
@@ -152,14 +155,14 @@ export function simplify(lane: StepLane): StepLane {
   return { ...lane, segments: [...alone, ...row].sort((a, b) => a.start - b.start) };
 }
 
-/** Numbers per packed lane: step, start, duration, and one per segment. */
+/** Count of numbers in a packed lane: step, start, duration, and one number per segment. */
 export const LANE_NUMBERS = 3 + SENT_SEGMENTS;
 
-/** Resolution of a packed segment, milliseconds: finer than browsers' clocks. */
+/** Resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
 const TICK_MS = 0.01;
 /**
- * 22 bits each for start and length: 42 s. With three bits for the kind, a float64 holds them
- * exactly.
+ * Largest start or length of a packed segment: 22 bits, which are 42 s. Together with three bits
+ * for the kind, a float64 holds both numbers exactly.
  */
 const MOST_TICKS = 2 ** 22 - 1;
 const KINDS = 8;

@@ -1,34 +1,39 @@
 /**
  * Finds the ranks and links that slow down the ring. In a ring all ranks wait for the slowest, so
- * their steps take equally long. Slow ranks differ in their **own time**: the step without waiting
- * for others. Pure.
+ * their steps take equally long. Slow ranks differ in their **own time**, which is the time of a
+ * step without the waits for others. The functions are pure.
  */
 import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
 import type { RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**
- * Ranks within this ratio of the median count as equal: machines of one class vary that much
- * between steps.
+ * A rank is slow if its time is more than this number of times the median of the others. Machines
+ * of one class vary by less than that between steps.
  */
 const SLOW_RATIO = 1.3;
 /**
- * A link is slow from this ratio to the others' median on: times of single chunks vary more than
- * those of steps.
+ * A link is slow if its time is more than this number of times the median of the others. The number
+ * is larger than for ranks, because times of single chunks vary more than those of steps.
  */
 const SLOW_LINK_RATIO = 2;
 /** A slow link must cost at least this share of a step. */
 const LINK_COST = 0.15;
-/** Smaller differences are clock noise, milliseconds: browsers round clocks to 0.1 ms. */
+/**
+ * Differences up to this number of milliseconds are noise, because browsers round clocks to 0.1 ms.
+ */
 const NOISE_MS = 1;
 
 export type Finding =
   | {
       kind: 'rank';
       rank: number;
-      /** Its own time relative to the median of the other ranks. */
+      /** The rank's own time relative to the median of the other ranks. */
       ratio: number;
-      /** The same ratio of its compute time, if computing is slow. */
+      /**
+       * The rank's compute time relative to the median of the other ranks; `null` if computing is
+       * not slow.
+       */
       computing: number | null;
       isHidden: boolean;
     }
@@ -43,8 +48,11 @@ export type Finding =
     };
 
 /**
- * Slow ranks, then slow links, each slowest first; empty if all are similar. @param statistics,
- * telemetry by rank.
+ * Returns slow ranks, then slow links, each with the slowest first. The result is empty if all
+ * ranks and links are similar.
+ *
+ * @param statistics by rank.
+ * @param telemetry by rank.
  */
 export function findStragglers(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
   if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
@@ -99,7 +107,10 @@ function slowLinks(
     .sort((a, b) => b.transitMs - a.transitMs);
 }
 
-/** The ratio of `values[rank]` to the median of the others; `null` if the difference is noise. */
+/**
+ * Returns the ratio of `values[rank]` to the median of the others; `null` if the difference is
+ * noise.
+ */
 function ratioToOthers(values: readonly number[], rank: number): number | null {
   const others = median(values.filter((_, one) => one !== rank));
   const value = values[rank]!;

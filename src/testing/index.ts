@@ -22,7 +22,10 @@ export interface World {
   close: () => void;
 }
 
-/** The meshes of `n` ranks: a ring of links from the start, more on demand. */
+/**
+ * Creates the meshes of `n` ranks. The links of the ring exist from the start; further links are
+ * opened when they are needed.
+ */
 export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair, generation = 1): World {
   const links = Array.from({ length: n }, () => new Map<number, Link>());
   const join = (a: number, b: number): void => {
@@ -53,10 +56,11 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
 }
 
 /**
- * Runs `n` ranks in one process over memory links: `main` is called once per rank with its process
- * group, and the results come back in rank order.
+ * Runs `n` ranks in one process over memory links. Calls `main` once per rank with its process
+ * group, and resolves with the results in rank order.
  *
- * @throws (rejects) the first error that a rank throws; it aborts the collectives of the others.
+ * @throws (rejects) the first error that a rank throws. This error also aborts the collectives of
+ * the other ranks.
  */
 export async function runWorld<T>(
   n: number,
@@ -66,7 +70,7 @@ export async function runWorld<T>(
   return runRanks(createMeshes(n), main, options);
 }
 
-/** {@link runWorld} on existing meshes; closes them. */
+/** Like {@link runWorld}, but on existing meshes. Closes the meshes at the end. */
 export async function runRanks<T>(
   { meshes, close }: Pick<World, 'meshes' | 'close'>,
   main: (group: ProcessGroup) => Promise<T>,

@@ -1,7 +1,7 @@
 /**
  * Obtains a port to another tab of the same browser. A SharedWorker connects the two tabs, because
- * only it can pass ports between tabs. Main thread only: dedicated workers cannot reach a
- * SharedWorker.
+ * only a SharedWorker can pass ports between tabs. This code runs on the main thread only, because
+ * dedicated workers cannot reach a SharedWorker.
  */
 import { deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../util/errors.ts';
@@ -9,14 +9,17 @@ import { messageOf, PeerGoneError } from '../util/errors.ts';
 /** A request for a port. */
 export interface PortRequest {
   /**
-   * Resolves once the other tab has requested the same key. Rejects with PeerGoneError if that is
-   * impossible or was cancelled.
+   * Resolves once the other tab has requested the same key. Rejects with PeerGoneError if a port is
+   * impossible or the request was cancelled.
    */
   readonly port: Promise<MessagePort>;
   readonly cancel: () => void;
 }
 
-/** Requests a port to the tab that requests the same secret key. It has no deadline of its own. */
+/**
+ * Requests a port to the tab that requests the same secret key. The request has no deadline of its
+ * own.
+ */
 export type AskForPort = (key: string) => PortRequest;
 
 export const askForPort: AskForPort = (key) => {
@@ -24,8 +27,8 @@ export const askForPort: AskForPort = (key) => {
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser cannot connect its tabs: ${why}.`));
   let broker: SharedWorker | null = null;
   try {
-    // Bundlers recognise this expression as a worker. The file name is that in the library's
-    // package; Vite finds the source by it, too.
+    // Bundlers recognise this expression as a worker. The library's package has a file of this
+    // name. Vite also finds the source file by this name.
     broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
       type: 'module',
       name: 'peergrad broker',

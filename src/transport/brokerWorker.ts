@@ -6,8 +6,8 @@
 import { systemClock } from '../util/clock.ts';
 
 /**
- * How long a key waits for its second tab: longer than the requester, which may disappear without a
- * message.
+ * How long a key waits for its second tab. This is longer than a tab waits for its port. A key must
+ * expire, because its tab may disappear without a message.
  */
 const WAITING_MS = 30_000;
 

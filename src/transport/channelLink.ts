@@ -9,18 +9,18 @@ import { BaseLink } from './baseLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * Bytes in the channel's buffer before frames wait in our queue instead. Chromium throws above 16
- * MiB; 1 MiB keeps its SCTP window (at most ~1 MiB) full.
+ * Maximum number of bytes in the channel's buffer; further frames wait in the link's own queue.
+ * Chromium throws above 16 MiB; 1 MiB keeps its SCTP window (at most ~1 MiB) full.
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
 /**
- * The channel is refilled when its buffer has drained to this: far enough from zero that the
- * connection never idles.
+ * The link refills the channel's buffer when it has drained to this number of bytes. It is far
+ * enough above zero that the connection never idles.
  */
 const CHANNEL_LOW_BYTES = 256 * 1024;
 /**
- * How long a link waits for late frames after its connection has closed: frames reach this thread
- * by another path than the close event, which may be faster.
+ * How long a link waits for late frames after its connection has closed. Frames and the close event
+ * reach this thread by different paths, so the close event may be first.
  */
 const LATE_FRAMES_MS = 50;
 
@@ -87,8 +87,8 @@ class ChannelLink extends BaseLink {
 }
 
 /**
- * Resolves with a link over `channel`, which must still be connecting, once it is open. Rejects
- * with PeerGoneError if the connection fails.
+ * Resolves with a link over `channel` once the channel is open. The channel must still be
+ * connecting when this is called. Rejects with PeerGoneError if the connection fails.
  */
 export function openChannelLink(channel: RTCDataChannel, connection: Connection): Promise<Link> {
   const opened = deferred<Link>();

@@ -1,7 +1,7 @@
 /**
- * HELLO and HELLO-ACK: a link is up once both ends have identified themselves and agreed. Stale or
- * wrong peers (of another room, generation or rank) are rejected here, before any gradient is
- * exchanged.
+ * The handshake of a new link, with HELLO and HELLO-ACK. A link is up once both ends have
+ * identified themselves and agreed. Stale or wrong peers (from another room, generation or rank)
+ * are rejected here, before any gradient is exchanged.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';
@@ -51,7 +51,7 @@ export async function handshake(
     } else if (kind === FrameKind.HELLO_ACK) acknowledged = true;
     else throw new ProtocolError(`Rank ${expected.rank} sent data before HELLO.`);
     if (!greeted || !acknowledged) return;
-    // Reset immediately, so that later frames are queued for the next handler.
+    // The handler is removed immediately, so that later frames are queued for the next handler.
     link.onframe = null;
     done.resolve();
   };

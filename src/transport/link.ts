@@ -18,7 +18,7 @@ export interface LinkCounters {
 
 export interface LinkDescription {
   route: LinkRoute;
-  /** Milliseconds; `null` if the transport does not measure it. */
+  /** Round-trip time in milliseconds; `null` if the transport does not measure it. */
   roundTripMs: number | null;
 }
 
@@ -41,25 +41,25 @@ export interface Link {
    */
   onframe: ((frame: ArrayBuffer) => void) | null;
   /**
-   * Called once when the link closes, from either side; with the error if it broke. A handler that
-   * is set later is called at once.
+   * Called once when either side closes the link, or with an error when the link breaks. A handler
+   * that is set afterwards is called at once.
    */
   onclose: ((error: Error | null) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
-  /** The route of the bytes, as far as the implementation knows it. */
+  /** Describes the route of the bytes, as far as the implementation knows it. */
   describe(): Promise<LinkDescription>;
   /**
-   * Closes both sides. Frames sent before may be lost; acknowledge those that must arrive.
-   * Idempotent.
+   * Closes both sides. Frames that were sent before may be lost. Acknowledge frames that must
+   * arrive. Idempotent.
    */
   close(): void;
 }
 
 /**
- * Bytes in a link's queue from which `send` stops resolving: enough to keep a fast connection busy
- * through a scheduling pause (1 MiB is 8 ms at 1 Gbit/s), and little enough that a slow one does
- * not use much of a tab's memory.
+ * A send waits if the link's queue has at least this number of bytes. The number is high enough to
+ * keep a fast connection busy through a scheduling pause (1 MiB is 8 ms at 1 Gbit/s), and low
+ * enough that the queue of a slow connection does not use much of a tab's memory.
  */
 export const HIGH_WATER_BYTES = 1024 * 1024;
 

@@ -1,6 +1,7 @@
 /**
- * The common part of every link end: counters, a queue for frames that arrive before their handler,
- * and closing once. Implementations send frames (`dispatch`), and report arrivals and failures.
+ * Base class of every link end. It has counters and a queue for frames that arrive before a handler
+ * is set, and makes sure that a link closes only once. Subclasses send frames (`dispatch`), and
+ * report arrivals and failures.
  */
 import { asError, PeerGoneError } from '../util/errors.ts';
 import { checkFrameSize, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';

@@ -8,7 +8,7 @@ class MemoryLink extends BaseLink {
   protected transmit(frame: ArrayBuffer): void {
     const { peer } = this;
     const bytes = frame.byteLength;
-    // The buffer is detached as on any other link, so unit tests find callers that use it
+    // The buffer is detached, as on any other link. So unit tests detect callers that use it
     // afterwards.
     const moved = structuredClone(frame, { transfer: [frame] });
     queueMicrotask(() => {
@@ -28,7 +28,7 @@ class MemoryLink extends BaseLink {
   }
 }
 
-/** A connected pair; both ends are open immediately. */
+/** Returns a connected pair of links. Both ends are open immediately. */
 export function createMemoryLinkPair(): [MemoryLink, MemoryLink] {
   const a = new MemoryLink();
   const b = new MemoryLink();

@@ -1,5 +1,6 @@
 /**
- * Connections by simple-peer: the only file that uses it. Main thread only, like RTCPeerConnection.
+ * Opens WebRTC connections with simple-peer. No other file uses simple-peer. This code runs on the
+ * main thread only, like RTCPeerConnection.
  *
  * simple-peer opens a channel of its own, which detects that the two ends are connected and that
  * the other end is gone. Frames use a second channel, which may move to a worker.
@@ -23,13 +24,13 @@ export interface PeerConnectOptions {
   /** Exactly one side is the initiator; by convention the one with the lower member id. */
   initiator: boolean;
   iceServers: readonly IceServer[];
-  /** `relay`: through a TURN server only. Default `all`. */
+  /** `relay` allows connections through a TURN server only. Default `all`. */
   iceTransportPolicy?: RTCIceTransportPolicy | undefined;
-  /** Called with signals for the other side's `signal`. */
+  /** Called with each signal that the caller must pass to `signal` on the other side. */
   onsignal: (signal: PeerSignal) => void;
 }
 
-/** One attempt to connect; a failed attempt is discarded, and another one made. */
+/** One attempt to connect. After a failed attempt, the caller discards it and makes a new one. */
 export interface PeerAttempt {
   /** Passes in a signal from the other side; late or redundant signals are ignored. */
   signal(signal: PeerSignal): void;
@@ -43,8 +44,8 @@ export interface PeerAttempt {
 /** A connection that is being established. It has no deadline of its own; the caller closes it. */
 export interface PeerConnection extends Connection {
   /**
-   * The channel for frames. It may be transferred to a worker, but only in the task that created
-   * it, if the browser supports it.
+   * The channel for frames. If the browser supports it, the channel may be transferred to a worker,
+   * but only in the task that created the channel.
    */
   readonly channel: RTCDataChannel;
   signal(signal: PeerSignal): void;
@@ -80,7 +81,7 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
     close: () => void peer.destroy(),
   };
   peer.on('signal', (signal: Peer.SignalData) => {
-    // simple-peer also emits signals for media, which are not used and not part of the protocol.
+    // simple-peer also emits signals for media. They are not used and not part of the protocol.
     if (signal.type === 'offer' || signal.type === 'answer') onsignal({ type: signal.type, sdp: signal.sdp ?? '' });
     else if (signal.type === 'candidate') {
       const { candidate, sdpMid, sdpMLineIndex } = signal.candidate;
@@ -91,14 +92,15 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
   peer.on('data', () => peer.destroy(new ProtocolError('The other side sent data outside of the frame channel.')));
   let failure: Error | null = null;
   peer.on('error', (error: Error) => (failure = error));
-  // Always emitted, after an error if there is one.
+  // simple-peer always emits `close`. If there is an error, `error` comes first.
   peer.on('close', () => connection.onclose?.(failure));
   return connection;
 }
 
 /**
- * Starts one attempt to link, with frames on this thread. @throws if the browser does not support
- * connections.
+ * Starts one attempt to open a link whose frames stay on this thread.
+ *
+ * @throws if the browser does not support connections.
  */
 export function connectPeer(options: PeerConnectOptions): PeerAttempt {
   const connection = openPeerConnection(options);

@@ -9,7 +9,7 @@ import { deferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './baseLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
-/** Messages beside frames, which are plain ArrayBuffers. */
+/** Messages that are not frames. Frames are sent as plain ArrayBuffers. */
 const PortMessage = v.variant('type', [
   /** The other side has processed this many bytes of frames. */
   v.strictObject({ type: v.literal('taken'), bytes: v.number() }),
@@ -23,7 +23,10 @@ const PortMessage = v.variant('type', [
 ]);
 type PortMessage = v.InferOutput<typeof PortMessage>;
 
-/** Bytes between two `taken` messages: one per frame would double the port's traffic. */
+/**
+ * Number of bytes between two `taken` messages. One message per frame would double the port's
+ * traffic.
+ */
 const TAKEN_STEP_BYTES = 256 * 1024;
 
 export class PortLink extends BaseLink {
@@ -88,7 +91,7 @@ export class PortLink extends BaseLink {
 }
 
 /**
- * A link over one end of a MessageChannel. The other end must also be a link, or a {@link
+ * Creates a link over one end of a MessageChannel. The other end must also be a link, or a {@link
  * bridgeLink}.
  */
 export function createPortLink(port: MessagePort): Link {
@@ -96,8 +99,8 @@ export function createPortLink(port: MessagePort): Link {
 }
 
 /**
- * Connects `link` to `port`: the thread with the port's other end uses it as a link. Closing either
- * closes both, and calls `onclose`.
+ * Connects `link` to `port`, so that the thread with the port's other end can use the link. If one
+ * of the two closes, the other one is closed, too, and `onclose` is called.
  */
 export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => {}): void {
   const post = (message: PortMessage) => port.postMessage(message, []);

@@ -1,7 +1,7 @@
 /**
- * A link that outlives a membership generation: one link to a member, with a view for each
- * generation that uses it. The next generation performs its handshake over its view while the
- * previous one is still finishing.
+ * A link that outlives a membership generation. There is one link to a member, and each generation
+ * that uses the link has a view of it. So the next generation can perform its handshake over its
+ * own view while the previous generation is still finishing.
  */
 import { generationOf } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
@@ -9,9 +9,9 @@ import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
 
 /**
- * Most bytes kept of generations that this rank has not reached. Until a member receives this
- * rank's HELLO, it only sends its own, of about a hundred bytes, so this suffices for hundreds of
- * short-lived generations.
+ * Maximum number of stored bytes of generations that this rank has not reached. Until a member has
+ * received this rank's HELLO, the member only sends its own HELLO, which has about a hundred bytes.
+ * So this number is enough for hundreds of short-lived generations.
  */
 export const MAX_EARLY_BYTES = 64 * 1024;
 
@@ -19,7 +19,7 @@ export class SharedLink {
   readonly #link: Link;
   /** Open views by generation. */
   readonly #views = new Map<number, GenerationView>();
-  /** Frames of later generations than any view's. */
+  /** Frames of generations that come after those of all views. */
   #early: { generation: number; frame: ArrayBuffer }[] = [];
   /** The latest generation of all views so far. */
   #latestGeneration = -1;
@@ -42,8 +42,8 @@ export class SharedLink {
   }
 
   /**
-   * For the owner: called once when the link closes, before the views' handlers; a handler that is
-   * set later is called at once.
+   * The handler of the link's owner. It is called once when the link closes, before the views'
+   * handlers. A handler that is set afterwards is called at once.
    */
   set onclose(handler: ((error: Error | null) => void) | null) {
     this.#onclose = handler;
@@ -51,12 +51,13 @@ export class SharedLink {
   }
 
   /**
-   * Creates a generation's view of the link. It sends frames unchanged and receives only frames of
-   * its generation, including those that arrived before it was created. Closing it does not close
-   * the link and does not notify the other end; later frames of its generation are dropped.
+   * Creates a generation's view of the link. The view sends frames unchanged and receives only
+   * frames of its generation, including frames that arrived before the view was created. Closing
+   * the view does not close the link and does not notify the other end; later frames of its
+   * generation are dropped.
    *
-   * @param generation later than that of all previous views.
-   * @throws UsageError if it is not later: earlier frames have been dropped.
+   * @param generation must come after the generations of all previous views.
+   * @throws UsageError if it does not, because its frames may have been dropped.
    */
   view(generation: number): Link {
     if (generation <= this.#latestGeneration) {
@@ -97,7 +98,7 @@ export class SharedLink {
     if (bytes <= MAX_EARLY_BYTES) return;
     this.#end(
       new ProtocolError(
-        `A member sent more than ${MAX_EARLY_BYTES / 1024} KiB of generation ${generation} and others that this rank has not reached.`,
+        `A member sent more than ${MAX_EARLY_BYTES / 1024} KiB of generation ${generation} and other generations that this rank has not reached.`,
         { generation },
       ),
     );

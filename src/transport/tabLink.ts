@@ -15,8 +15,8 @@ import type { PeerAttempt } from './peerLink.ts';
 import { PortLink } from './portLink.ts';
 
 /**
- * How long an end waits for late frames after the other end is gone: the lock is granted by another
- * path than frames, which may be faster.
+ * How long an end waits for late frames after the other end is gone. Frames and the lock arrive by
+ * different paths, so the lock may be first.
  */
 const LATE_FRAMES_MS = 50;
 
@@ -39,7 +39,7 @@ class TabLink extends PortLink {
     const gone = (): void => {
       systemClock.after(LATE_FRAMES_MS, () => this.closed(new PeerGoneError('The other tab is gone.')));
     };
-    // Rejects when it is aborted or this tab ends.
+    // The request rejects when it is aborted or this tab ends.
     navigator.locks.request(othersLock, { signal }, gone).catch(() => {});
   }
 
@@ -51,9 +51,9 @@ class TabLink extends PortLink {
 }
 
 /**
- * Starts one attempt to link to the tab that connects with the same key. It needs no signals and
- * has no deadline of its own. Its link rejects with PeerGoneError if the browser cannot connect its
- * tabs, or cannot report that one is gone.
+ * Starts one attempt to link to the tab that connects with the same key. The attempt needs no
+ * signals and has no deadline of its own. Its link rejects with PeerGoneError if the browser cannot
+ * connect its tabs, or cannot report that a tab is gone.
  */
 export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOptions): PeerAttempt {
   const own = `peergrad ${key} ${initiator ? 'a' : 'b'}`;
@@ -62,7 +62,8 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
   let opened: Link | null = null;
   let isAborted = false;
   const open = async (): Promise<Link> => {
-    // Acquired before the other end has a port, because it then requests this lock.
+    // The lock is acquired before the other end has a port, because the other end requests this
+    // lock as soon as it has a port.
     const releaseLock = await acquireLock(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
@@ -88,12 +89,12 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
 /**
  * Resolves once this tab has the lock, with a function that releases it.
  *
- * @throws (rejects) PeerGoneError in an insecure context, which has no locks.
+ * @throws (rejects) PeerGoneError in an insecure context, because it has no locks.
  */
 async function acquireLock(name: string): Promise<() => void> {
   if (!globalThis.isSecureContext) {
     throw new PeerGoneError(
-      'Tabs cannot be connected on an insecure page, which cannot detect that another tab is gone: use https.',
+      'Tabs cannot be connected on an insecure page, because it cannot detect that another tab is gone. Use https.',
     );
   }
   const held = deferred<() => void>();

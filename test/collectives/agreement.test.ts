@@ -1,6 +1,6 @@
 /**
- * Agreement: every rank knows that all ranks have called an op once that is true, and not before,
- * for any order of frames.
+ * Tests of agreement: as soon as all ranks have called an op, every rank knows it, and never
+ * before. This is true for any order of frames.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -25,14 +25,14 @@ interface Call {
 }
 
 /**
- * Ranks that call one op, and their CALL frames on links. `pick` chooses the link of the next
- * frame.
+ * Ranks that call one op, and the CALL frames on the links between them. `pick` chooses the link
+ * that delivers the next frame.
  */
 class Ranks {
   readonly agreements: (Agreement | null)[];
   readonly sent: Call[] = [];
   readonly #descriptor: OpDescriptor;
-  /** Frames by link, in order. */
+  /** Frames that are on their way, by link, in order. */
   readonly #moving = new Map<string, Call[]>();
   /** Frames for ranks that have not called the op yet. */
   readonly #unexpected: Call[] = [];
@@ -83,9 +83,9 @@ class Ranks {
 describe.each([
   ['the ring', Algorithm.RING, (n: number) => n - 1],
   ['log2(n) steps', Algorithm.TREE, (n: number) => Math.ceil(Math.log2(n))],
-])('over %s', (_name, algorithm, framesOfRank) => {
+])('agreement over %s', (_name, algorithm, framesOfRank) => {
   test.each(Array.from({ length: 17 }, (_, i) => i + 1))(
-    '%i ranks know it once the last has called, not before',
+    'tells all of %i ranks that every rank has called, but not before the last rank has called',
     (n) => {
       fc.assert(
         fc.property(
@@ -112,7 +112,7 @@ describe.each([
   );
 });
 
-test('on the ring, frames go only to neighbours', () => {
+test('agreement on the ring sends frames only to neighbours', () => {
   const ranks = new Ranks(6, broadcast);
   for (let rank = 0; rank < 6; rank++) ranks.call(rank);
   ranks.settle(() => 0);
@@ -124,7 +124,7 @@ test.each([
   ['a step too far', [3, 4]],
   ['from a rank that is not a neighbour', [2, 3]],
   ['from this rank', [2, 0]],
-] as const)('on the ring, ignores an impossible frame: %s', (_what, [step, from]) => {
+] as const)('agreement on the ring ignores an impossible frame: %s', (_what, [step, from]) => {
   const agreement = createAgreement(broadcast, 0, 5);
   agreement.receive(1, 4);
   agreement.takeCalls();
@@ -137,7 +137,7 @@ test.each([
   expect(agreement.isReached).toBe(true);
 });
 
-test('in log2(n) steps, a later step is kept until the steps before it are complete', () => {
+test('agreement in log2(n) steps stores the frame of a later step until all earlier steps are complete', () => {
   const agreement = createAgreement({ ...broadcast, algorithm: Algorithm.DOUBLING }, 0, 8);
   expect(agreement.takeCalls()).toEqual([{ to: 1, step: 0 }]);
   agreement.receive(1, 6);
@@ -158,7 +158,7 @@ test.each([
   ['barrier', { op: OpCode.BARRIER, count: 1 }, true],
   ['an empty all-reduce', { op: OpCode.ALL_REDUCE, count: 0 }, false],
   ['reduce', { op: OpCode.REDUCE }, false],
-])('whether the data of %s proves that all ranks have called: %o, %s', (_name, fields, isSelfEvident) => {
+])('the data of %s (%o) proves that all ranks have called: %s', (_name, fields, isSelfEvident) => {
   const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
   expect(agreement.isReached).toBe(isSelfEvident);
   expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);

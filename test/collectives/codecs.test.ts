@@ -1,5 +1,6 @@
 /**
- * Codecs without collectives: their residuals, values that are not finite, and idempotent encoding.
+ * Tests of codecs without collectives: residuals, values that are not finite, and idempotent
+ * encoding.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -25,8 +26,8 @@ function decode(codec: Codec, frame: ArrayBuffer, length: number): Float32Array 
 }
 
 /**
- * Any 32 bits, including NaNs, infinities and subnormals; or values of one magnitude, like
- * gradients.
+ * Arrays of any 32 bits, including NaNs, infinities and subnormals, or arrays of values with
+ * similar magnitudes, like gradients.
  */
 const anything = fc.uint32Array({ maxLength: 3 * INT8_BLOCK }).map((bits) => new Float32Array(bits.slice().buffer));
 const alike = fc
@@ -113,8 +114,8 @@ test('fp16 keeps 11 bits for values of any magnitude', () => {
       const decoded = decode(codec, encode(codec, values), values.length);
       const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       values.forEach((value, i) => {
-        // Half a unit: of the value; of the smallest half if the largest value is just below 2^15;
-        // and of that with the least exponent.
+        // The largest possible error is half a unit in the last place. It depends on the value, on
+        // the segment's largest value if values become subnormal, and on the least exponent.
         const most = Math.max(2 ** -11 * Math.abs(value), 2 ** -39 * largest, 2 ** (-25 - 112));
         expect(Math.abs(value - decoded[i]!)).toBeLessThanOrEqual(most);
       });
@@ -122,7 +123,7 @@ test('fp16 keeps 11 bits for values of any magnitude', () => {
   );
 });
 
-test('int8 has an error of at most half a scale: a 127th of the largest value of its block, rounded up', () => {
+test('int8 has an error of at most half a scale, which is a 127th of the largest value of the block, rounded up', () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('int8')!;
@@ -131,7 +132,7 @@ test('int8 has an error of at most half a scale: a 127th of the largest value of
         const block = values.subarray(start, start + INT8_BLOCK);
         const largest = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
         const scale = (largest / 127) * (1 + 2 ** -16);
-        // Values below the least normal scale become zero.
+        // Blocks whose scale would be below the least normal number become zero.
         const most = largest < 127 * 2 ** -126 ? largest : scale / 2;
         block.forEach((value, i) => expect(Math.abs(value - decoded[start + i]!)).toBeLessThanOrEqual(most));
       }
@@ -139,7 +140,7 @@ test('int8 has an error of at most half a scale: a 127th of the largest value of
   );
 });
 
-test('int8 makes a block with a NaN or infinity NaN, and no other block', () => {
+test('int8 replaces all values of a block with a NaN or infinity by NaN, and changes no other block', () => {
   const codec = codecOf('int8')!;
   for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
     const values = new Float32Array(3 * INT8_BLOCK).fill(1);

@@ -37,14 +37,15 @@ function simulated(plan: typeof plans.ringAllReduce, n: number, bytes: number, c
   ).ms;
 }
 
-/** Largest relative error of the model, which omits some effects. */
+/** Returns the largest relative error that is allowed. The model omits some effects. */
 function largestError(algorithm: Algorithm, n: number, costs: Costs): number {
-  // Ranks beyond a power of two send while others already exchange. The model adds both, which is
-  // half of the few rounds of 3 ranks.
+  // Ranks beyond a power of two send while other ranks already exchange. The model adds the times
+  // of both. With 3 ranks, this is half of the few rounds.
   if (algorithm === Algorithm.DOUBLING && !Number.isInteger(Math.log2(n))) return n === 3 ? 0.5 : 0.2;
-  // The later frames of the last round, whose share grows with fewer rounds.
+  // The model omits the later frames of the last round. With fewer rounds, their share of the time
+  // is larger.
   if (n <= 3) return 0.2;
-  // Frames of several ranks queue for shared cores.
+  // On a shared machine, frames of several ranks wait for the same cores.
   if (algorithm === Algorithm.RING) return costs === ONE_MACHINE ? 0.1 : 0.01;
   return 0.13;
 }
@@ -53,10 +54,10 @@ describe.each([
   ['a local network', USUAL_COSTS],
   ['home uplinks', HOME],
   ['tabs of one machine', ONE_MACHINE],
-])('on %s', (_, costs) => {
-  test.each([2, 3, 8, 16, 24])('the model estimates the simulated time of the plans for %i ranks', (n) => {
+])('the cost model for %s', (_, costs) => {
+  test.each([2, 3, 8, 16, 24])('estimates the simulated time of the plans for %i ranks', (n) => {
     for (const bytes of SIZES) {
-      // On a shared machine, work of only some ranks costs less than in the model.
+      // On a shared machine, work that only some ranks do costs less than in the model.
       for (const [algorithm, plan] of costs === ONE_MACHINE ? PLANS.slice(0, 2) : PLANS) {
         const ms = simulated(plan, n, bytes, costs);
         const error = estimate(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
@@ -67,7 +68,7 @@ describe.each([
   });
 });
 
-test('on a local network the chosen algorithm is at most 20 % slower than the fastest, apart from opening links', () => {
+test('the chosen algorithm is at most 20 % slower than the fastest on a local network, without the time to open links', () => {
   for (const n of [9, 12, 16, 24, 31, 48, 64]) {
     for (const bytes of SIZES) {
       const times = new Map(

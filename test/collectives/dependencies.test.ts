@@ -26,14 +26,14 @@ function eachPlan(planOf: (rank: number, n: number) => Plan, check: (plan: Plan)
   for (const n of [2, 3, 4, 6, 7, 12]) for (let rank = 0; rank < n; rank++) check(planOf(rank, n));
 }
 
-describe.each(PLANNERS)('by %s, in place and not', (_, planOf) => {
+describe.each(PLANNERS)('the dependencies of %s, in place and not in place', (_, planOf) => {
   const both = (check: (plan: Plan, inPlace: boolean) => void): void =>
     eachPlan(planOf, (plan) => {
       check(plan, true);
       check(plan, false);
     });
 
-  test('a move waits, directly or not, for all earlier moves on the same elements, and directly for no other', () => {
+  test('make a move wait, directly or indirectly, for all earlier moves on the same elements, and directly for no others', () => {
     both((plan, inPlace) => {
       const waits: Set<number>[] = [];
       for (const { before } of dependencies(plan, inPlace)) {
@@ -47,7 +47,7 @@ describe.each(PLANNERS)('by %s, in place and not', (_, planOf) => {
     });
   });
 
-  test('the writers of a receive are, directly or not, all earlier receives of the same elements, and no others', () => {
+  test('list as writers of a receive, directly or indirectly, all earlier receives of the same elements, and no others', () => {
     both((plan, inPlace) => {
       const needs = dependencies(plan, inPlace);
       const follows: Set<number>[] = [];

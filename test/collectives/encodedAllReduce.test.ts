@@ -1,6 +1,6 @@
 /**
- * Encoded all-reduces: the same bits on all ranks, close to the sum, with visible NaNs and exact
- * residuals.
+ * Tests of encoded all-reduces: all ranks have the same bits, close to the sum, with visible NaNs
+ * and exact residuals.
  */
 import { describe, expect, test } from 'vitest';
 import type { CodecName } from '../../src/collectives/codecs.ts';
@@ -33,10 +33,10 @@ function bitsOf(values: Float32Array): Uint32Array {
 const reduceIn = (n: number, length: number, options: AllReduceOptions, world = {}): Promise<Float32Array[]> =>
   runWorld(n, (group) => Promise.resolve(group.allReduce(gradientOf(group.rank, length), options)), world);
 
-/** Largest error of each hop, relative to the sum so far, whose values are at most n. */
+/** Largest error of one hop, relative to the sum so far. The values of the sum are at most n. */
 const LOSS_PER_HOP: Record<CodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
 
-describe.each(ENCODED)('%s', (codec) => {
+describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
   test.each([2, 3, 4, 5, 6, 7, 8, 9])('gives all of %i ranks the same bits, close to the sum', async (n) => {
     for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
       for (const world of [{}, { segmentElements: 50 }]) {
@@ -50,7 +50,7 @@ describe.each(ENCODED)('%s', (codec) => {
     }
   });
 
-  test('is correct for more bytes than are sent ahead, over slow links', async () => {
+  test('is correct over slow links for more bytes than are sent ahead', async () => {
     const n = 3;
     const length = 700_000;
     const results = await reduceIn(n, length, { codec });
@@ -64,8 +64,8 @@ describe.each(ENCODED)('%s', (codec) => {
     const n = 5;
     const length = 3000;
     const [quick] = await reduceIn(n, length, { codec });
-    // Links that accept one frame at a time: segments that arrive while one is busy are sent from
-    // the tensor.
+    // Links that accept one frame at a time. Segments that arrive while a frame is being sent are
+    // later sent from the tensor.
     const slow = createMeshes(n, () => createMemoryLinkPair());
     for (const links of slow.links) {
       for (const link of links.values()) {
@@ -141,7 +141,7 @@ describe.each(ENCODED)('%s', (codec) => {
       { n, op: ReduceOp.SUM, name: 'the sum' },
       { n, op: ReduceOp.AVG, name: 'the average' },
     ]),
-  )('reports to each of $n ranks its residual of $name', async ({ n, op }) => {
+  )('has residuals that add up to its exact error, for $name over $n ranks', async ({ n, op }) => {
     const length = 1500;
     const residuals = await runWorld(n, async (group) => {
       const residual = new Float32Array(length).fill(7);
@@ -154,7 +154,7 @@ describe.each(ENCODED)('%s', (codec) => {
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
 
-  test('is exact in the long run if the residual is added to the next tensor', async () => {
+  test('has no growing error over many steps if the residual is added to the next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
       const decoded = new Float64Array(length);
@@ -175,13 +175,13 @@ describe.each(ENCODED)('%s', (codec) => {
     const expected = sumOf(n, length);
     const off = (mean: Float64Array): number =>
       Math.sqrt(mean.reduce((sum, value, i) => sum + (value - expected[i]!) ** 2, 0) / length);
-    // Without error feedback each step has the same error; with it all steps together have the
-    // error of one.
+    // Without error feedback, each step has the same error. With error feedback, all steps together
+    // have the error of one step.
     expect(off(results[0]!.decoded)).toBeLessThan(off(results[0]!.apart) / 20);
   });
 
-  test('does not encode with other algorithms than the ring', async () => {
-    // 17 ranks sum a tensor of this size by a log-step algorithm.
+  test('does not encode if another algorithm than the ring is used', async () => {
+    // With 17 ranks, a tensor of this size is summed by an algorithm with log2(n) steps.
     const results = await reduceIn(17, 100, { codec });
     const plain = await reduceIn(17, 100, {});
     for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(plain[0]!));
@@ -192,7 +192,7 @@ describe.each(ENCODED)('%s', (codec) => {
     expect(result).toEqual(gradientOf(0, 100));
   });
 
-  test.each([4, 17])('is an error on all of %i ranks if they name different codecs', async (n) => {
+  test.each([4, 17])('is an error on all of %i ranks if ranks pass different codecs', async (n) => {
     const main = async (group: ProcessGroup): Promise<Error> => {
       try {
         await group.allReduce(new Float32Array(100), { codec: group.rank === 1 ? 'fp32' : codec });

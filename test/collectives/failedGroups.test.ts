@@ -1,4 +1,4 @@
-/** Groups that fail because a link or a rank fails. */
+/** Tests of groups that fail because a link or a rank fails. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
@@ -9,7 +9,7 @@ import { errorOf, pause, pairWithoutTime, transfer } from './faultyRanks.ts';
 afterEach(() => vi.restoreAllMocks());
 
 describe('lost links', () => {
-  test('a rank that receives the error of another knows the lost link', async () => {
+  test('are known to a rank that receives the error of another rank', async () => {
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
     const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));
@@ -19,7 +19,7 @@ describe('lost links', () => {
     }
   });
 
-  test('a rank that forwards an error to another group keeps its context', async () => {
+  test('are still named in an error that a rank forwards to another group', async () => {
     const errors = await runWorld(3, async (world) => {
       const pair = await world.newGroup([1, 2]);
       const lost = new PeerGoneError('Rank 0 lost its link to rank 1.', { rank: 0, missing: [1] });
@@ -55,7 +55,7 @@ describe('a group that has failed', () => {
     expect(record!.bytesSent).toBeLessThan(70_000);
   });
 
-  test('fails a message that its link has not sent yet, and keeps a completed one', async () => {
+  test('fails a message that its link has not sent yet, but not a completed message', async () => {
     const { meshes, links } = createMeshes(2);
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
@@ -78,8 +78,8 @@ describe('a group that has failed', () => {
   });
 });
 
-describe('a rank that cannot complete an op', () => {
-  test('because memory is missing for its result fails the op and the group', async () => {
+describe('a rank', () => {
+  test('fails an op and its group if there is no memory for the result', async () => {
     const groups = pairWithoutTime();
     const works = groups.map((group) => group.allGather(new Float32Array(1000)));
     vi.spyOn(Float32Array.prototype, 'slice').mockImplementationOnce(() => {
@@ -116,7 +116,7 @@ describe('a rank that cannot complete an op', () => {
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = one.isend(tensor, 1);
-        // Between its first and its second segment.
+        // The tensor is transferred between the first and the second segment.
         transfer(tensor);
         return [work, other.irecv(new Float32Array(100_000), 0)];
       },
@@ -143,7 +143,7 @@ describe('a rank that cannot complete an op', () => {
       },
       'Rank 0 cannot complete collective #0 allReduce(100000 float32, SUM): ',
     ],
-  ])('because the tensor of %s was transferred reports that on all ranks', async (_what, main, message) => {
+  ])('fails the group on all ranks if the tensor of %s was transferred', async (_what, main, message) => {
     const [first, second] = await main(pairWithoutTime());
     const error = await errorOf(first!);
     expect(error.message).toContain(message);

@@ -1,4 +1,4 @@
-/** Ranks whose links, tensors and groups a test can break. */
+/** Helpers that break the links, tensors and groups of ranks. */
 import { vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
@@ -30,7 +30,7 @@ export async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradEr
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Rank 0 of two, and the other end of its link. */
+/** Returns rank 0 of two ranks, and the other end of its link. */
 export function rankZeroOfTwo(options: ProcessGroupOptions = {}) {
   const [mine, theirs] = createMemoryLinkPair();
   const group = new ProcessGroup(
@@ -40,14 +40,14 @@ export function rankZeroOfTwo(options: ProcessGroupOptions = {}) {
   return { group, theirs };
 }
 
-/** Two ranks on a clock that stands still, so no deadline passes. */
+/** Returns two ranks on a clock that does not move, so no deadline passes. */
 export function pairWithoutTime(): [ProcessGroup, ProcessGroup] {
   const clock = new ManualClock();
   const [one, other] = createMeshes(2).meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
   return [one!, other!];
 }
 
-/** Drops all other frames that the link sends. */
+/** Drops all frames that the link sends, except flood messages. */
 export function loseAllButFloodMessages(link: Link): void {
   const send = link.send.bind(link);
   vi.spyOn(link, 'send').mockImplementation((frame) =>
@@ -55,12 +55,14 @@ export function loseAllButFloodMessages(link: Link): void {
   );
 }
 
-/** Transfers a tensor's buffer, as a program does that passes it to a worker too early. */
+/** Transfers a tensor's buffer, like a program that passes the tensor to a worker too early. */
 export function transfer(tensor: Float32Array): void {
   structuredClone(tensor, { transfer: [tensor.buffer] });
 }
 
-/** Numbers of the groups that are created from now on and have not ended on this rank. */
+/**
+ * Returns the numbers of the groups that are created from now on and have not ended on this rank.
+ */
 export function watchGroups(mesh: Mesh): Set<number> {
   const groups = new Set<number>();
   const register = mesh.register.bind(mesh);

@@ -1,4 +1,6 @@
-/** Flood messages: they reach all ranks, and forged or excessive messages do limited harm. */
+/**
+ * Tests of flood messages. They reach all ranks, and forged or excessive messages do limited harm.
+ */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
@@ -32,7 +34,7 @@ function newGroup(worlds: readonly ProcessGroup[], ranks: readonly number[]): Pr
   return Promise.all(worlds.map((world) => world.newGroup(ranks)));
 }
 
-/** Keeps frames from one rank to another until `release`. */
+/** Holds frames from one rank to another back until `release` is called. */
 function stall({ links }: World, from: number, to: number) {
   const link = links[from]!.get(to)!;
   const held: ArrayBuffer[] = [];
@@ -46,7 +48,7 @@ function stall({ links }: World, from: number, to: number) {
 
 const ABORT = { type: 'abort', name: 'TimeoutError', message: 'over' };
 
-/** A message of 10 kB without effect. */
+/** Returns a message of 10 kB that has no effect. */
 const report = (id: number): Forged => ({
   origin: 0,
   id,
@@ -67,7 +69,7 @@ describe('flood messages', () => {
   });
 
   test.each([3, 4, 5])(
-    'of a ring neighbour arrive over other ranks if its own link is silent, with %i ranks',
+    'arrive over other ranks if the link to their sender, a ring neighbour, is silent, with %i ranks',
     async (n) => {
       const world = createMeshes(n);
       const worlds = groupsOf(world);
@@ -79,7 +81,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('of an abort never count as an error of the receiving rank', async () => {
+  test('about an abort are never treated as an error of the receiving rank', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
@@ -99,7 +101,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('are forwarded at most as often as there are ranks', async () => {
+  test('make fewer hops than there are ranks', async () => {
     const world = createMeshes(4);
     groupsOf(world);
     const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
@@ -154,7 +156,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('cannot block messages by sending their ids ahead', async () => {
+  test('cannot block messages by sending their ids first', async () => {
     const world = createMeshes(5);
     const groups = groupsOf(world);
     for (let id = 0; id < 100; id++) {
@@ -173,8 +175,8 @@ describe('a hostile rank', () => {
     const held = slow.bytes();
     expect(held).toBeGreaterThan(200 * 1024);
     expect(held).toBeLessThanOrEqual(256 * 1024);
-    // Messages of other ranks do not wait behind them, nor do later messages once the link has sent
-    // all.
+    // Messages of other ranks do not wait behind these messages. Later messages do not wait either,
+    // once the link has sent all.
     groups[1]!.abort(new Error('over'));
     const withAbort = slow.bytes();
     expect(withAbort).toBeGreaterThan(held);
@@ -186,7 +188,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('is blamed for messages that cannot be read, and a rank that forwarded them is not', async () => {
+  test('is blamed for messages that cannot be read, but a rank that forwarded them is not blamed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);

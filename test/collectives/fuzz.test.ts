@@ -1,6 +1,7 @@
 /**
- * Random programs of collectives, each defined by a seed. PEERGRAD_FUZZ_SEEDS=1-5000 runs more of
- * them, =17 only that one.
+ * Tests with random programs of collectives. A seed defines each program.
+ * PEERGRAD_FUZZ_SEEDS=1-5000 runs the programs of these seeds, PEERGRAD_FUZZ_SEEDS=17 only that of
+ * one seed.
  */
 import { expect, test } from 'vitest';
 import { PeergradError } from '../../src/util/errors.ts';
@@ -9,10 +10,10 @@ import { play, programOf, NOTIFIED, troubleOf, TROUBLES, type Outcome } from './
 const [FIRST = 1, LAST = FIRST] = (process.env['PEERGRAD_FUZZ_SEEDS'] ?? '1-27').split('-').map(Number);
 const SEEDS = Array.from({ length: LAST - FIRST + 1 }, (_, i) => FIRST + i);
 const TIMEOUT = { timeout: 20_000 + SEEDS.length * 2000 };
-/** Outcomes that a failure lists. */
+/** Maximum number of outcomes that an error lists. */
 const MAX_LISTED = 8;
 
-/** @throws if calls ended wrong. */
+/** @throws if any call had a wrong outcome. */
 function expectNone(wrong: readonly Outcome[], what: string): void {
   if (wrong.length === 0) return;
   const list = wrong
@@ -24,7 +25,7 @@ function expectNone(wrong: readonly Outcome[], what: string): void {
   expect.fail(`${what}: ${wrong.length} calls ended wrong\n  ${list.join('\n  ')}`);
 }
 
-test('random programs of collectives equal a direct computation', TIMEOUT, async () => {
+test('random programs of collectives have the same results as a direct computation', TIMEOUT, async () => {
   for (const seed of SEEDS) {
     const outcomes = await play(programOf(seed), null);
     expectNone(
@@ -35,7 +36,7 @@ test('random programs of collectives equal a direct computation', TIMEOUT, async
 });
 
 test(
-  'every call ends, with its result or an error, if a rank has trouble, and groups without it continue',
+  'every call ends with its result or an error if a rank has trouble, and groups without that rank continue',
   TIMEOUT,
   async () => {
     const failed = new Set<string>();
@@ -52,7 +53,7 @@ test(
       );
       if (failures.length > 0) failed.add(trouble.kind);
     }
-    // Trouble without a failed call would test nothing.
+    // If no call failed, the trouble would have tested nothing.
     if (SEEDS.length >= 3 * TROUBLES.length) expect([...failed].toSorted()).toEqual(TROUBLES.toSorted());
   },
 );

@@ -1,4 +1,4 @@
-/** Creation and end of process groups. */
+/** Tests of the creation and end of process groups. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -9,7 +9,7 @@ import { errorOf, pause, watchGroups } from './faultyRanks.ts';
 afterEach(() => vi.restoreAllMocks());
 
 describe('groups', () => {
-  test('a receive from any rank of a subgroup resolves with the global rank', async () => {
+  test('resolve a receive from any rank with the global rank, also in a subgroup', async () => {
     const senders = await runWorld(4, async (world) => {
       const group = await world.newGroup([2, 3]);
       if (world.rank === 3) await group.send(Float32Array.of(7), 2);
@@ -18,7 +18,7 @@ describe('groups', () => {
     expect(senders[2]).toBe(3);
   });
 
-  test('end with their generation, subgroups too, and report the reason', async () => {
+  test('end with their generation, including subgroups, and report the reason', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const pairs = await Promise.all(worlds.map((world) => world.newGroup([1, 0])));
@@ -29,7 +29,7 @@ describe('groups', () => {
     expect(worlds[1]!.failure).toBeNull();
   });
 
-  test('leave nothing behind if their creation fails', async () => {
+  test('do not stay registered if their creation fails', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const registered = meshes.map(watchGroups);
@@ -40,7 +40,7 @@ describe('groups', () => {
     expect(registered).toEqual([new Set(), new Set()]);
   });
 
-  test('leave no subgroup behind if one cannot be created', async () => {
+  test('do not leave subgroups registered if one of them cannot be created', async () => {
     const { meshes } = createMeshes(2);
     const [world, other] = meshes.map((mesh) => new ProcessGroup(mesh));
     const registered = watchGroups(meshes[0]!);
@@ -53,7 +53,7 @@ describe('groups', () => {
     expect(registered.size).toBe(0);
   });
 
-  test('cannot be created from an ended group, whose links stay with their new owner', async () => {
+  test('cannot be created from an ended group, and the links then stay with their new owner', async () => {
     const { meshes, links } = createMeshes(2);
     const world = new ProcessGroup(meshes[0]!);
     world.destroy();
@@ -64,19 +64,19 @@ describe('groups', () => {
     expect([link.onframe, link.onclose]).toEqual([onframe, onclose]);
   });
 
-  test('name global ranks in errors if the world has another order', async () => {
+  test('name global ranks in errors if the world has its ranks in another order', async () => {
     const { meshes } = createMeshes(2);
     const order = [1, 0];
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
     const errors = await Promise.all(worlds.map((world, rank) => errorOf(world.newGroup([rank]))));
     expect(errors.map(({ message }) => message)).toEqual([
-      'newGroup was called with other ranks on rank 0 than on rank 1; rank 0 passed 0.',
-      'newGroup was called with other ranks on rank 0 than on rank 1; rank 1 passed 1.',
+      'newGroup was called with different ranks on rank 1 and on rank 0. Rank 0 passed 0. Pass the same ranks on every rank.',
+      'newGroup was called with different ranks on rank 1 and on rank 0. Rank 1 passed 1. Pass the same ranks on every rank.',
     ]);
     expect(errors.map(({ context }) => context.rank)).toEqual([0, 1]);
   });
 
-  test('are rejected beyond the numbers of a frame, and existing groups continue', async () => {
+  test('are rejected if all group numbers are in use, and existing groups continue', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const listener = {
@@ -96,7 +96,7 @@ describe('groups', () => {
     await Promise.all([...last, ...worlds].map((group) => group.barrier()));
   });
 
-  test('keep their ranks if the array of ranks changes', async () => {
+  test('do not change if the caller changes the array of ranks', async () => {
     const { meshes } = createMeshes(4);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const made = await Promise.all(
@@ -121,7 +121,7 @@ describe('groups', () => {
     expect(() => (mine[0]!.ranks as number[]).reverse()).toThrow(TypeError);
   });
 
-  test('fail on every rank if one rank calls another reduction', async () => {
+  test('fail on every rank if one rank passes a different reduce op', async () => {
     const errors = await runWorld(3, (group) =>
       errorOf(group.allReduce(Int32Array.of(1), { op: group.rank === 1 ? ReduceOp.BOR : ReduceOp.SUM })),
     );
@@ -131,7 +131,7 @@ describe('groups', () => {
         /Ranks 0, 2 called allReduce\(1 int32, SUM\)\. Rank 1 called allReduce\(1 int32, BOR\)/,
       );
     }
-    // A rejected call takes no sequence number, so later calls are in order.
+    // A rejected call uses no sequence number, so later calls have the right numbers.
     await runWorld(2, async (group) => {
       if (group.rank === 0)
         expect(() => group.allReduce(Float32Array.of(1), { op: ReduceOp.BAND })).toThrow(/an integer dtype/);

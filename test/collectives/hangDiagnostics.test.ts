@@ -18,7 +18,7 @@ let concluded: Reports[];
 let diagnostics: HangDiagnostics;
 let mine: Report;
 
-/** Rank 2 of a group of ranks 5, 2 and 0. */
+/** The tested rank is rank 2 in a group of ranks 5, 2 and 0. */
 beforeEach(() => {
   clock = new ManualClock();
   sent = [];
@@ -37,7 +37,7 @@ function ask(seq: number, isForDeadline = false): void {
   diagnostics.ask({ seq, isForDeadline, waitMs: WAIT_MS, conclude: (reports) => concluded.push(reports) });
 }
 
-test('a rank that asks sends its own report too, and concludes with the last answer', () => {
+test('a rank that asks also sends its own report, and concludes with the last answer', () => {
   ask(7);
   expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },
@@ -46,7 +46,7 @@ test('a rank that asks sends its own report too, and concludes with the last ans
   diagnostics.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   diagnostics.receive(7, reportOf('zero'), 0);
-  // In rank order, not in that of the group.
+  // The reports are in the order of global ranks, not in the order of the group.
   expect([...concluded[0]!]).toEqual([
     [0, reportOf('zero')],
     [2, mine],
@@ -56,7 +56,7 @@ test('a rank that asks sends its own report too, and concludes with the last ans
   expect(concluded).toHaveLength(1);
 });
 
-test('ranks that do not answer in time are null', () => {
+test('the report of a rank that does not answer in time is null', () => {
   ask(7);
   diagnostics.receive(7, reportOf('zero'), 0);
   clock.advance(WAIT_MS - 1);
@@ -73,7 +73,7 @@ test('a rank sends its report once, however many ranks ask', () => {
   expect(sent).toEqual([{ type: 'report', seq: 7, report: mine }]);
 });
 
-test('reuses the answers to the question of another rank', () => {
+test('a rank reuses the answers to the question of another rank', () => {
   diagnostics.answer(7);
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -88,7 +88,7 @@ test('a rank asks one question at a time', () => {
   expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', seq: 7 }]);
 });
 
-test('a waiting question is asked once the one before it is dropped', () => {
+test('a waiting question is asked when the question before it is dropped', () => {
   ask(7, true);
   ask(8, true);
   diagnostics.ended(7);
@@ -97,7 +97,7 @@ test('a waiting question is asked once the one before it is dropped', () => {
   expect(concluded).toHaveLength(1);
 });
 
-test('a mismatch found during another question is asked next, before deadlines', () => {
+test('a question about a mismatch is asked before waiting questions about deadlines', () => {
   ask(7, true);
   ask(9, true);
   ask(8);
@@ -109,7 +109,7 @@ test('a mismatch found during another question is asked next, before deadlines',
   expect(concluded).toHaveLength(1);
 });
 
-test('of several waiting deadlines, asks about the latest collective, because ranks call them in order', () => {
+test('the question about the latest collective is asked first if several deadlines wait', () => {
   for (const seq of [7, 8, 10, 9]) ask(seq, true);
   diagnostics.ended(7);
   expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 10 });
@@ -140,7 +140,7 @@ test('a rank that reported a collective as not called reports again once it is c
   expect(concluded[0]!.get(2)).toEqual(reportOf('since'));
 });
 
-test('answers about one collective are kept while another is asked about', () => {
+test('answers about one collective are stored during a question about another collective', () => {
   diagnostics.answer(7);
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -157,7 +157,7 @@ test('answers about old questions are dropped', () => {
   expect(sent).toHaveLength(1);
 });
 
-test('answers about another collective do not answer the question', () => {
+test('answers about another collective do not conclude a question', () => {
   ask(7);
   diagnostics.receive(8, reportOf('zero'), 0);
   diagnostics.receive(8, reportOf('five'), 5);
@@ -167,9 +167,9 @@ test('answers about another collective do not answer the question', () => {
 });
 
 test.each([
-  ['for a deadline needs no answer once its collective has ended', true, 7, 0],
-  ['for a deadline still needs one when another has ended', true, 6, 1],
-  ['for a mismatch needs one even if its collective has ended here', false, 7, 1],
+  ['for a deadline is dropped when its collective has ended', true, 7, 0],
+  ['for a deadline still waits for answers when another collective has ended', true, 6, 1],
+  ['for a mismatch still waits for answers when its collective has ended on this rank', false, 7, 1],
 ])('a question %s', (_what, isForDeadline, ended, conclusions) => {
   ask(7, isForDeadline);
   diagnostics.ended(ended);
@@ -177,7 +177,7 @@ test.each([
   expect(concluded).toHaveLength(conclusions);
 });
 
-test('a dropped question has no conclusion, and the next one can be asked', () => {
+test('a dropped question does not conclude, and the next question can be asked', () => {
   ask(7);
   diagnostics.drop();
   clock.advance(WAIT_MS);

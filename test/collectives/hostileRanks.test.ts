@@ -1,4 +1,7 @@
-/** Ranks that violate the protocol: their limits, and the errors that they cause. */
+/**
+ * Tests of ranks that violate the protocol: the limits that they meet, and the errors that they
+ * cause.
+ */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
@@ -22,9 +25,9 @@ describe('hostile ranks', () => {
       /of collectives that rank 0 has not/,
     ],
     [
-      'messages that rank 0 does not receive yet',
+      'messages without a receive on rank 0',
       { op: OpCode.SEND, algorithm: Algorithm.DIRECT },
-      /of messages that rank 0 does not receive yet/,
+      /of messages without a receive on rank 0/,
     ],
   ])("cannot fill a rank's memory with %s", async (_what, of, message) => {
     const { group, theirs } = rankZeroOfTwo();
@@ -38,18 +41,18 @@ describe('hostile ranks', () => {
     expect(error.message).toMatch(message);
   });
 
-  test("cannot fill a rank's memory by sending to several groups within the limit of each", async () => {
+  test("cannot fill a rank's memory by staying below the limit of each of several groups", async () => {
     const { meshes, links } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     for (let i = 0; i < 4; i++) await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
     await sendAhead(links[1]!.get(0)!, [0, 1, 2, 3, 4], 18 * 2 ** 20);
     expect(worlds[0]!.failure).toBeInstanceOf(ProtocolError);
     expect(worlds[0]!.failure!.message).toMatch(
-      /^Rank 1 sent more than 80 MiB, over all groups, of collectives that rank 0 has not called/,
+      /^Rank 1 sent more than 80 MiB of collectives that rank 0 has not called yet, in all groups together/,
     );
   });
 
-  test('may send as much ahead in each of three groups as in one', async () => {
+  test('can send as much ahead in each of three groups as in a single group', async () => {
     const sums = await runWorld(2, async (world) => {
       const groups = [world, await world.newGroup([0, 1]), await world.newGroup([0, 1])];
       if (world.rank === 1) await new Promise((resolve) => setTimeout(resolve, 50));
@@ -65,7 +68,7 @@ describe('hostile ranks', () => {
   test.each([
     ['collectives', { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING }, 18],
     ['messages', { op: OpCode.SEND, algorithm: Algorithm.DIRECT }, 9],
-  ])('may send %s ahead again once their group has ended', async (_what, of, mebibytes) => {
+  ])('can send %s ahead again after a group that they filled has ended', async (_what, of, mebibytes) => {
     const { meshes, links } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     for (let group = 1; group < 4; group++) {
@@ -99,7 +102,7 @@ describe('hostile ranks', () => {
           body: { type: 'abort', name: 'constructor', message: 'over' },
         }),
     ],
-  ])('end a group by %s with an error of peergrad', async (_what, frame) => {
+  ])('end a group with an error of peergrad if they send %s', async (_what, frame) => {
     const { group, theirs } = rankZeroOfTwo();
     const work = group.barrier();
     await theirs.send(frame());

@@ -1,4 +1,4 @@
-/** Ranks that are late or frozen: deadlines, and the ranks that errors blame. */
+/** Tests with late or frozen ranks: deadlines, and the ranks that errors blame. */
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } from '../../src/protocol/frame.ts';
@@ -7,7 +7,7 @@ import { TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 import { errorOf, pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
-describe('late ranks', () => {
+describe('late ranks:', () => {
   test('an object collective does not wait behind ops that other ranks issue only after it', async () => {
     const sums = await runWorld(
       2,
@@ -23,10 +23,10 @@ describe('late ranks', () => {
     expect(sums).toEqual([2, 2]);
   });
 
-  test('an op that ends during the inquiry about it does not fail', async () => {
+  test('an op does not fail if it ends during the inquiry about it', async () => {
     await runWorld(3, async (group) => {
       if (group.rank === 2) {
-        // The deadline of the others passes, and this rank calls before they have failed.
+        // The deadline of the other ranks passes, and then this rank calls before they have failed.
         await pause(45);
         await Promise.allSettled([group.allReduce(Float32Array.of(1))]);
         return;
@@ -41,13 +41,13 @@ describe('late ranks', () => {
     });
   });
 
-  test('an op without answers fails, also if its deadline passes during the inquiry about another one', async () => {
+  test('an op without answers fails, even if its deadline passes during the inquiry about another op', async () => {
     const clock = new ManualClock();
     const { group, theirs } = rankZeroOfTwo({ clock, timeoutMs: 200 });
     const late = group.broadcast(new Float32Array(1), 1);
     const lost = group.broadcast(new Float32Array(1), 1);
     clock.advance(200);
-    // Rank 1 calls the first one during the inquiry.
+    // Rank 1 calls the first op during the inquiry about it.
     const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
     await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 1), ...header }, 4));
     await theirs.send(createFrame({ ...emptyHeader(FrameKind.CALL, 1), ...header, step: 1 }, 0));
@@ -61,7 +61,7 @@ describe('late ranks', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('a timeout reports the ops in flight, however many messages were sent since', async () => {
+  test('a timeout reports the ops in flight, no matter how many messages were sent after their calls', async () => {
     const errors = await runWorld(3, async (group) => {
       if (group.rank === 2) return pause(700).then(() => null);
       const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
@@ -77,7 +77,7 @@ describe('late ranks', () => {
     }
   });
 
-  test('a timeout blames no rank that has completed the op, however many messages were sent since', async () => {
+  test('a timeout does not blame ranks that have completed the op, no matter how many messages they sent afterwards', async () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(3);
     const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -88,7 +88,9 @@ describe('late ranks', () => {
     }
     clock.advance(DEFAULT_OP_TIMEOUT_MS);
     const error = await errorOf(work!);
-    expect(error.message).toMatch(/; it has 0 of 4 elements of rank 2\. Ranks 1, 2 have completed it\. Rank 0 called/);
+    expect(error.message).toMatch(
+      /; 0 of 4 elements of rank 2 have arrived\. Ranks 1, 2 have completed the collective\. Rank 0 called/,
+    );
     expect(error.context.missing).toEqual([]);
   });
 
@@ -124,7 +126,7 @@ describe('late ranks', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('accepts infinite deadlines and deadlines longer than a timer allows', async () => {
+  test('a deadline can be infinite, or longer than a timer allows', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) await pause(5);
       await group.barrier({ timeoutMs: Infinity });
@@ -132,7 +134,7 @@ describe('late ranks', () => {
     });
   });
 
-  test('a reduction receives from one rank after the other: ranks after a slow one keep their data', async () => {
+  test('a reduction receives from one rank after the other, so that ranks after a slow rank do not send yet', async () => {
     const count = 500_000;
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
@@ -140,7 +142,7 @@ describe('late ranks', () => {
       groups[rank]!.reduce(new Float32Array(count).fill(rank), 0, { algorithm: 'direct' });
     const works = [0, 2, 3].map(reduce);
     await pause(20);
-    // Rank 1 is the first in the sum, and has not called.
+    // Rank 1 is the first rank in the sum, and has not called the op.
     const received = links
       .flatMap((mine) => [...mine.values()])
       .reduce((sum, { counters }) => sum + counters.bytesReceived, 0);

@@ -1,10 +1,13 @@
-/** Monitored barriers: accepted and ignored messages of other ranks. */
+/** Tests of monitored barriers: the messages of other ranks that they accept and ignore. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
-/** A rank's end of the barriers of four; other ranks exist only through `receive`. */
+/**
+ * Creates the monitored barriers of one rank out of four. Messages of the other ranks are passed to
+ * `receive`.
+ */
 function barrierOf(rank: number) {
   const clock = new ManualClock();
   let failure: Error | null = null;
@@ -31,13 +34,13 @@ function barrierOf(rank: number) {
   return { barrier, clock, pass, arrive };
 }
 
-test('rank 0 counts ranks that arrive at one of the next 64 barriers before it', async () => {
+test('rank 0 remembers ranks that arrive before rank 0 does, at any of the next 64 barriers', async () => {
   const { pass, arrive } = barrierOf(0);
   for (let number = 0; number < 64; number++) arrive(number);
   for (let number = 0; number < 64; number++) expect(await pass()).toBe('passed');
 });
 
-test('rank 0 ignores barriers at which no rank can have arrived', async () => {
+test('rank 0 ignores arrivals at barriers that no rank can have reached yet', async () => {
   const { clock, pass, arrive } = barrierOf(0);
   arrive(64);
   for (let number = 0; number < 64; number++) {
@@ -50,7 +53,7 @@ test('rank 0 ignores barriers at which no rank can have arrived', async () => {
   expect(await late).toMatch(/Rank 5 failed to pass/);
 });
 
-test('a rank can wait in 64 barriers; a further one is rejected', async () => {
+test('a rank can wait in 64 barriers, and a further barrier is rejected', async () => {
   const { barrier, pass } = barrierOf(1);
   const passes = Array.from({ length: 64 }, pass);
   await expect(barrier.pass({ timeoutMs: 1000 })).rejects.toThrow(UsageError);
@@ -58,7 +61,7 @@ test('a rank can wait in 64 barriers; a further one is rejected', async () => {
   expect(new Set(await Promise.all(passes))).toEqual(new Set(['passed']));
 });
 
-test('only rank 0 releases other ranks', async () => {
+test('only rank 0 can release other ranks', async () => {
   const { barrier, clock, pass } = barrierOf(1);
   const passed = pass();
   barrier.receive('passed', 0, 6);

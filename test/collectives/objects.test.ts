@@ -1,11 +1,11 @@
-/** Values as bytes, for the object collectives. */
+/** Tests of the encoding of values as bytes for object collectives. */
 import { describe, expect, test } from 'vitest';
 import { decodeObject, encodeObject } from '../../src/collectives/objects/encoding.ts';
 
 const SECRET = 'other data of the buffer';
 const roundTrip = (value: unknown): unknown => decodeObject(encodeObject(value));
 
-/** Bytes in a buffer with other data. */
+/** Returns a view of a buffer that also holds other data. */
 function surrounded(buffer: ArrayBuffer | SharedArrayBuffer): Uint8Array {
   const all = new Uint8Array(buffer);
   all.set(new TextEncoder().encode(SECRET), 24);
@@ -32,13 +32,13 @@ describe('a view of a part of its buffer', () => {
     expect(received[1]).toBe(received[0]);
   });
 
-  test('can be a view of memory that threads share', () => {
+  test('can be a view of a SharedArrayBuffer', () => {
     const view = surrounded(new SharedArrayBuffer(1000)).subarray(24, 28);
     expect(roundTrip(view)).toEqual(new TextEncoder().encode(SECRET.slice(0, 4)));
   });
 });
 
-test('views of a whole buffer share it on the receiver', () => {
+test('views of a whole buffer also share one buffer on the receiver', () => {
   const words = Uint32Array.of(1, 2);
   const [received, bytes] = roundTrip([words, new Uint8Array(words.buffer)]) as [Uint32Array, Uint8Array];
   expect(received).toEqual(words);

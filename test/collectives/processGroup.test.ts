@@ -21,7 +21,7 @@ import { MismatchError, PeerGoneError, ProtocolError, TimeoutError, UsageError }
 const WORLD_SIZES = [1, 2, 3, 4, 5, 7, 8, 16];
 const SEGMENT_32 = { segmentElements: 32 };
 
-/** Resolves with the error of a promise that must fail. */
+/** Resolves with the error of a promise, which must reject. */
 async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
   try {
     await promise;
@@ -31,24 +31,24 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
   throw new Error('expected a rejection');
 }
 
-/** Runs every rank to its end and returns all outcomes. */
+/** Runs every rank to its end and returns the outcomes of all ranks. */
 function outcomes(n: number, main: (group: ProcessGroup) => PromiseLike<unknown>, options = {}): Promise<Error[]> {
   return runWorld(n, (group) => errorOf(main(group)), options);
 }
 
-/** One of two ranks; the test controls the other end of its link. */
+/** Creates one of two ranks. The test controls the other end of its link. */
 function oneOfTwo(rank: number, link: Link, options: ProcessGroupOptions = {}, generation = 1): ProcessGroup {
   return new ProcessGroup(new Mesh({ rank, worldSize: 2, generation, links: new Map([[1 - rank, link]]) }), options);
 }
 
-/** A world of one. */
+/** Creates a world of one rank. */
 function alone(): ProcessGroup {
   return new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
 }
 
 describe('allReduce', () => {
   test.each(WORLD_SIZES)(
-    'gives all ranks the same bits, close to the true sum, for any values with %i ranks',
+    'ends with the same bits on all ranks, close to the true sum, for any values with %i ranks',
     async (n) => {
       await fc.assert(
         fc.asyncProperty(
@@ -75,7 +75,7 @@ describe('allReduce', () => {
   );
 
   test.each([
-    ['a codec that is not for the op', { codec: 'fp16' }],
+    ['a codec that does not support the op', { codec: 'fp16' }],
     ['a residual of another length', { residual: new Float32Array(3) }],
     ['an invalid bucket', { bucket: -1 }],
   ] as const)('does not change the tensor if it rejects %s', (_what, wrong) => {
@@ -98,7 +98,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('multiplies once before it sums, with PREMUL_SUM', async () => {
+  test('multiplies values once before they are summed, with PREMUL_SUM', async () => {
     const premultiplied = { op: ReduceOp.PREMUL_SUM, factor: 0.5 };
     const results = await runWorld(2, async (group) => [
       await group.allReduce(Float32Array.of(8), premultiplied),
@@ -112,13 +112,13 @@ describe('allReduce', () => {
   test.each([
     ['the codec', { codec: 'fp16' }],
     ['the length of the residual', { residual: new Float32Array(1).fill(7) }],
-  ] as const)('of several tensors sends none if %s does not fit all of them', async (_what, options) => {
+  ] as const)('sends none of several tensors if %s is not valid for all of them', async (_what, options) => {
     await runWorld(2, async (group) => {
       const tensors = [Float32Array.of(1), Int32Array.of(1, 2)];
       if (group.rank === 0) expect(() => group.allReduceCoalesced(tensors, options)).toThrow(UsageError);
       if ('residual' in options) expect(options.residual[0]).toBe(7);
       expect(group.flightRecording.records).toEqual([]);
-      // No sequence number was taken, so ranks are still in step.
+      // No sequence number was used, so the next op has the same number on all ranks.
       await group.barrier();
     });
   });
@@ -141,7 +141,7 @@ describe('allReduce', () => {
     },
   );
 
-  test('reports when each chunk was sent and received, by the ring plan', async () => {
+  test('reports when each chunk of the ring plan was sent and received', async () => {
     const traces = await runWorld(3, async (group) => {
       const work = group.allReduce(new Float32Array(9));
       expect(work.trace).toBeNull();
@@ -153,13 +153,13 @@ describe('allReduce', () => {
       for (const [i, { sentAt, receivedAt, receivedChunk }] of hops.entries()) {
         expect(sentAt).toBeGreaterThanOrEqual(startedAt);
         expect(receivedAt).toBeGreaterThanOrEqual(startedAt);
-        // The chunk received in one step is sent in the next.
+        // The chunk that is received in one step is sent in the next step.
         if (i < 3) expect(hops[i + 1]!.sentChunk).toBe(receivedChunk);
       }
     }
   });
 
-  test('sends only the eager bytes to a late rank, and does not deadlock behind it', async () => {
+  test('sends only the eager bytes to a late rank, and does not deadlock', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);
@@ -168,7 +168,8 @@ describe('allReduce', () => {
     await new Promise((resolve) => setTimeout(resolve, 5));
     expect(theirs.counters.bytesReceived).toBeLessThan(4 * EAGER_BYTES);
     expect(theirs.counters.bytesReceived).toBeGreaterThan(2 * EAGER_BYTES);
-    // One after the other here, all at once there: the order is the same.
+    // This rank awaits each op before the next, and the other rank issues all ops at once. The
+    // order is the same.
     for (const value of [10, 20, 30]) {
       expect((await late.allReduce(new Float32Array(count).fill(value)))[count - 1]).toBe(value * 1.1);
     }
@@ -207,7 +208,7 @@ describe('broadcast', () => {
 });
 
 describe('allGather', () => {
-  test.each([1, 2, 4, 7])('gives every part to every rank in rank order with %i ranks', async (n) => {
+  test.each([1, 2, 4, 7])('copies every part to every rank, in rank order, with %i ranks', async (n) => {
     for (const count of [0, 4, 100, 1000]) {
       const results = await runWorld(
         n,
@@ -221,8 +222,8 @@ describe('allGather', () => {
   });
 });
 
-describe('failures', () => {
-  test('names the rank, the op and the missing ranks if a rank does not call', async () => {
+describe('a process group', () => {
+  test('names the rank, the op and the missing ranks in the error if a rank does not call the op', async () => {
     const errors = await outcomes(3, (group) =>
       group.rank === 1
         ? new Promise((_resolve, reject) => setTimeout(() => reject(new Error('absent')), 60))
@@ -232,7 +233,7 @@ describe('failures', () => {
     expect(errors[2]!.message).toMatch(
       /^Timed out: rank \d waited 20 ms in collective #0 allReduce\(12 float32, SUM\)\. Rank 1 has called no collective at all\. Ranks 0, 2 called allReduce\(12 float32, SUM\)\.$/,
     );
-    // One of the two timed out itself; the other may have received its error.
+    // One of the two ranks timed out itself. The other rank may have received that error.
     expect(errors.map((error) => (error as TimeoutError).context)).toContainEqual(
       expect.objectContaining({
         seq: 0,
@@ -248,7 +249,7 @@ describe('failures', () => {
     ['broadcast', (group: ProcessGroup) => group.broadcast(new Float32Array(10), 1, { timeoutMs: 10 })],
     ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(10), { timeoutMs: 10 })],
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 10 })],
-  ])('%s times out on rank 0 if rank 1 never calls it, after a successful op', async (_name, call) => {
+  ])('ends %s with a timeout on rank 0 if rank 1 never calls it, even after a successful op', async (_name, call) => {
     const [first] = await runWorld(2, async (group) => {
       await group.allReduce(new Float32Array(3));
       return group.rank === 0 ? errorOf(call(group)) : null;
@@ -269,7 +270,7 @@ describe('failures', () => {
       (group: ProcessGroup) =>
         group.allReduce(new Float32Array(4), { op: group.rank === 1 ? ReduceOp.AVG : ReduceOp.SUM }),
     ],
-  ])('is an error on every rank, never a hang, if one calls %s', async (_name, call) => {
+  ])('fails on every rank, and never hangs, if one rank calls %s', async (_name, call) => {
     const errors = await outcomes(4, call);
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -288,14 +289,14 @@ describe('failures', () => {
     });
     await expect(world).rejects.toThrow('crashed');
     await vi.waitFor(() => expect(errors).toHaveLength(n - 1));
-    // Received from other ranks, not detected by a deadline.
+    // The error was received from other ranks. No deadline has passed.
     for (const error of errors) expect(error.message).toBe('crashed');
   });
 
   test.each([
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 20 })],
     ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(3), { timeoutMs: 20 })],
-  ])('%s names the absent rank first on the rank that detects it, and notifies the others', async (_name, call) => {
+  ])('names the absent rank first on the rank that detects it in %s, and notifies the others', async (_name, call) => {
     const errors: Error[] = [];
     await runWorld(5, async (group) => {
       if (group.rank === 0) return new Promise((resolve) => setTimeout(resolve, 80));
@@ -313,22 +314,22 @@ describe('failures', () => {
   test('rejects values that are not typed arrays, and 16-bit words without dtype float16', () => {
     const group = alone();
     for (const [tensor, message] of [
-      [[1, 2], /not Array: convert it first/],
-      [new Uint8ClampedArray(1), /not Uint8ClampedArray: convert it first/],
-      [new Uint16Array(1), /can only hold float16 bits: pass dtype/],
-      [null, /not Null: convert it first/],
+      [[1, 2], /not Array\. Convert the value to a typed array/],
+      [new Uint8ClampedArray(1), /not Uint8ClampedArray\. Convert the value to a typed array/],
+      [new Uint16Array(1), /can only hold float16 bits\. Pass dtype/],
+      [null, /not Null\. Convert the value to a typed array/],
     ] as const) {
       const odd = tensor as unknown as Float32Array;
       expect(() => group.allReduce(odd)).toThrow(message);
       expect(() => group.broadcast(odd, 0)).toThrow(message);
       expect(() => group.allGather(odd)).toThrow(message);
     }
-    expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/must be a Uint16Array/);
+    expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/must be bits in a Uint16Array/);
   });
 
   test('rejects more elements than a frame can count, before it allocates memory', async () => {
     const group = oneOfTwo(0, createMemoryLinkPair()[0]);
-    // Needs no memory.
+    // This array has a large length, but needs no memory.
     const huge = Object.defineProperty(new Uint8Array(1), 'length', { value: 2 ** 32 });
     const none = new Float32Array(0);
     for (const call of [
@@ -358,7 +359,7 @@ describe('failures', () => {
     expect((await errorOf(work)).message).toBe('x'.repeat(4000));
   });
 
-  test('uses the error that arrived before the close', async () => {
+  test('reports the error that arrived before the link closed', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     oneOfTwo(1, theirs).abort(new MismatchError('differs'));
     theirs.close();
@@ -416,7 +417,7 @@ describe('failures', () => {
     expect(error.message).toMatch(message);
   });
 
-  test('counts the bytes of unexpected frames with their op', async () => {
+  test('counts the bytes of unexpected frames when their op is called', async () => {
     const received = await runWorld(2, async (group) => {
       const work = group.rank === 1 ? group.broadcast(new Float32Array(100), 1) : null;
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -428,7 +429,7 @@ describe('failures', () => {
     expect(received[0]![1]).toBeGreaterThan(400);
   });
 
-  test('wait(timeoutMs) ends the wait, not the op', async () => {
+  test('continues an op whose wait(timeoutMs) has timed out', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) await new Promise((resolve) => setTimeout(resolve, 30));
       const work = group.allReduce(new Float32Array([1]));

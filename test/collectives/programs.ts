@@ -1,8 +1,8 @@
 /**
- * Random programs of collectives and messages. All ranks make the same calls without waiting for
- * one before the next, and every result is compared with a direct computation. One rank may have
- * trouble during the program. The clock advances only when no frame moves, so a seed always gives
- * the same program run.
+ * Random programs of collectives and messages. All ranks make the same calls, and do not wait for a
+ * call to end before the next. Every result is compared with a direct computation. One rank may
+ * have trouble during the program. The clock advances only when no frame moves, so a seed always
+ * gives the same program run.
  */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -16,18 +16,18 @@ import { ManualClock } from '../manualClock.ts';
 /** Deadline of every op, on a clock that the test moves. */
 const TIMEOUT_MS = 1000;
 /**
- * How long a late rank is blocked: it returns during the others' inquiry, which takes half of the
- * deadline.
+ * How long a late rank is blocked. It continues during the inquiry of the other ranks, which takes
+ * half of the deadline.
  */
 const LATE_MS = 1.25 * TIMEOUT_MS;
 /**
- * Every op must have ended by then; those of a late rank end after their own deadline and two
- * inquiries.
+ * Time after which every op must have ended. Ops of a late rank end after their own deadline and
+ * two inquiries.
  */
 const MAX_WAIT_MS = LATE_MS + 2 * TIMEOUT_MS;
 /**
- * Turns of the event loop without a frame after which none is in flight: a delayed link needs a
- * dozen for one.
+ * No frame is in flight after this number of turns of the event loop without a frame. A delayed
+ * link needs a dozen turns for one frame.
  */
 const QUIET_TURNS = 30;
 
@@ -39,11 +39,11 @@ interface Scene {
   readonly self: number;
   /** Global rank of the root, for ops with a root. */
   readonly root: number;
-  /** The tensor that a rank (global) contributes. */
+  /** Returns the tensor that a rank (global) contributes. */
   readonly of: (rank: number, length?: number) => Float32Array;
-  /** The sum of all ranks' tensors. */
+  /** Returns the sum of all ranks' tensors. */
   readonly sum: (length?: number) => Float32Array;
-  /** @throws if a member of the group has another result. */
+  /** @throws if the result on this rank is wrong. */
   readonly check: (got: unknown, expected: unknown) => void;
 }
 
@@ -143,8 +143,8 @@ const OPS: Readonly<Record<string, Op>> = {
 const OP_NAMES = Object.keys(OPS);
 
 /**
- * Lengths of tensors: fewer than ranks, about a segment, more than is sent ahead. The last three
- * are chosen less often.
+ * Lengths of tensors: fewer elements than ranks, about a segment, and more than is sent ahead. The
+ * last three lengths are chosen less often.
  */
 const LENGTHS = [0, 1, 2, 3, 7, 100, 1000, 16_376, 16_377, 70_000];
 const SEGMENTS = [Infinity, 16_376, 1000, 333];
@@ -153,14 +153,14 @@ const SEGMENTS = [Infinity, 16_376, 1000, 333];
 export interface Call {
   readonly number: number;
   readonly op: string;
-  /** 0 is the world; further ones are subgroups. */
+  /** Number of the group: 0 for the world, larger numbers for subgroups. */
   readonly group: number;
   readonly length: number;
-  /** Chooses roots, sizes and peers. */
+  /** Random number that chooses roots, sizes and peers. */
   readonly draw: number;
-  /** Whether it uses the second variant of the op. */
+  /** Whether the call uses the second variant of the op. */
   readonly isVariant: boolean;
-  /** Whether ranks may pause before it. */
+  /** Whether ranks may pause before the call. */
   readonly isPause: boolean;
 }
 
@@ -177,7 +177,8 @@ interface Program {
 export function programOf(seed: number): Program {
   const rng = createRng(mixSeed(seed));
   const worldSize = 2 + rng.below(9);
-  // Only some of the ops: an op that ends its group would hide another one that does not.
+  // Each program uses only some of the ops. Otherwise an op that ends its group would hide errors
+  // of another op.
   const drawn = OP_NAMES.filter(() => rng.below(2) > 0);
   const ops = drawn.length > 0 ? drawn : OP_NAMES;
   const subgroups = Array.from({ length: rng.below(3) }, () => subgroupOf(worldSize, rng));
@@ -205,7 +206,7 @@ function subgroupOf(worldSize: number, rng: Rng): number[] {
   return rng.below(2) > 0 ? ranks.toReversed() : ranks;
 }
 
-/** Trouble of a rank during its calls. */
+/** The kinds of trouble that a rank can have during its calls. */
 const STRIKES = {
   closesLink: ({ links }, _group, rank, draw) => linkOf(links[rank]!, draw).close(),
   losesFrame({ links }, _group, rank, draw) {
@@ -234,13 +235,15 @@ export const TROUBLES = [
   ...(Object.keys(STRIKES) as (keyof typeof STRIKES)[]),
 ] as const;
 
-/** Errors that the other ranks receive at once, before any deadline. */
+/** Kinds of trouble whose error the other ranks receive at once, before any deadline. */
 export const NOTIFIED: readonly Trouble['kind'][] = ['closesLink', 'aborts'];
 
 interface Trouble {
   readonly kind: (typeof TROUBLES)[number];
   readonly rank: number;
-  /** Number of the call after which it begins, and the delay in turns of the event loop. */
+  /**
+   * Number of the call after which the trouble begins, and its delay in turns of the event loop.
+   */
   readonly at: number;
   readonly turns: number;
   readonly draw: number;
@@ -261,11 +264,14 @@ export function troubleOf({ seed, worldSize, calls }: Program): Trouble {
 export interface Outcome {
   readonly rank: number;
   readonly call: Call;
-  /** Global ranks of its group. */
+  /** Global ranks of the call's group. */
   readonly ranks: readonly number[];
-  /** `right`, or the error; `pending` after its deadline and all inquiries. */
+  /**
+   * `right`, or the error of the call. `pending` if the call has not ended after its deadline and
+   * all inquiries.
+   */
   readonly end: 'pending' | 'right' | Error;
-  /** Milliseconds that the clock had moved by then. */
+  /** Milliseconds that the clock had moved when the call ended. */
   readonly waitedMs: number;
 }
 
@@ -324,8 +330,8 @@ export async function play(program: Program, trouble: Trouble | null): Promise<O
 async function issue(call: Call, group: ProcessGroup, self: number): Promise<void> {
   const of = (rank: number, length = call.length): Float32Array => {
     const tensor = new Float32Array(length);
-    // Small whole numbers, whose sums are exact. A loop, because a callback for each element would
-    // take most of a program's time.
+    // The values are small whole numbers, so their sums are exact. This is a loop, because a
+    // callback for each element would take most of a program's time.
     for (let i = 0; i < length; i++) tensor[i] = ((call.number * 7 + rank * 31 + i * 13) % 17) - 8;
     return tensor;
   };
@@ -352,12 +358,12 @@ function isStrike(kind: Trouble['kind']): kind is keyof typeof STRIKES {
   return kind in STRIKES;
 }
 
-/** A rank that was late makes at least one more call. */
+/** Whether a rank has stopped making calls. A rank that was late makes at least one more call. */
 function hasStopped({ kind, at, draw }: Trouble, { number }: Call): boolean {
   return (kind === 'stopsCalling' && number >= at) || (kind === 'isLateAndStops' && number > at + (draw % 4));
 }
 
-/** Blocks a rank like a blocked tab: its frames wait, too. */
+/** Blocks a rank like a blocked tab. The frames of the rank wait, too. */
 async function block({ links }: World, rank: number, clock: ManualClock): Promise<void> {
   const handlers = [...links[rank]!.values()].map((link) => [link, link.onframe] as const);
   for (const [link] of handlers) link.onframe = null;

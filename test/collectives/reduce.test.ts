@@ -1,13 +1,16 @@
 /**
- * NaN has many bit patterns. The pattern of a sum depends on the order of its operands and on the
- * machine.
+ * Tests of NaNs in sums. NaN has many bit patterns, and the pattern of a sum depends on the order
+ * of its operands and on the machine.
  */
 import { expect, test } from 'vitest';
 import type { TypedArray } from '../../src/collectives/dtypes.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
-/** A NaN as x86 computes it for Infinity - Infinity, or as JavaScript writes it. */
+/**
+ * Returns a NaN with the bits that x86 computes for Infinity - Infinity, or with those that
+ * JavaScript writes.
+ */
 const NAN: Record<string, (isNegative: boolean) => TypedArray> = {
   float32: (isNegative) => new Float32Array(Uint32Array.of(isNegative ? 0xffc00000 : 0x7fc00000).buffer),
   float64: (isNegative) =>
@@ -19,7 +22,7 @@ const OPS = ['SUM', 'AVG', 'PRODUCT', 'MIN', 'MAX'] as const;
 const hex = ({ buffer }: TypedArray): string => Buffer.from(buffer).toString('hex');
 
 test.each(Object.keys(NAN).flatMap((dtype) => OPS.map((op) => ({ dtype, op }))))(
-  'all ranks end with the same NaN by recursive doubling: $op of $dtype',
+  'recursive doubling ends with the same NaN bits on all ranks: $op of $dtype',
   async ({ dtype, op }) => {
     const ranks = await runWorld(9, async (group) => {
       const tensor = NAN[dtype]!(group.rank % 2 === 1);

@@ -5,7 +5,7 @@ import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/
 const worldSize = fc.integer({ min: 1, max: 64 });
 
 describe('ring plan', () => {
-  test('has 2(n-1) steps in which every rank sends to its right neighbour and receives from its left', () => {
+  test('has 2(n-1) steps in which every rank sends to its right neighbour and receives from its left neighbour', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
         expect(ringStepCount(n)).toBe(2 * (n - 1));
@@ -23,8 +23,8 @@ describe('ring plan', () => {
   test('sums each rank into each chunk exactly once, then copies every sum to every rank', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
-        // held[rank][chunk]: the ranks whose parts this rank's copy of the chunk contains, in order
-        // of summation.
+        // held[rank][chunk] lists the ranks whose parts are in this rank's copy of the chunk, in
+        // order of summation.
         const held = Array.from({ length: n }, (_, rank) => Array.from({ length: n }, () => [rank]));
         for (let step = 0; step < ringStepCount(n); step++) {
           const sent = transfersAt(n, step).map((t) => ({ ...t, parts: [...held[t.from]![t.chunk]!] }));
@@ -36,7 +36,7 @@ describe('ring plan', () => {
         for (let chunk = 0; chunk < n; chunk++) {
           const order = held[0]![chunk]!;
           expect([...order].sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
-          // One order of summation on all ranks keeps replicas equal bit for bit.
+          // All ranks have the same order of summation, so their replicas are equal bit for bit.
           for (let rank = 0; rank < n; rank++) expect(held[rank]![chunk]).toEqual(order);
         }
       }),

@@ -123,14 +123,14 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
       (group) => group.allToAll(tensor, { outputSplits: range(n).map(() => 2) }),
       'part for itself',
     ],
-    ['a plain array', (group) => group.allReduce([1, 2] as unknown as Float32Array), 'not Array: convert it'],
+    ['a plain array', (group) => group.allReduce([1, 2] as unknown as Float32Array), 'not Array. Convert the value'],
     ['no tensor', (group) => group.broadcast(null as unknown as Float32Array, 0), 'not Null'],
     [
       'clamped bytes',
       (group) => group.allGather(new Uint8ClampedArray(1) as unknown as Uint8Array),
       'not Uint8Clamped',
     ],
-    ['float16 as Int32Array', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be a Uint16Array'],
+    ['float16 as Int32Array', (group) => group.allReduce(ints, { dtype: 'float16' }), 'must be bits in a Uint16Array'],
     ['a bucket beyond the largest number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
   ];
   return calls;

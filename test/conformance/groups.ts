@@ -182,7 +182,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     run: async (world, n) => {
       for (const [ranks, message] of [
         [[], 'at least one rank'],
-        [[0, 0], 'each rank once'],
+        [[0, 0], 'Each rank can be in a group only once'],
         [[0, n], `Rank ${n} does not exist`],
         [[-1], 'Rank -1 does not exist'],
         [[0.5], 'Rank 0.5 does not exist'],
@@ -194,7 +194,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
         await expectRejection(world.newSubgroups(size), UsageError, 'cannot be divided', `newSubgroups(${size})`);
       }
       const group = await world.newGroup([0, 1]);
-      await expectRejection(group.newGroup([0]), UsageError, 'from the world group', 'newGroup of a subgroup');
+      await expectRejection(group.newGroup([0]), UsageError, 'on the world group', 'newGroup of a subgroup');
       expectEqual(await world.allReduce(one(1)), one(n), 'the world is usable');
     },
   },
@@ -204,7 +204,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
     worlds: [2, 3, 4, 5],
     run: async (world, n) => {
       const ranks = world.rank === n - 1 ? range(n).reverse() : range(n);
-      const error = await expectRejection(world.newGroup(ranks), MismatchError, 'other ranks', 'newGroup');
+      const error = await expectRejection(world.newGroup(ranks), MismatchError, 'different ranks', 'newGroup');
       expectThat(error.message.includes(`rank ${n - 1}`), `the message names the rank: ${error.message}`);
     },
   },

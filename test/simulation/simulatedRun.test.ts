@@ -7,7 +7,7 @@ import { modulo } from '../../src/collectives/plans/ringPlan.ts';
 const BYTES = 203_560;
 
 test.each([2, 3, 8, 32])(
-  'in a cluster of %i no chunk arrives before it was sent, and none is sent before it arrived',
+  'no chunk arrives before it was sent, and none is sent on before it arrived, in a cluster of %i machines',
   (n) => {
     const cluster = clusterOf(n, 7);
     const steps = simulateStep(cluster, 0, BYTES);
@@ -27,7 +27,7 @@ test.each([2, 3, 8, 32])(
   },
 );
 
-test('a slow link delays every rank, each one ring step later', () => {
+test('a slow link delays every rank, and each rank one ring step after its left neighbour', () => {
   const { seed, machines } = clusterOf(4, 1);
   const slow = { seed, machines: machines.map((one, rank) => (rank === 1 ? { ...one, latencyMs: 500 } : one)) };
   const steps = simulateStep(slow, 0, BYTES);
@@ -35,13 +35,13 @@ test('a slow link delays every rank, each one ring step later', () => {
   expect(firstLate).toEqual([2, 3, 0, 1]);
 });
 
-/** All events of the first steps. */
+/** Returns all events of the first steps. */
 const eventsOf = (seed: number): unknown[] => {
   const run = simulatedRun(5, seed, 'simulated');
   return [...run.beginning, ...Array.from({ length: 12 }, () => run.next()).flat()];
 };
 
-test('a simulated run is displayed like any other, reports that it is simulated, and is the same for the same seed', () => {
+test('a simulated run is displayed like a real run, reports that it is simulated, and is the same for the same seed', () => {
   const run = simulatedRun(32, 1, 'simulated');
   let view = run.beginning.reduce(reduce, initialView);
   for (let i = 0; i < 12; i++) view = run.next().reduce(reduce, view);

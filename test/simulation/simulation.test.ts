@@ -8,7 +8,10 @@ import { createRng } from '../../src/util/rng.ts';
 
 const HEADER = FRAME_HEADER_BYTES;
 
-/** An uplink and a downlink for each rank; a byte takes `msPerByte` on either. */
+/**
+ * Creates a network with an uplink and a downlink for each rank. A byte takes `msPerByte` on each
+ * of the two.
+ */
 function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 0 }): Network {
   return {
     lines: Array.from({ length: 2 * n }, () => ({ msPerByte, msPerFrame: 0 })),
@@ -24,7 +27,7 @@ function run(plan: AllReduce, n: number, count: number, network: Network, option
   return simulate(schedule, { network, elementBytes: 4, ...options });
 }
 
-test('events are ordered by time, those of the same time by insertion', () => {
+test('events are ordered by time, and events of the same time by insertion', () => {
   const rng = createRng(1);
   const queue = new EventQueue();
   const put = Array.from({ length: 5000 }, (_, event) => ({ event, time: rng.below(100) }));
@@ -42,24 +45,27 @@ test('events are ordered by time, those of the same time by insertion', () => {
 });
 
 describe('a simulated all-reduce', () => {
-  test.each([2, 3, 5, 8, 12])('on a ring of %i takes 2(n-1) times latency and chunk, if chunks are frames', (n) => {
-    const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
-    const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
-    expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
-    expect(new Set(endedAt).size).toBe(1);
-  });
+  test.each([2, 3, 5, 8, 12])(
+    'takes 2(n-1) times the latency and the time of a chunk on a ring of %i ranks, if each chunk is one frame',
+    (n) => {
+      const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
+      const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
+      expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
+      expect(new Set(endedAt).size).toBe(1);
+    },
+  );
 
-  test('sends the next segment while one is in flight, so long chunks hide latency', () => {
+  test('sends the next segment while another is in flight, so that long chunks hide latency', () => {
     const n = 4;
     const count = 4 * 16_000;
     const network = switched(n, { msPerByte: 0.001, latencyMs: 10 });
     const { ms } = run(plans.ringAllReduce, n, count, network, { segmentBytes: 4000 });
     const chunkMs = 16 * 4.032;
-    // The line is idle only before the first and after the last segment.
+    // The line is idle only before the first segment and after the last one.
     expect(ms).toBeCloseTo(2 * (n - 1) * chunkMs + 10, 6);
   });
 
-  test('takes log2(n) steps by doubling, and the bytes of the ring by halving and doubling', () => {
+  test('takes log2(n) steps with doubling, and sends as many bytes as the ring with halving and doubling', () => {
     const latency = switched(16, { latencyMs: 1 });
     expect(run(plans.recursiveDoubling, 16, 10, latency).ms).toBe(4);
     expect(run(plans.halvingDoubling, 16, 1600, latency).ms).toBe(8);
@@ -97,7 +103,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
 
-  test('takes as long with larger segments, if a chunk has several', () => {
+  test('takes the same time with larger segments, if a chunk still has several segments', () => {
     for (const [name, plan] of Object.entries(ALL_REDUCES)) {
       const network = switched(8, { msPerByte: 0.001, latencyMs: 2 });
       const fine = run(plan, 8, 2_000_000, network);
@@ -144,12 +150,12 @@ test.each([
   ['no receive', [transfer('send', 1, 0, 4)], [], /does not receive/],
   ['another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
   ['a longer send', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
-  ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, which does not send it/],
-] as const)('rejects plans whose sends and receives differ: %s', (_, mine, theirs, message) => {
+  ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, but that rank does not send/],
+] as const)('a schedule rejects plans whose sends and receives differ: %s', (_, mine, theirs, message) => {
   expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });
 
-test('rejects plans in which ranks wait for each other', () => {
+test('a simulation rejects plans in which ranks wait for each other', () => {
   const schedule = scheduleOf(
     (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
     2,

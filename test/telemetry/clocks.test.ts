@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { ClockComparison } from '../../src/telemetry/clocks.ts';
 
-test('clocks are compared within the bounds of a common collective', () => {
+test('offsets between clocks are estimated from the bounds of a common collective', () => {
   const comparison = new ClockComparison();
   expect(comparison.offsets(0)).toEqual([]);
-  // Rank 1's clock is 500 ms ahead. All are in the collective from 10 to 12 of rank 0's clock; rank
-  // 1 was first.
+  // Rank 1's clock is 500 ms ahead. By rank 0's clock, all ranks are in the collective from 10 to
+  // 12 ms. Rank 1 entered first.
   comparison.add(
     [
       { begin: 10, end: 12 },
@@ -17,7 +17,7 @@ test('clocks are compared within the bounds of a common collective', () => {
     { offsetMs: 0, errorMs: 0 },
     { offsetMs: 499, errorMs: 3 },
   ]);
-  // Tighter bounds.
+  // This collective has tighter bounds.
   comparison.add(
     [
       { begin: 30, end: 31 },
@@ -28,7 +28,7 @@ test('clocks are compared within the bounds of a common collective', () => {
   expect(comparison.offsets(0)[1]).toEqual({ offsetMs: 500, errorMs: 1 });
 });
 
-test('a clock that has jumped is compared again', () => {
+test('the offset of a clock that has jumped is estimated again', () => {
   const comparison = new ClockComparison();
   for (const offset of [100, 900]) {
     comparison.add(

@@ -12,7 +12,7 @@ import {
   unpackLanes,
 } from '../../src/telemetry/stepLane.ts';
 
-/** 20 ms of computing, 2 of reading, 6 of waiting for others, 2 of updating. */
+/** 20 ms of computing, 2 ms of reading, 6 ms of waiting for others, 2 ms of updating. */
 const MS: StepTimes = { total: 30, compute: 20, readback: 2, communicate: 6, exposed: 6, update: 2 };
 
 function hop(ringStep: number, sentAt: number, receivedAt: number, reduceMs: number): HopEvent {
@@ -20,7 +20,7 @@ function hop(ringStep: number, sentAt: number, receivedAt: number, reduceMs: num
 }
 
 describe('a step', () => {
-  test('is built backwards from its end: computing, reading, chunk after chunk, updating', () => {
+  test('is built backwards from its end, with computing, reading, chunk after chunk, and updating', () => {
     const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
     const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
     expect(lane).toEqual({
@@ -40,7 +40,7 @@ describe('a step', () => {
     expect(exposedWait(lane, MS)).toBe(5);
   });
 
-  test('of a late rank shows sending while chunks arrive', () => {
+  test('shows sending while chunks arrive, if the rank is late', () => {
     const trace = { startedAt: 22, hops: [hop(0, 25, 24, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
     expect(segments.slice(2, -1)).toEqual([
@@ -50,18 +50,18 @@ describe('a step', () => {
     ]);
   });
 
-  test('only counts waiting with nothing else to do as exposed', () => {
+  test('has exposed waiting only while the rank has nothing else to do', () => {
     const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
     const lane = laneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
     expect(exposedWait(lane, ms)).toBe(2);
   });
 
-  test('shows an exchange without known hops, and nothing else', () => {
+  test('shows an exchange in place of hops if the hops are unknown', () => {
     expect(kindsOf(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
     expect(kindsOf({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
   });
 
-  test("shows two concurrent buckets as one row: a rank's activity before its wait", () => {
+  test("shows two concurrent buckets in one row, where a rank's activity hides its wait", () => {
     const first = { startedAt: 10, hops: [hop(0, 10, 20, 0)] };
     const second = { startedAt: 12, hops: [hop(0, 14, 22, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: { ...MS, compute: 8 }, traces: [first, second] });
@@ -106,7 +106,7 @@ function kindsOf(ms: StepTimes): string[] {
   return laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
 }
 
-test('packed lanes are unpacked: the newest steps, to a hundredth of a millisecond', () => {
+test('packed lanes of the newest steps are unpacked with an error of at most a hundredth of a millisecond', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
       const packed = Float64Array.from(packLanes(all, count));
@@ -116,7 +116,7 @@ test('packed lanes are unpacked: the newest steps, to a hundredth of a milliseco
   );
 });
 
-test('a step of many segments is simplified, and covers the same time', () => {
+test('a step with many segments is simplified, and still covers the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
   expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);

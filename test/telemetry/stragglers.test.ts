@@ -5,14 +5,17 @@ import { findStragglers } from '../../src/telemetry/stragglers.ts';
 
 interface Rank {
   compute: number;
-  /** Own time of the rank, beside computing. */
+  /** Own time of the rank in addition to computing. */
   other?: number;
   isHidden?: boolean;
   transit?: number | null;
   error?: number;
 }
 
-/** Ranks that all take the step of the slowest, as in a ring. */
+/**
+ * Finds stragglers among ranks whose steps all take as long as that of the slowest rank, as in a
+ * ring.
+ */
 function find(ranks: readonly Rank[]) {
   const own = ranks.map(({ compute, other = 5 }) => compute + other);
   const stepMs = Math.max(...own) + 2;
@@ -38,10 +41,10 @@ function find(ranks: readonly Rank[]) {
 }
 
 describe('ranks', () => {
-  test('that differ by less than 1.3 are not reported, whatever else differs', () => {
+  test('are not reported if their times differ by less than a factor of 1.3 or by noise', () => {
     expect(find([{ compute: 40 }, { compute: 52, isHidden: true }, { compute: 45 }])).toEqual([]);
     expect(find([{ compute: 40 }])).toEqual([]);
-    // A millisecond is noise.
+    // A difference of a millisecond is noise.
     expect(
       find([
         { compute: 0.5, other: 0 },
@@ -50,19 +53,19 @@ describe('ranks', () => {
     ).toEqual([]);
   });
 
-  test('that compute slowly are found, though every step takes as long, and a hidden tab is named', () => {
+  test('are found if they compute slowly, though all steps take the same time, and a hidden tab is named', () => {
     const found = find([{ compute: 40 }, { compute: 44 }, { compute: 84, isHidden: true }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'rank', rank: 2, ratio: 89 / 45, computing: 2.1, isHidden: true }]);
   });
 
-  test('that only wait for a slow link are not reported', () => {
+  test('are not reported if they only wait for a slow link', () => {
     const ranks = [{ compute: 40 }, { compute: 40, other: 60, transit: 12 }, { compute: 40 }, { compute: 40 }];
     expect(find(ranks).map(({ kind }) => kind)).toEqual(['link']);
     const alsoSlow = ranks.map((one, rank) => (rank === 1 ? { ...one, compute: 90 } : one));
     expect(find(alsoSlow).map(({ kind }) => kind)).toEqual(['rank', 'link']);
   });
 
-  test('that are slow for another reason are not reported as slow computers; the slowest comes first', () => {
+  test('are not reported as slow in computing if they are slow for another reason, and the slowest comes first', () => {
     const found = find([
       { compute: 40 },
       { compute: 41, other: 60 },
@@ -76,18 +79,18 @@ describe('ranks', () => {
     ]);
   });
 
-  test('of two, the slower is found', () => {
+  test('are compared with each other if there are two, and the slower is found', () => {
     expect(find([{ compute: 90 }, { compute: 30 }])).toMatchObject([{ rank: 0, computing: 3 }]);
   });
 });
 
 describe('links', () => {
-  test('that take twice as long, and cost the step something, are found', () => {
+  test('are found if they take twice as long and make the step longer', () => {
     const found = find([{ compute: 40 }, { compute: 40, transit: 9 }, { compute: 40 }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'link', from: 1, to: 2, transitMs: 9, ratio: 9, route: 'direct' }]);
   });
 
-  test('are not reported within clock errors, without a cost, or before they are known', () => {
+  test('are not reported if the difference is within clock errors, costs little, or is not known yet', () => {
     const slow = { compute: 40, transit: 9 };
     expect(find([{ compute: 40 }, { ...slow, error: 9 }, { compute: 40 }])).toEqual([]);
     expect(find([{ compute: 4000 }, { ...slow, compute: 4000 }, { compute: 4000 }])).toEqual([]);

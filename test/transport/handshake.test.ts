@@ -24,7 +24,7 @@ describe('handshake', () => {
     ['generation', { ...bob, generation: 1 }],
     ['rank', { ...bob, rank: 2 }],
     ['member', { ...bob, member: 'mallory1' }],
-  ])('rejects a peer of another %s and closes the link', async (_field, actual) => {
+  ])('rejects a peer with another %s and closes the link', async (_field, actual) => {
     const [a, b] = createMemoryLinkPair();
     const theirs = handshake(b, actual, alice, options).catch((error: unknown) => error);
     await expect(handshake(a, alice, bob, options)).rejects.toThrow(/for rank 1 reached another peer/);

@@ -1,7 +1,7 @@
 /**
- * The contract of `Link` as code, run with every implementation. A case is two programs, one for
- * each end, so it can run in one process or in two tabs. A program throws if its end violates the
- * contract.
+ * The contract of `Link` as test cases, which run with every implementation. A case consists of two
+ * programs, one for each end, so it can run in one process or in two tabs. A program throws if its
+ * end violates the contract.
  */
 import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
@@ -10,8 +10,8 @@ import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
 /**
  * One end of a case.
  *
- * @param header the first bytes of each frame, on links that read them; frames then have at least
- *   that length.
+ * @param header the first bytes of each frame, for links that read them. Frames then have at least
+ * the length of the header.
  */
 type Program = (link: Link, header?: Uint8Array) => Promise<void>;
 
@@ -19,7 +19,9 @@ interface LinkCase {
   name: string;
   alice: Program;
   bob: Program;
-  /** Set if one end must see the other close, which views of a shared link do not. */
+  /**
+   * Set if one end must notice that the other end closes. Views of a shared link do not notice it.
+   */
   isCloseSeen?: true;
 }
 
@@ -35,7 +37,7 @@ function zeros(bytes: number, header = NO_HEADER): ArrayBuffer {
   return frame.buffer;
 }
 
-/** A frame whose bytes depend on its number and their position. */
+/** Returns a frame whose bytes depend on the frame's number and on their position. */
 function patterned(number: number, bytes: number, header = NO_HEADER): ArrayBuffer {
   const frame = zeros(bytes, header);
   const view = new Uint8Array(frame);
@@ -72,7 +74,9 @@ function closed(link: Link): Promise<Error | null> {
   });
 }
 
-/** Sends a small frame each way; then the other end has received all earlier frames. */
+/**
+ * Sends a small frame in each direction. Afterwards the other end has received all earlier frames.
+ */
 async function meet(link: Link, header?: Uint8Array): Promise<void> {
   const heard = receive(link, 1);
   await link.send(zeros(1, header));
@@ -101,7 +105,7 @@ async function expectAll(link: Link, sizes: readonly number[], header?: Uint8Arr
 
 export const LINK_CASES: LinkCase[] = [
   {
-    name: 'carries frames of every size, whole and in order',
+    name: 'transfers frames of every size, whole and in order',
     alice: async (link, header) => {
       await sendAll(link, SIZES, header);
       await meet(link, header);
@@ -112,7 +116,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'carries both directions at once',
+    name: 'transfers frames in both directions at once',
     alice: async (link, header) => {
       await Promise.all([sendAll(link, SIZES, header), expectAll(link, SIZES, header)]);
       await meet(link, header);

@@ -9,7 +9,7 @@ function portPair(): [Link, Link] {
   return [createPortLink(port1), createPortLink(port2)];
 }
 
-/** A link as a worker uses it: a port, bridged on the page to another link. */
+/** Creates a link like that of a worker: a port that the page bridges to another link. */
 function bridgedPair(): [Link, Link] {
   const [near, far] = createMemoryLinkPair();
   const { port1, port2 } = new MessageChannel();

@@ -10,7 +10,7 @@ import { systemClock } from '../../src/util/clock.ts';
 import { PeerGoneError, ProtocolError, UsageError } from '../../src/util/errors.ts';
 import { LINK_CASES } from './linkCompliance.ts';
 
-/** Both ends of one link, shared. */
+/** Returns the two ends of one link as shared links. */
 function sharedPair(): [SharedLink, SharedLink] {
   const [a, b] = createMemoryLinkPair();
   return [new SharedLink(a), new SharedLink(b)];
@@ -22,14 +22,14 @@ const dataOf = (generation: number, bytes = 4): ArrayBuffer =>
 /** Resolves when all frames sent over memory links have arrived. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Payload sizes of the frames that a view receives. */
+/** Returns the payload sizes of the frames that a view receives. */
 function received(view: Link): number[] {
   const sizes: number[] = [];
   view.onframe = (frame) => sizes.push(frame.byteLength - FRAME_HEADER_BYTES);
   return sizes;
 }
 
-/** The `onclose` calls of a shared link and its views of generations 1 and 2, in order. */
+/** Returns the `onclose` calls of a shared link and its views of generations 1 and 2, in order. */
 function closesOf(shared: SharedLink): unknown[][] {
   const closes: unknown[][] = [];
   for (const generation of [1, 2]) shared.view(generation).onclose = (error) => closes.push([generation, error]);
@@ -89,7 +89,7 @@ describe('a view of a shared link', () => {
     expect(() => b.view(4)).toThrow('generation 4 cannot follow 4');
   });
 
-  test('closes alone, receives nothing more, and settles every send', async () => {
+  test('closes without its link, receives nothing more, and settles every send', async () => {
     const [a, b] = sharedPair();
     const [mine, theirs, next] = [a.view(1), b.view(1), a.view(2)];
     const closes: string[] = [];
@@ -136,7 +136,7 @@ describe('a shared link', () => {
         [2, null],
       ]);
     expect([a.state, b.state]).toEqual(['closed', 'closed']);
-    // A handler that is set later is also called; a view that is created later is closed.
+    // A handler that is set later is also called. A view that is created later is closed.
     let late: unknown = 'nothing';
     a.onclose = (error) => (late = error);
     expect(late).toBeNull();
@@ -159,7 +159,7 @@ describe('a shared link', () => {
     expect(b.state).toBe('closed');
   });
 
-  test('delivers frames from before the close to a late view', async () => {
+  test('delivers frames that arrived before the close to a view that is created later', async () => {
     const [a, b] = createMemoryLinkPair();
     const shared = new SharedLink(a);
     await b.send(dataOf(1, 8));
@@ -170,7 +170,7 @@ describe('a shared link', () => {
     expect(received(view)).toEqual([8]);
   });
 
-  test('breaks if more frames of later generations arrive than it keeps, and drops frames of skipped generations', async () => {
+  test('breaks if it cannot store all frames of later generations, and drops frames of skipped generations', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     const half = MAX_EARLY_BYTES / 2 - FRAME_HEADER_BYTES;
@@ -192,8 +192,8 @@ describe('a shared link', () => {
   });
 });
 
-describe('from one generation to the next', () => {
-  test('both ends agree if one is late and data of the old generation still arrives', async () => {
+describe('the change to the next generation', () => {
+  test('succeeds if one end is late and data of the old generation still arrives', async () => {
     const [a, b] = sharedPair();
     const [oldA, oldB] = await Promise.all([shakeHands(a.view(1), 1, 0), shakeHands(b.view(1), 1, 1)]);
     const early = shakeHands(a.view(2), 2, 0);
@@ -202,7 +202,7 @@ describe('from one generation to the next', () => {
     await settled();
     oldA.close();
     const late = shakeHands(b.view(2), 2, 1);
-    // A frame of a generation that is over at the other end.
+    // This frame belongs to a generation that is already over at the other end.
     await oldB.send(dataOf(1));
     const [newA, newB] = await Promise.all([early, late]);
     const next = new Promise<ArrayBuffer>((resolve) => (newB.onframe = resolve));
@@ -211,7 +211,7 @@ describe('from one generation to the next', () => {
     expect(newA.counters.framesReceived).toBe(2);
   });
 
-  test('rejects an unexpected peer on its view only', async () => {
+  test('rejects an unexpected peer only on the view of its generation', async () => {
     const [a, b] = sharedPair();
     const kept = a.view(1);
     const outcomes = await Promise.allSettled([shakeHands(a.view(2), 2, 0), shakeHands(b.view(2), 2, 0)]);
@@ -221,7 +221,7 @@ describe('from one generation to the next', () => {
     expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
   });
 
-  test('a long all-reduce of the old generation ends while the new one performs its handshake and works', async () => {
+  test('lets a long all-reduce of the old generation end while the new generation performs its handshake and works', async () => {
     const shared = sharedPair();
     const old = shared.map((link, rank) => groupOver(link.view(1), 1, rank));
     const count = 1_000_000;

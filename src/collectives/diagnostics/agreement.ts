@@ -1,15 +1,16 @@
 /**
- * Agreement: how a rank knows that all others have called the same op. Each CALL frame covers a
- * number of ranks behind its sender. It travels round the ring in both directions; if the op's data
- * takes log2(n) steps over links to distant ranks, so does the agreement.
+ * Agreement is the protocol by which a rank learns that all others have called the same op. A CALL
+ * frame states that its sender, and a number of ranks behind its sender, have called the op. CALL
+ * frames travel round the ring in both directions. If the op's data takes log2(n) steps over links
+ * to distant ranks, CALL frames take the same steps.
  */
 import { Algorithm, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
 import { modulo } from '../plans/ringPlan.ts';
 
-/** One rank's part, for one op. Ranks are those of the group. */
+/** One rank's side of the agreement on one op. Ranks are numbered within the group. */
 export interface Agreement {
-  /** A CALL frame has arrived for this op as this rank has called it. */
+  /** Receives a CALL frame whose op matches this rank's call. */
   receive(step: number, from: number): void;
   /** Removes and returns the CALL frames that this rank can send now. */
   takeCalls(): { to: number; step: number }[];
@@ -17,10 +18,11 @@ export interface Agreement {
   readonly isReached: boolean;
 }
 
-/** For an op of `n` ranks that `rank` has called. */
+/** Creates the agreement of `rank`, which has called an op of `n` ranks. */
 export function createAgreement({ op, count, algorithm }: OpDescriptor, rank: number, n: number): Agreement {
   const isReduction = op === OpCode.ALL_REDUCE || op === OpCode.BARRIER;
-  // Its data passes through all ranks, which is impossible if one has called something else.
+  // The result of a reduction needs data of all ranks, so a rank that has the result knows that all
+  // ranks have called the op.
   if (isReduction && count > 0) return SELF_EVIDENT;
   const takesLogSteps = algorithm === Algorithm.TREE || algorithm === Algorithm.DOUBLING;
   return takesLogSteps ? new LogStepAgreement(rank, n) : new RingAgreement(rank, n);
@@ -28,13 +30,17 @@ export function createAgreement({ op, count, algorithm }: OpDescriptor, rank: nu
 
 const SELF_EVIDENT: Agreement = { receive: () => {}, takeCalls: () => [], isReached: true };
 
-/** CALL with step k to a neighbour: the sender and k-1 ranks behind it have called the op. */
+/**
+ * Agreement on the ring. A CALL frame with step k tells a neighbour that the sender and the k-1
+ * ranks behind it have called the op.
+ */
 class RingAgreement implements Agreement {
   readonly #left: Side;
   readonly #right: Side;
 
   constructor(rank: number, n: number) {
-    // Both sides together are all other ranks; in a world of two the neighbour is the left one.
+    // The two sides together contain all other ranks. In a world of two, the other rank is on the
+    // left side.
     this.#left = { neighbour: modulo(rank - 1, n), ranks: Math.ceil((n - 1) / 2), called: 0, announced: 0 };
     this.#right = { neighbour: modulo(rank + 1, n), ranks: Math.floor((n - 1) / 2), called: 0, announced: 0 };
   }
@@ -57,15 +63,21 @@ class RingAgreement implements Agreement {
 
 interface Side {
   readonly neighbour: number;
-  /** Ranks on this side. */
+  /** Number of ranks on this side. */
   readonly ranks: number;
-  /** Ranks on this side that are known to have called the op. */
+  /** Number of ranks on this side that are known to have called the op. */
   called: number;
-  /** Ranks announced to the neighbour on the other side: this one, and those on this side. */
+  /**
+   * Number of ranks that CALL frames have announced to the neighbour on the other side: this rank,
+   * then ranks on this side.
+   */
   announced: number;
 }
 
-/** Announces to the other side the calls from one side, as many as that neighbour needs. */
+/**
+ * Returns CALL frames for the neighbour on side `other`. They announce the ranks on `side` that
+ * have called the op, as many as that neighbour needs.
+ */
 function callsFor(side: Side, other: Side): { to: number; step: number }[] {
   const calls = [];
   while (side.announced < Math.min(side.ranks, side.called + 1)) {
@@ -75,9 +87,10 @@ function callsFor(side: Side, other: Side): { to: number; step: number }[] {
 }
 
 /**
- * CALL with step k to the rank 2^k to the right: the sender and the 2^k-1 ranks to its left have
- * called the op. A dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier
- * Synchronization" (1988).
+ * Agreement in log2(n) steps. A CALL frame with step k goes to the rank 2^k to the right and tells
+ * it that the sender and the 2^k-1 ranks to the sender's left have called the op. This is a
+ * dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier Synchronization"
+ * (1988).
  */
 class LogStepAgreement implements Agreement {
   readonly #rank: number;
@@ -102,7 +115,7 @@ class LogStepAgreement implements Agreement {
 
   takeCalls(): { to: number; step: number }[] {
     const calls = [];
-    // A step covers all steps before it.
+    // The frame of step k is sent once the frames of all earlier steps have arrived.
     while (this.#announced < this.#steps && (this.#announced === 0 || this.#received.has(this.#announced - 1))) {
       const step = this.#announced++;
       calls.push({ to: modulo(this.#rank + 2 ** step, this.#n), step });

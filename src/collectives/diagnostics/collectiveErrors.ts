@@ -1,4 +1,7 @@
-/** Errors that end a group: what happened, where, and which ranks are missing. */
+/**
+ * Creates the errors that end a group. They report what happened, where, and which ranks are
+ * missing.
+ */
 import {
   MismatchError,
   messageOf,
@@ -13,14 +16,18 @@ import type { InFlightOp } from '../inFlightOp.ts';
 import type { PlanOp } from '../planOp.ts';
 import type { SendWindows } from '../sendWindow.ts';
 
-/** Ranks have called different collectives as number `seq`. */
+/** Creates the error for ranks that have called different collectives as number `seq`. */
 export function mismatchError(context: ErrorContext, seq: number, reports: Reports): MismatchError {
   const { text } = diagnose(reports);
   const rule = 'Every rank must issue the same collectives in the same order.';
   return new MismatchError(`Ranks disagree about collective #${seq}. ${text} ${rule}`, { ...context, seq });
 }
 
-/** A collective has not ended by its deadline. @param ranks global ranks of the group. */
+/**
+ * Creates the error for a collective that has not ended by its deadline.
+ *
+ * @param ranks global ranks of the group.
+ */
 export function timeoutError(
   context: ErrorContext,
   { seq, call, timeoutMs, data, windows }: InFlightOp,
@@ -33,26 +40,29 @@ export function timeoutError(
   return new TimeoutError(`Timed out: ${waited}. ${text}`, { ...context, op: call, seq, missing });
 }
 
-/** The missing data, if all ranks have called an op: `; it has 0 of 40 elements of rank 1`. */
+/**
+ * Returns text about missing data if all ranks have called an op, such as `; 0 of 40 elements of
+ * rank 1 have arrived`.
+ */
 function progressOf(op: PlanOp, windows: SendWindows, ranks: readonly number[]): string {
   const [late] = op.missing();
-  if (late) return `; it has ${late.received} of ${late.expected} elements of rank ${ranks[late.peer]}`;
+  if (late) return `; ${late.received} of ${late.expected} elements of rank ${ranks[late.peer]} have arrived`;
   const blocked = windows.blockedPeer();
-  return blocked === undefined ? '' : `; rank ${ranks[blocked]} is not ready for its data`;
+  return blocked === undefined ? '' : `; rank ${ranks[blocked]} is not ready to receive data`;
 }
 
-/** This rank cannot complete an op, and no other rank is the cause. */
+/** Creates the error for an op that this rank cannot complete, if no other rank is the cause. */
 export function crashError(context: ErrorContext, call: string, cause: unknown, seq?: number): PeergradError {
   const what = seq === undefined ? call : `collective #${seq} ${call}`;
   return new PeergradError(
-    `Rank ${context.rank} cannot complete ${what}: ${messageOf(cause)}. Do not change or transfer its tensors ` +
-      'before it is done, and check that there is memory for its result.',
+    `Rank ${context.rank} cannot complete ${what}: ${messageOf(cause)}. Do not change or transfer the tensors of ` +
+      'an op before it is done, and check that there is enough memory for its result.',
     { ...context, op: call, seq },
     { cause },
   );
 }
 
-/** @param during the oldest collective in flight. */
+/** Creates the error for a lost link. @param during the oldest collective in flight. */
 export function linkLostError(
   context: ErrorContext,
   peer: number,

@@ -5,11 +5,11 @@ import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../../protocol/fram
 import { mixSeed } from '../../util/rng.ts';
 import { dtypeName } from '../dtypes.ts';
 
-/** Largest tag: two bytes in a frame. */
+/** Largest tag, because a frame has two bytes for a tag. */
 export const MAX_TAG = 0xffff;
-/** Most elements of an op: four bytes in a frame. */
+/** Maximum number of elements of an op, because a frame has four bytes for the number. */
 export const MAX_COUNT = 0xffffffff;
-/** Most sizes that an error message lists. */
+/** Maximum number of sizes that an error message lists. */
 const MAX_SIZES_NAMED = 8;
 
 export interface OpDescriptor {
@@ -20,11 +20,13 @@ export interface OpDescriptor {
   /** Rank of the root in the group; 0 for ops without one. */
   root: number;
   /**
-   * Gradient bucket of an all-reduce; digest of the sizes for collectives with unequal parts;
-   * otherwise 0.
+   * For an all-reduce, the gradient bucket. For a collective with unequal parts, the digest of the
+   * sizes. For other ops, 0.
    */
   tag: number;
-  /** Elements of the op's whole tensor; of all parts together if ranks have parts of it. */
+  /**
+   * Number of elements of the op's whole tensor. If each rank has a part, all parts are included.
+   */
   count: number;
 }
 
@@ -42,7 +44,7 @@ const OP_NAMES: Record<OpCode, string> = {
   [OpCode.SEND]: 'send',
 };
 
-/** Preposition before the root's rank. */
+/** The preposition before the root's rank in error messages. */
 const ROOTED: Partial<Record<OpCode, string>> = {
   [OpCode.BROADCAST]: ' from rank ',
   [OpCode.SCATTER]: ' from rank ',
@@ -53,18 +55,18 @@ const ROOTED: Partial<Record<OpCode, string>> = {
 const nameIn = (values: Record<string, number>, code: number): string =>
   Object.entries(values).find(([, value]) => value === code)?.[0] ?? `unknown ${code}`;
 
-/** Name of an op, such as `allReduce`. */
+/** Returns the name of an op, such as `allReduce`. */
 export function opName(op: OpCode): string {
   return OP_NAMES[op] ?? `unknown op ${op}`;
 }
 
-/** Name of an algorithm, such as `ring` or `halving-doubling`. */
+/** Returns the name of an algorithm, such as `ring` or `halving-doubling`. */
 export function algorithmName(algorithm: Algorithm): string {
   return nameIn(Algorithm, algorithm).toLowerCase().replaceAll('_', '-');
 }
 
 /**
- * Text of a call, such as `allReduce(25450 float32, SUM)`.
+ * Returns the text of a call, such as `allReduce(25450 float32, SUM)`.
  *
  * @param rankOf converts ranks of the group to global ones.
  * @param amount text for the count, such as `3 + 4 + 5` for unequal parts.
@@ -74,21 +76,24 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
   if (op === OpCode.BARRIER) return 'barrier()';
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
   const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
-  // Only here the caller chooses the algorithm.
+  // Only for these two ops can the caller choose the algorithm.
   const isChosen = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
   const bucket = op === OpCode.ALL_REDUCE && tag > 0 ? `, bucket ${tag}` : '';
   return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
 }
 
 /**
- * Digest of sizes for `tag`. It differs for different sizes, except for one list in 65 536; without
- * it, lists of the same sum would look alike to other ranks.
+ * Returns a digest of sizes for `tag`. Without it, lists of sizes with the same sum would look
+ * equal to other ranks. Two different lists have the same digest with a probability of 1 in 65 536.
  */
 export function digestOf(sizes: readonly number[]): number {
   return mixSeed(...sizes) % (MAX_TAG + 1);
 }
 
-/** Text of sizes for `amount`: `12` elements in equal parts, or `3 + 4 + 5`. */
+/**
+ * Returns the text of sizes for `amount`: the sum if all sizes are equal, otherwise a list such as
+ * `3 + 4 + 5`.
+ */
 export function amountOf(sizes: readonly number[]): string {
   if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
   const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
@@ -96,8 +101,8 @@ export function amountOf(sizes: readonly number[]): string {
 }
 
 /**
- * Whether two ranks called the same. The algorithm counts, because ranks with different ones would
- * wait for each other.
+ * Whether two ranks called the same op. The algorithm must be equal, too, because ranks with
+ * different algorithms would wait for each other.
  */
 export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
   return (
@@ -107,7 +112,8 @@ export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
     a.algorithm === b.algorithm &&
     a.root === b.root &&
     a.tag === b.tag &&
-    // In an all-to-all ranks may have different totals, and each transfer carries its length.
+    // In an all-to-all, ranks may have different totals. The length of each transfer is checked
+    // instead.
     (a.op === OpCode.ALL_TO_ALL || a.count === b.count)
   );
 }

@@ -1,12 +1,15 @@
 /**
  * Diagnoses a collective from the flight recorders of all ranks: which rank has not called it, or
- * what it called instead. Pure.
+ * what it called instead. The functions are pure.
  */
 import * as v from 'valibot';
 
 /** One rank's report on one collective. */
 export const Report = v.strictObject({
-  /** The collective as this rank called it; `null` if it has not, or no longer knows. */
+  /**
+   * The collective as this rank called it; `null` if this rank has not called it, or no longer has
+   * a record of it.
+   */
   call: v.nullable(v.string()),
   /** Progress of the collective; `null` if this rank has not called it. */
   state: v.nullable(v.picklist(['scheduled', 'started', 'completed', 'failed'])),
@@ -22,7 +25,7 @@ interface Diagnosis {
   text: string;
 }
 
-/** Most ranks that one list names. */
+/** Maximum number of ranks that one list names. */
 const MAX_NAMED = 8;
 
 function nameRanks(ranks: readonly number[]): string {
@@ -35,7 +38,11 @@ function put(map: Map<string, number[]>, key: string, rank: number): void {
   map.set(key, [...(map.get(key) ?? []), rank]);
 }
 
-/** @param reports by global rank, ascending; `null` if a rank did not answer. */
+/**
+ * Returns the diagnosis.
+ *
+ * @param reports by global rank, in ascending order; `null` if a rank did not answer.
+ */
 export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis {
   const silent: number[] = [];
   const through: number[] = [];
@@ -55,7 +62,7 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
   }
   if (silent.length > 0) sentences.push(`${nameRanks(silent)} did not answer.`);
   if (through.length > 0) {
-    sentences.push(`${nameRanks(through)} ${through.length === 1 ? 'has' : 'have'} completed it.`);
+    sentences.push(`${nameRanks(through)} ${through.length === 1 ? 'has' : 'have'} completed the collective.`);
   }
   for (const [call, ranks] of called) sentences.push(`${nameRanks(ranks)} called ${call}.`);
   const missing = [...silent, ...[...late.values()].flat()].toSorted((a, b) => a - b);
@@ -64,5 +71,5 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
 
 function stateWords(state: Report['state']): string {
   if (state === 'completed') return ' and completed it';
-  return state === 'scheduled' ? ' and waits for its own earlier collectives' : '';
+  return state === 'scheduled' ? ' and did not start it yet, because earlier collectives are still in flight' : '';
 }

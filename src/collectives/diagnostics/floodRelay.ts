@@ -1,12 +1,13 @@
 /**
- * The flood relay: JSON messages for all ranks. A rank forwards a message the first time it
+ * The flood relay sends JSON messages to all ranks. A rank forwards a message the first time it
  * receives it, over all its other links, so that a frozen rank blocks no other rank.
  *
- * Messages are not signed. A rank drops those that it can recognize as forged: messages of a rank
- * about a group that it does not belong to, and messages of a ring neighbour that do not come over
- * that neighbour's own link. Other forgeries are bounded: the bytes that wait for a link, the ids
- * that are remembered, and the hops of a message. Ids are random, so that no rank can send an id
- * first and have the genuine message dropped as a duplicate.
+ * Messages are not signed. A rank drops messages that it recognizes as forged: messages whose
+ * sender is not a member of the group, and messages of a ring neighbour that a rank outside the
+ * group forwards. Other forgeries can do little harm, because there are limits for the bytes that
+ * wait for a link, the ids that are remembered, and the hops of a message. Ids are random.
+ * Otherwise a rank could guess an id and send it first, and the genuine message would be dropped as
+ * a duplicate.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';
@@ -24,8 +25,8 @@ type FloodMessage = v.InferOutput<typeof FloodMessage>;
 /** Ids remembered for each link, so that one link's messages do not evict those of others. */
 const MAX_REMEMBERED = 4096;
 /**
- * Most bytes from one rank that wait for one link, after those that the link itself queues. A
- * barrier of 64 ranks takes 8 KiB.
+ * Maximum number of bytes from one rank that wait for one link, in addition to the link's own
+ * queue. A barrier of 64 ranks takes 8 KiB.
  */
 const MAX_WAITING_BYTES = 256 * 1024;
 
@@ -35,9 +36,12 @@ interface FloodRelayEnvironment {
   generation: number;
   /** Open links, by rank. */
   links: ReadonlyMap<number, Link>;
-  /** Ranks with a link to this one since before either could send messages. */
+  /** Ranks whose links to this rank were open before any message was sent. */
   neighbours: ReadonlySet<number>;
-  /** Global ranks of a group, also of one that this rank has left; `undefined` if unknown. */
+  /**
+   * Returns the global ranks of a group, even if this rank has left it; `undefined` if the group is
+   * unknown.
+   */
   membersOf: (group: number) => readonly number[] | undefined;
   /** Creates an id that no rank can guess. */
   newId: () => number;
@@ -45,9 +49,12 @@ interface FloodRelayEnvironment {
 
 export class FloodRelay {
   readonly #env: FloodRelayEnvironment;
-  /** `origin/id`, oldest first, by the rank at the other end of the link. */
+  /** Ids of received messages as `origin/id`, oldest first, by the rank that delivered them. */
   readonly #remembered = new Map<number, Set<string>>();
-  /** Bytes that wait for a link, by the ranks they come from and go to. */
+  /**
+   * Number of bytes that wait for a link. The key consists of the rank they come from and the rank
+   * they go to.
+   */
   readonly #waiting = new Map<string, number>();
 
   constructor(env: FloodRelayEnvironment) {
@@ -69,7 +76,8 @@ export class FloodRelay {
   receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): FloodMessage | null {
     const message = v.parse(FloodMessage, decodeJsonFrame(frame));
     if (!this.#isGenuine(message, from) || this.#isDuplicate(message, from)) return null;
-    // No shortest way has more hops, so the message ends there even if ranks have forgotten its id.
+    // A shortest path has at most worldSize - 1 hops. A message with more hops is not forwarded,
+    // even if ranks no longer remember its id.
     const hops = step + 1;
     if (hops < this.#env.worldSize - 1) this.#forward(message, hops, from);
     return message;
@@ -79,8 +87,9 @@ export class FloodRelay {
     const { rank, links, neighbours, membersOf } = this.#env;
     const members = membersOf(group);
     if (origin === rank || !members?.includes(origin)) return false;
-    // A member that forges messages could also end the group in its own name, so members may
-    // forward those of a neighbour: a slow or dead link must not silence it.
+    // Members may forward messages of a neighbour, because a slow or dead link must not silence the
+    // neighbour. A member that forges such a message can do no more harm than with its own
+    // messages: it can also end the group in its own name.
     return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 
@@ -108,7 +117,8 @@ export class FloodRelay {
     const lane = `${from}/${peer}`;
     const { byteLength } = frame;
     const waiting = (this.#waiting.get(lane) ?? 0) + byteLength;
-    // A rank that misses a message here receives it another way, or reaches its deadline.
+    // The message is dropped for this link. The other rank receives it over another link, or
+    // reaches its deadline.
     if (waiting > MAX_WAITING_BYTES) return;
     this.#waiting.set(lane, waiting);
     const sent = (): void => void this.#waiting.set(lane, this.#waiting.get(lane)! - byteLength);

@@ -1,11 +1,12 @@
 /**
- * Hang diagnostics: asks all ranks of a group which call they made of a collective that failed.
- * Each rank reports once, to all, so that ranks that ask at the same time share the reports.
+ * Hang diagnostics: after a collective has failed, a rank asks all ranks of the group which
+ * collective they called. Each rank sends its report once, to all ranks, so that ranks that ask at
+ * the same time share the reports.
  */
 import type { Clock } from '../../util/clock.ts';
 import type { Report } from './diagnosis.ts';
 
-/** By global rank, ascending; `null` if a rank has not answered. */
+/** Reports by global rank, in ascending order; `null` if a rank has not answered. */
 export type Reports = ReadonlyMap<number, Report | null>;
 
 export interface HangDiagnosticsEnvironment {
@@ -14,7 +15,7 @@ export interface HangDiagnosticsEnvironment {
   /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
-  /** The report of this rank on `seq`. */
+  /** Returns the report of this rank on collective `seq`. */
   reportOn: (seq: number) => Report;
   send: (message: { type: 'inquiry'; seq: number } | { type: 'report'; seq: number; report: Report }) => void;
 }
@@ -23,7 +24,7 @@ interface Question {
   seq: number;
   /** Whether the question is dropped once the collective has ended. */
   isForDeadline: boolean;
-  /** Longest wait for answers. */
+  /** Maximum time to wait for answers. */
   waitMs: number;
   conclude: (reports: Reports) => void;
 }
@@ -34,7 +35,10 @@ interface Asked {
   readonly cancel: () => void;
 }
 
-/** Collectives whose reports are kept: each rank may ask about a different one. */
+/**
+ * Maximum number of collectives whose reports are stored. Each rank may ask about a different
+ * collective.
+ */
 const MAX_COLLECTIVES_REPORTED = 16;
 
 export class HangDiagnostics {
@@ -43,8 +47,8 @@ export class HangDiagnostics {
   readonly #reports = new Map<number, Map<number, Report>>();
   #asked: Asked | null = null;
   /**
-   * Questions asked while one for a deadline is open. They wait, because the group fails with the
-   * first question that concludes.
+   * Questions that were asked while a question for a deadline was open. They wait, because the
+   * group fails with the first question that concludes.
    */
   #waiting: Question[] = [];
 
@@ -58,7 +62,7 @@ export class HangDiagnostics {
    */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);
-    // Every frame of a mismatched op asks again.
+    // Every frame of a mismatched op causes the same question, which is asked only once.
     const { seq, isForDeadline } = question;
     const isKnown = this.#waiting.some((other) => other.seq === seq && other.isForDeadline === isForDeadline);
     if (this.#asked.question.isForDeadline && !isKnown) this.#waiting.push(question);
@@ -69,12 +73,15 @@ export class HangDiagnostics {
     if (!this.#reportsFor(seq).has(this.#env.self)) this.#sendReport(seq);
   }
 
-  /** This rank has called `seq`. If it reported otherwise before, it reports again. */
+  /**
+   * Records that this rank has called collective `seq`. If it has already sent a report that says
+   * otherwise, it sends a new report.
+   */
   called(seq: number): void {
     if (this.#reports.get(seq)?.has(this.#env.self)) this.#sendReport(seq);
   }
 
-  /** A report of rank `from` has arrived. */
+  /** Receives a report of rank `from`. */
   receive(seq: number, report: Report, from: number): void {
     this.#reportsFor(seq).set(from, report);
     if (this.#asked?.question.seq !== seq) return;
@@ -82,12 +89,12 @@ export class HangDiagnostics {
     this.#concludeIfComplete();
   }
 
-  /** The reports on `seq`; `null` if no rank has asked about it. */
+  /** Returns the reports on collective `seq`; `null` if no rank has asked about it. */
   reportsOf(seq: number): Reports | null {
     return this.#reports.has(seq) ? this.#allReports(seq) : null;
   }
 
-  /** Collective `seq` has ended, so questions for its deadline are dropped. */
+  /** Drops questions for the deadline of collective `seq`, which has ended. */
   ended(seq: number): void {
     const isSettled = (question: Question): boolean => question.seq === seq && question.isForDeadline;
     this.#waiting = this.#waiting.filter((question) => !isSettled(question));
@@ -119,7 +126,7 @@ export class HangDiagnostics {
     this.answer(seq);
     const reports = this.#allReports(seq);
     this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()) };
-    // If another rank has asked before, all ranks report already.
+    // If another rank has already asked, all ranks send their reports without this inquiry.
     if (!isAsked) send({ type: 'inquiry', seq });
     this.#concludeIfComplete();
   }
@@ -153,8 +160,9 @@ export class HangDiagnostics {
 }
 
 /**
- * A mismatch ends the group for certain. Among deadlines the latest collective counts: it is called
- * after all the others.
+ * Returns the question to ask first. A mismatch comes before a deadline, because it always ends the
+ * group. Of two deadlines, the one of the later collective comes first, because ranks call that
+ * collective after the other one.
  */
 function moreUrgent(first: Question | null, second: Question): Question {
   if (first === null || (first.isForDeadline && !second.isForDeadline)) return second;

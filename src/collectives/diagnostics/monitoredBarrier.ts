@@ -1,6 +1,6 @@
 /**
  * torch.distributed.monitored_barrier: a barrier that names the missing ranks. It uses the flood
- * relay, not a plan, because it must reach rank 0 past ranks that are stuck.
+ * relay, not a plan, because its messages must reach rank 0 even if some ranks are stuck.
  */
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -13,11 +13,15 @@ export interface MonitoredBarrierOptions {
 }
 
 /**
- * Extra wait of the other ranks for rank 0's report on missing ranks; at most half of the barrier's
- * own deadline. If rank 0 arrives later than they do, their wait starts then.
+ * Time after the deadline that other ranks wait for rank 0's report on missing ranks; at most half
+ * of the barrier's deadline. If a rank arrives before rank 0, its wait starts again when rank 0
+ * arrives.
  */
 const GRACE_MS = 1000;
-/** Most barriers that a rank waits in at the same time; rank 0 ignores arrivals further ahead. */
+/**
+ * Maximum number of barriers that a rank can wait in at the same time. Rank 0 ignores arrivals at
+ * barriers further ahead.
+ */
 const MAX_UNDER_WAY = 64;
 
 interface Environment {
@@ -55,7 +59,7 @@ export class MonitoredBarrier {
     if (before) throw before;
     if (this.#passing.size >= MAX_UNDER_WAY) {
       throw new UsageError(
-        `Rank ${ranks[rank]} waits in ${MAX_UNDER_WAY} monitoredBarriers: await one before the next.`,
+        `Rank ${ranks[rank]} already waits in ${MAX_UNDER_WAY} monitored barriers. Await one of them before you call the next.`,
       );
     }
     const barrier = this.#next++;
@@ -78,7 +82,7 @@ export class MonitoredBarrier {
     let cancel = clock.after(waitMs, expire);
     let isRestarted = false;
     const restart = (): void => {
-      // Only once: otherwise rank 0 could make the others wait forever.
+      // The wait restarts only once. Otherwise rank 0 could make the others wait forever.
       if (isRestarted) return;
       isRestarted = true;
       cancel();
@@ -95,7 +99,10 @@ export class MonitoredBarrier {
     }
   }
 
-  /** A message of a rank (global). Messages that the rank cannot send are ignored. */
+  /**
+   * Receives a message from global rank `from`. Ignores messages that `from` is not allowed to
+   * send.
+   */
   receive(type: 'arrived' | 'passed', barrier: number, from: number): void {
     const { rank, ranks } = this.#env;
     const passing = this.#passing.get(barrier);
@@ -111,7 +118,7 @@ export class MonitoredBarrier {
     for (const { passed } of this.#passing.values()) passed.reject(error);
   }
 
-  /** Rank 0: releases all ranks, itself included, once all have arrived. */
+  /** On rank 0, releases all ranks, including itself, once all have arrived. */
   #check(barrier: number): void {
     const { ranks, send } = this.#env;
     const passing = this.#passing.get(barrier);

@@ -1,7 +1,7 @@
 /**
  * Encodes JavaScript values as bytes for the object collectives: JSON, Map, Set, Date, BigInt,
- * undefined, NaN, typed arrays, and cyclic references. Never code, because other ranks are not
- * trusted.
+ * undefined, NaN, typed arrays, and cyclic references. Code is never encoded or decoded, because
+ * other ranks are not trusted.
  */
 import { parse, stringify } from 'devalue';
 import { ProtocolError, UsageError, messageOf } from '../../util/errors.ts';
@@ -28,8 +28,9 @@ export function decodeObject(bytes: Uint8Array): unknown {
 }
 
 /**
- * The bytes of a view in their own buffer, for devalue: other data in the view's buffer (a file, a
- * pool, WebAssembly's memory) stays on this rank. Views of whole buffers may share theirs.
+ * Returns the bytes of a view for devalue, which encodes whole buffers. A view of a part of its
+ * buffer is copied, so that other data in the buffer (a file, a pool, WebAssembly's memory) stays
+ * on this rank.
  */
 function viewInfo({ buffer, byteOffset, byteLength }: ArrayBufferView) {
   const isWhole = byteLength === buffer.byteLength;

@@ -8,9 +8,12 @@ import { decodeObject, encodeObject } from './encoding.ts';
 import type { SizesOptions, TimeoutOption } from '../options.ts';
 import type { Work } from '../work.ts';
 
-/** Largest encoded object: receivers allocate it before they have received any of it. */
+/**
+ * Maximum size of an encoded object. A limit is necessary, because receivers allocate memory for
+ * the object before any of it has arrived.
+ */
 const MAX_OBJECT_BYTES = 256 * 1024 * 1024;
-/** Padding of encoded text. */
+/** The byte that encoded text is padded with. */
 const BLANK = 0x20;
 
 /** The calls of a process group that these collectives use. */
@@ -38,7 +41,7 @@ export class ObjectCollectives {
     this.#reserve = reserve;
   }
 
-  /** @param isSource whether this rank is `src`; only its value counts. */
+  /** @param isSource whether this rank is `src`; the values of other ranks are ignored. */
   async broadcast<T>(value: T | undefined, src: number, isSource: boolean, options: TimeoutOption): Promise<T> {
     const mine = isSource ? encodeObject(value) : new Uint8Array();
     const sizeOf = this.#group.broadcast(Float64Array.of(mine.length), src, options);
@@ -66,13 +69,13 @@ export class ObjectCollectives {
     return parts && this.#decodeAll(parts, value);
   }
 
-  /** @param values one per rank on `src`, `null` elsewhere. */
+  /** @param values one per rank on `src`, `null` on other ranks. */
   async scatter<T>(values: readonly T[] | null, src: number, options: TimeoutOption): Promise<T> {
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));
     const bytes = await this.#issueBoth(this.#group.broadcast(length, src, options), ([size]) => {
-      // Parts of a scatter have one size: shorter ones are padded with blanks, which JSON may end
-      // with.
+      // All parts of a scatter have the same size. Shorter parts are padded with blanks, because
+      // JSON may end with blanks.
       const parts = encoded?.map((part) => {
         const filled = bytesFor(size!).fill(BLANK);
         filled.set(part);
@@ -85,7 +88,8 @@ export class ObjectCollectives {
 
   /**
    * Issues the two collectives of an object, sizes and bytes, and reserves the number of the second
-   * at once. If a rank fails between the two, the others would wait for it, so the group fails.
+   * at once. If a rank fails between the two, it fails the group, because other ranks would wait
+   * for it.
    */
   async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();
@@ -98,7 +102,10 @@ export class ObjectCollectives {
     }
   }
 
-  /** All ranks' values; this rank's is not encoded. */
+  /**
+   * Decodes the values of all ranks. This rank's own value was not encoded and is returned
+   * unchanged.
+   */
   #decodeAll<T>(parts: readonly Uint8Array[], own: T): T[] {
     return parts.map((bytes, rank) => (rank === this.#group.rank ? own : (decodeObject(bytes) as T)));
   }
@@ -108,11 +115,11 @@ export class ObjectCollectives {
 function checkObjectSize(size: number): void {
   if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
   throw new ProtocolError(
-    `An object of ${size} bytes is larger than ranks accept (${MAX_OBJECT_BYTES}): send typed arrays.`,
+    `An object of ${size} bytes is too large: ranks accept at most ${MAX_OBJECT_BYTES} bytes. Send typed arrays instead.`,
   );
 }
 
-/** An array for an object. */
+/** Creates an array for an encoded object of that size. */
 function bytesFor(size: number): Uint8Array {
   checkObjectSize(size);
   return new Uint8Array(size);

@@ -1,4 +1,4 @@
-/** The plan of a collective for the algorithm that `costModel.ts` chooses. */
+/** Creates the plan of a collective with the algorithm that `costModel.ts` chooses. */
 import { Algorithm } from '../../protocol/frame.ts';
 import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
@@ -21,7 +21,7 @@ import {
   type Planner,
 } from './plans.ts';
 
-/** Algorithm and plan of a call. */
+/** The algorithm and the plan of a call. */
 export interface Choice {
   readonly algorithm: Algorithm;
   readonly plan: Planner;
@@ -46,14 +46,14 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
   [Algorithm.DIRECT]: directBroadcast,
 };
 
-/** Choice for an all-reduce of `tensor` over `n` ranks. */
+/** Chooses the algorithm for an all-reduce of `tensor` over `n` ranks. */
 export function allReduceOf({ length, byteLength }: TypedArray, n: number, codec: Codec | null = null): Choice {
   const algorithm = chooseAllReduce(n, byteLength, codec?.bytesOf(length));
   const planOf = ALL_REDUCE_PLANS[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, length) };
 }
 
-/** Choice for an all-gather of the n parts of `parts`. */
+/** Chooses the algorithm for an all-gather of n parts. */
 export function allGatherOf({ byteLength }: TypedArray, displacements: Displacements): Choice {
   const n = displacements.length - 1;
   const algorithm = chooseAllGather(n, byteLength);
@@ -61,12 +61,12 @@ export function allGatherOf({ byteLength }: TypedArray, displacements: Displacem
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 
-/** Choice for a reduce of `tensor` to `root`. */
+/** Chooses the algorithm for a reduce of `tensor` to `root`. */
 export function reduceOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): Choice {
   return rootedOf(REDUCE_PLANS, tensor, root, n, options);
 }
 
-/** Choice for a broadcast of `tensor` from `root`. */
+/** Chooses the algorithm for a broadcast of `tensor` from `root`. */
 export function broadcastOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): Choice {
   return rootedOf(BROADCAST_PLANS, tensor, root, n, options);
 }

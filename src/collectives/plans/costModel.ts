@@ -1,12 +1,12 @@
 /**
  * Estimates the cost of collectives and chooses their algorithm. Every rank decides from the same
- * numbers, so all agree.
+ * numbers, so all ranks choose the same algorithm.
  *
- * Hockney's model, alpha + bytes * beta per round, as MPICH uses it (Thakur, Rabenseifner and Gropp
- * 2005), with two additions: a transfer is divided into frames, so that a long one hides the hop of
- * all frames but its first; and tabs of one machine share its cores. `bench scale` fits the
- * constants to measured tabs and compares the model with them and with the simulation of the real
- * plans (`simulation/`).
+ * The model is Hockney's, alpha + bytes * beta per round, which MPICH uses, too (Thakur,
+ * Rabenseifner and Gropp 2005). It has two additions. A transfer is divided into frames, so in a
+ * long transfer only the first frame's latency is visible. And tabs of one machine share its cores.
+ * `bench scale` fits the constants to measured tabs and compares the model with them and with the
+ * simulation of the real plans (`simulation/`).
  */
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
 import { groupSizeOf } from './plans.ts';
@@ -14,25 +14,31 @@ import { groupSizeOf } from './plans.ts';
 export interface Costs {
   /** Alpha: time of an empty frame from one rank to the next. */
   readonly hopMs: number;
-  /** Additional time per byte of a frame, besides the link's: a frame is forwarded as a whole. */
+  /**
+   * Additional time per byte of a frame, because a rank forwards a frame only after it has received
+   * the whole frame.
+   */
   readonly hopMsPerByte: number;
   /** Beta: time per byte on a rank's own link. */
   readonly msPerByte: number;
-  /** Time to combine a received byte with the own one. */
+  /** Time per byte to combine received values with the rank's own values. */
   readonly combineMsPerByte: number;
   /**
-   * If all ranks are on one machine: time of its cores for each frame and byte that any of them
-   * sends; otherwise 0.
+   * If all ranks are on one machine, the time that its cores need for each frame, and for each
+   * byte, that any rank sends. Otherwise 0.
    */
   readonly sharedMsPerFrame: number;
   readonly sharedMsPerByte: number;
-  /** Additional time per byte for each tab: more tabs on a core cost more switches. */
+  /**
+   * Additional time per byte for each tab, because more tabs on a core cause more switches between
+   * them.
+   */
   readonly crowdMsPerByte: number;
 }
 
 /**
- * Costs of ranks on separate machines with two cores, on a Wi-Fi of about 100 Mbit/s, which causes
- * most of a hop; the time per byte of a frame was fitted by `bench scale`.
+ * Costs of ranks on separate machines with two cores, on a Wi-Fi of about 100 Mbit/s. The Wi-Fi
+ * causes most of the time of a hop. `bench scale` fitted `hopMsPerByte`.
  */
 export const USUAL_COSTS: Costs = {
   hopMs: 3,
@@ -45,16 +51,19 @@ export const USUAL_COSTS: Costs = {
 };
 
 /**
- * Largest world that always uses the ring: it has few steps, and more links would cost more than
- * they save.
+ * Largest world that always uses the ring. In small worlds the ring has few steps, and more links
+ * would cost more than they save.
  */
 const RING_WORLD = 8;
 /**
- * Time to open the links of an algorithm besides the ring's, all at once: offer, answer,
- * candidates, HELLO.
+ * Time to open all links that an algorithm needs in addition to the ring's: offer, answer,
+ * candidates, HELLO. The links are opened at the same time.
  */
 const LINKS_MS = 1000;
-/** Calls in which new links must pay off: a generation may end after a few hundred steps. */
+/**
+ * Number of calls within which new links must pay off, because a generation may end after a few
+ * hundred steps.
+ */
 const CALLS = 100;
 
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
@@ -62,11 +71,11 @@ const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 /** Consecutive transfers, each of which waits for the previous one. */
 interface Rounds {
   readonly count: number;
-  /** Bytes that every rank sends in each round. */
+  /** Number of bytes that every rank sends in each round. */
   readonly bytes: number;
 }
 
-/** The rounds of an all-reduce of `bytes` over `n` ranks by `algorithm`. */
+/** Returns the rounds of an all-reduce of `bytes` over `n` ranks by `algorithm`. */
 export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number): Rounds[] {
   if (n === 1) return [];
   if (algorithm === Algorithm.RING) return [{ count: 2 * (n - 1), bytes: bytes / n }];
@@ -86,19 +95,22 @@ export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number):
   return [...Array.from({ length: halvings }, (_, i) => ({ count: 2, bytes: bytes / 2 ** (i + 1) })), ...folds];
 }
 
-/** Estimated milliseconds of the rounds for `n` ranks. */
+/** Returns the estimated milliseconds of the rounds for `n` ranks. */
 export function estimate(rounds: readonly Rounds[], n: number, costs: Costs): number {
   return rounds.reduce((sum, { count, bytes }) => {
     const first = Math.min(bytes, FRAME_BYTES);
     const latency = costs.hopMs + first * (costs.hopMsPerByte + costs.combineMsPerByte);
     const hop = latency + wireMs(first, 1, costs);
     const wire = wireMs(bytes, n, costs);
-    // If the link is the bottleneck, only the last frame's latency adds to it.
+    // If the link is the bottleneck, latency adds to the time only once, for the last frame.
     return sum + (wire > hop ? count * wire + latency : count * hop);
   }, 0);
 }
 
-/** Time of a transfer on the link, while `n` ranks of one machine make one each. */
+/**
+ * Returns the time of a transfer on the link while each of `n` ranks of one machine makes one
+ * transfer.
+ */
 function wireMs(bytes: number, n: number, costs: Costs): number {
   const frames = Math.max(1, Math.ceil(bytes / FRAME_BYTES));
   const sharedMsPerByte = costs.sharedMsPerByte + n * costs.crowdMsPerByte;
@@ -106,8 +118,8 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
 }
 
 /**
- * Algorithms with their rounds. The first one only needs the ring's links; the others need more,
- * which must pay off.
+ * Algorithms with their rounds. The first algorithm only needs the ring's links. The others need
+ * more links, which must pay off.
  */
 type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
 
@@ -119,9 +131,9 @@ function quickest(n: number, candidates: Candidates): Algorithm {
 const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
 
 /**
- * Chooses for a tensor of `bytes` over `n` ranks.
+ * Chooses the all-reduce algorithm for a tensor of `bytes` over `n` ranks.
  *
- * @param ringBytes its bytes on the ring, the only algorithm with codecs.
+ * @param ringBytes the tensor's bytes on the ring, which is the only algorithm with codecs.
  */
 export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
@@ -134,7 +146,10 @@ export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Al
   );
 }
 
-/** Chooses for parts of `bytes` in total over `n` ranks: both algorithms move the same bytes. */
+/**
+ * Chooses the all-gather algorithm for parts of `bytes` in total over `n` ranks. All algorithms
+ * move the same number of bytes.
+ */
 export function chooseAllGather(n: number, bytes: number): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
   const doublings = Array.from({ length: Math.ceil(Math.log2(n)) }, (_, k) => Math.min(2 ** k, n - 2 ** k));
@@ -145,8 +160,8 @@ export function chooseAllGather(n: number, bytes: number): Algorithm {
 }
 
 /**
- * Chooses for a broadcast or reduce of `bytes`: a chain moves them once per rank, frame by frame; a
- * tree log2(n) times at its root.
+ * Chooses the algorithm for a broadcast or reduce of `bytes`. In a chain, each rank transfers the
+ * bytes once, frame by frame. In a tree, the root transfers them log2(n) times.
  */
 export function chooseRooted(n: number, bytes: number): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;

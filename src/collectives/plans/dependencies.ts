@@ -1,31 +1,35 @@
 /**
- * Dependencies between the moves of a plan, with which `planOp.ts` and the simulation run it with
- * as much in flight as possible.
+ * Finds the dependencies between the moves of a plan. With them, `planOp.ts` and the simulation run
+ * as many moves at the same time as possible.
  */
 import type { Plan } from './plans.ts';
 
 /** Dependencies of one move, as indices of earlier moves that touch the same elements. */
 interface Needs {
-  /** Moves that it waits for. Of a chain of moves that wait for each other, only the last. */
+  /**
+   * Moves that this move waits for. If several of them wait for each other in a chain, only the
+   * last one is listed.
+   */
   readonly before: readonly number[];
-  /** For a receive: the moves that wrote these elements last. */
+  /** For a receive, the latest earlier moves that write the same elements. */
   readonly writers: readonly number[];
 }
 
 const NONE: Needs = { before: [], writers: [] };
 
 /**
- * Dependencies of each move of `plan`: earlier moves that touch the same elements, if one of the
- * two writes. The time grows with the number of moves and parts, not with pairs of moves.
+ * Returns the dependencies of each move of `plan`. A move depends on an earlier move if both touch
+ * the same elements and at least one of them writes. The running time grows with the number of
+ * moves and parts, not with the number of pairs of moves.
  *
- * @param inPlace whether sends read the array that receives write.
+ * @param inPlace whether sends and receives use the same array.
  */
 export function dependencies(plan: Plan, inPlace = true): Needs[] {
   const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
   const placeOf = new Map(edges.map((edge, place) => [edge, place]));
   /**
-   * No move starts or ends between two edges. For each such range: the last move that wrote it, and
-   * later moves that read it.
+   * No move starts or ends inside the range between two neighbouring edges. For each such range,
+   * `written` has the last move that wrote it, and `read` has the later moves that read it.
    */
   const written = edges.map(() => -1);
   const read = edges.map((): number[] => []);

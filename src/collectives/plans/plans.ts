@@ -1,10 +1,10 @@
 /**
- * Every collective as a plan: the sends and receives of one rank, in the order of the algorithm.
- * Pure functions, so that tests can run all ranks' plans without a network; `planOp.ts` runs them
- * with one.
+ * Creates the plans of all collectives. A plan is the list of one rank's moves (sends and
+ * receives), in the order of the algorithm. The functions are pure, so that tests can run all
+ * ranks' plans without a network. `planOp.ts` runs plans over a network.
  *
- * A plan is sequential: a move sees the effects of all earlier moves on the same elements. It runs
- * with as much in flight as that allows.
+ * A plan is sequential: a move sees the effects of all earlier moves on the same elements. Moves
+ * that do not affect each other run at the same time.
  */
 import { chunkRange, modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 
@@ -18,28 +18,34 @@ export interface Move {
   readonly start: number;
   readonly end: number;
   /**
-   * What a receiver does: overwrite, combine with its own values, or combine as the last rank. A
-   * send of the ring has the value of its receiver.
+   * What a receiver does with the data: overwrite its own values, combine with them, or combine as
+   * the last rank of the sum. In the ring, a send has the same value as its receive.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
 
 export type Plan = readonly Move[];
 
-/** The plan of a rank of the group; called when the rank issues the op, never on other ranks. */
+/**
+ * Returns the plan of a rank of the group. A rank calls this only for itself, when it issues the
+ * op.
+ */
 export type Planner = (rank: number) => Plan;
 
 /** Start of each rank's part in a concatenation, and its total length: n+1 numbers. */
 export type Displacements = readonly number[];
 
-/** Displacements of parts of these sizes. */
+/** Returns the displacements of parts of these sizes. */
 export function displacementsOf(sizes: readonly number[]): Displacements {
   const displacements = [0];
   for (const size of sizes) displacements.push(displacements.at(-1)! + size);
   return displacements;
 }
 
-/** Displacements of n parts of `count` elements whose sizes differ by at most one. */
+/**
+ * Returns the displacements of n parts of `count` elements in total. The sizes of the parts differ
+ * by at most one.
+ */
 export function evenDisplacements(count: number, n: number): Displacements {
   return Array.from({ length: n + 1 }, (_, i) => (i === n ? count : chunkRange(count, n, i).start));
 }
@@ -68,20 +74,20 @@ const part = (displacements: Displacements, first: number, last = first): Range 
 });
 const neighbours = (rank: number, n: number) => ({ left: modulo(rank - 1, n), right: modulo(rank + 1, n) });
 
-/** A ring of some of a plan's ranks. */
+/** A ring that consists of some of a plan's ranks. */
 interface SubRing {
-  /** This rank's place in it, and its size. */
+  /** This rank's index in the ring, and the number of ranks in the ring. */
   readonly index: number;
   readonly n: number;
   readonly rankOf: (index: number) => number;
   readonly displacements: Displacements;
-  /** Number of its first step in the plan. */
+  /** The number that the ring's first step has in the plan. */
   readonly firstStep: number;
   /** Whether a sum is complete after this ring. */
   readonly isLast: boolean;
 }
 
-/** Ring steps `from` .. `to`-1 of the all-reduce in ringPlan.ts. */
+/** Returns the moves of ring steps `from` .. `to`-1 of the all-reduce in ringPlan.ts. */
 function subRingSteps(
   { index, n, rankOf, displacements, firstStep, isLast }: SubRing,
   from: number,
@@ -97,29 +103,32 @@ function subRingSteps(
   });
 }
 
-/** Ring steps `from` .. `to`-1 over all ranks. */
+/** Returns the moves of ring steps `from` .. `to`-1 over all ranks. */
 function ringSteps(rank: number, n: number, displacements: Displacements, from: number, to: number): Move[] {
   return subRingSteps({ index: rank, n, displacements, firstStep: from, isLast: true, rankOf: (r) => r }, from, to);
 }
 
-/** All 2(n-1) ring steps. */
+/** Ring all-reduce: all 2(n-1) ring steps. */
 export function ringAllReduce(rank: number, n: number, count: number): Plan {
   return ringSteps(rank, n, evenDisplacements(count, n), 0, ringStepCount(n));
 }
 
-/** The first n-1 ring steps: rank r ends with the sum of part r. */
+/** Ring reduce-scatter: the first n-1 ring steps. Rank r ends with the sum of part r. */
 export function ringReduceScatter(rank: number, n: number, displacements: Displacements): Plan {
   return ringSteps(rank, n, displacements, 0, n - 1);
 }
 
-/** The last n-1 ring steps: rank r starts with part r, and all end with all parts. */
+/**
+ * Ring all-gather: the last n-1 ring steps. Rank r starts with part r, and all ranks end with all
+ * parts.
+ */
 export function ringAllGather(rank: number, n: number, displacements: Displacements): Plan {
   return ringSteps(rank, n, displacements, n - 1, ringStepCount(n));
 }
 
 /**
- * Group size of the two-level all-reduce: the divisor of n closest to its square root, which has
- * the fewest steps; 1 if n is prime, and for n < 4.
+ * Returns the group size of the two-level all-reduce: the divisor of n that is closest to the
+ * square root of n, because it results in the fewest steps. Returns 1 if n is prime or less than 4.
  */
 export function groupSizeOf(n: number): number {
   let size = Math.floor(Math.sqrt(n));
@@ -128,10 +137,11 @@ export function groupSizeOf(n: number): number {
 }
 
 /**
- * All-reduce on two levels: groups of neighbours reduce-scatter, ranks of equal index in their
- * groups all-reduce their part round a ring, and groups all-gather. As few bytes as the ring for
- * any n, in 2(g-1) + 2(n/g-1) steps, with four links per rank. One rank sums each chunk and the
- * others copy it.
+ * All-reduce on two levels. First each group of neighbours does a reduce-scatter. Then ranks with
+ * the same index in their groups all-reduce their part round a ring. Finally each group does an
+ * all-gather. With groups of g ranks this takes 2(g-1) + 2(n/g-1) steps and four links per rank.
+ * Ranks send as few bytes as on the ring, for any n. One rank sums each chunk and the others copy
+ * the sum.
  *
  * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
  * "2D-torus all-reduce".
@@ -165,9 +175,10 @@ export function twoLevelAllReduce(rank: number, n: number, count: number): Plan 
 }
 
 /**
- * Reduces any world to a power of two and back: of the first 2(n-p) ranks the even ones send their
- * tensor to the odd ones, wait, and receive the result. `inner` plans the other p, by their index
- * among them and a function back to ranks.
+ * Extends an algorithm for p ranks, with p a power of two, to n ranks. Of the first 2(n-p) ranks,
+ * the even ranks send their tensor to the odd ranks, wait, and receive the result. `inner` plans
+ * the moves of the other p ranks. It receives a rank's index among these p ranks, and a function
+ * that converts an index to a rank.
  *
  * Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH"
  * (2005), section 4.5.
@@ -181,7 +192,9 @@ function folded(
   const p = 2 ** Math.floor(Math.log2(n));
   const extra = n - p;
   const all: Range = { start: 0, end: count };
-  /** After all steps of the p ranks: at most two for each halving of the world. */
+  /**
+   * This step follows all steps of the p ranks, which take at most two steps for each halving of p.
+   */
   const lastStep = 1 + 2 * Math.log2(p);
   if (rank < 2 * extra && rank % 2 === 0) return [send(rank + 1, 0, all), receive(rank + 1, lastStep, all)];
   const index = rank < 2 * extra ? (rank - 1) / 2 : rank - extra;
@@ -191,9 +204,9 @@ function folded(
 }
 
 /**
- * All-reduce by recursive halving, then recursive doubling: 2 log2(n) steps, and as few bytes as
- * the ring if n is a power of two. One rank sums each chunk and the others copy it, so all end with
- * the same bits.
+ * All-reduce by recursive halving and then recursive doubling, in 2 log2(n) steps. If n is a power
+ * of two, ranks send as few bytes as on the ring. One rank sums each chunk and the others copy the
+ * sum, so all ranks end with the same bits.
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
@@ -204,7 +217,10 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
     let step = firstStep;
     for (let mask = p / 2; mask >= 1; mask /= 2, step++) {
       const partner = index ^ mask;
-      /** The 2*mask parts that this rank still works on, and the half that it keeps. */
+      /**
+       * The first of the 2*mask parts that this rank still works on. The rank keeps the half that
+       * begins at `kept`, and sends the other half.
+       */
       const base = index & ~(2 * mask - 1);
       const kept = base + (index & mask);
       const given = base + (partner & mask);
@@ -224,9 +240,9 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
 }
 
 /**
- * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor, for tensors so
- * small that only the number of steps counts. Partners combine the same two operands, so by
- * induction all ranks have the same bits (for NaNs see `unifyNaNs`).
+ * All-reduce by recursive doubling: log2(n) steps, each of which exchanges the whole tensor. It is
+ * for small tensors, where only the number of steps matters. Partners combine the same two
+ * operands, so by induction all ranks have the same bits (for NaNs see `unifyNaNs`).
  */
 export function recursiveDoubling(rank: number, n: number, count: number): Plan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
@@ -264,7 +280,9 @@ export function bruckAllGather(rank: number, n: number, displacements: Displacem
   return moves;
 }
 
-/** Parts first .. first+count-1 modulo n, as one or two runs without a wrap. */
+/**
+ * Returns parts `first` .. `first+count-1` (modulo n) as one or two ranges of consecutive parts.
+ */
 function wrapped(first: number, count: number, n: number): [first: number, last: number][] {
   const last = first + count - 1;
   if (last < n) return [[first, last]];
@@ -274,7 +292,7 @@ function wrapped(first: number, count: number, n: number): [first: number, last:
   ];
 }
 
-/** Broadcast down the ring, segment by segment: every rank but the last sends the tensor once. */
+/** Broadcast along the ring, segment by segment: every rank but the last sends the tensor once. */
 export function chainBroadcast(rank: number, n: number, root: number, count: number): Plan {
   const { left, right } = neighbours(rank, n);
   const all: Range = { start: 0, end: count };
@@ -295,8 +313,8 @@ export function chainReduce(rank: number, n: number, root: number, count: number
 }
 
 /**
- * Binomial tree, with ranks counted from `root`: the parent of a rank is without its lowest bit,
- * and its children have a lower one.
+ * Returns a rank's parent and children in a binomial tree. Ranks are numbered from `root`. Without
+ * its lowest set bit, a rank's number is that of its parent.
  */
 function treeLinks(rank: number, n: number, root: number): { parent: number | null; children: number[] } {
   const place = modulo(rank - root, n);
@@ -306,15 +324,14 @@ function treeLinks(rank: number, n: number, root: number): { parent: number | nu
   return { parent: place === 0 ? null : modulo(rank - lowest, n), children };
 }
 
-/**
- * Broadcast down a binomial tree in ceil(log2 n) steps; the root sends the tensor as many times.
- */
+/** Broadcast down a binomial tree in ceil(log2 n) steps. The root sends the tensor in each step. */
 export function treeBroadcast(rank: number, n: number, root: number, count: number): Plan {
   const { parent, children } = treeLinks(rank, n, root);
   const all: Range = { start: 0, end: count };
   return [
     ...(parent === null ? [] : [receive(parent, 0, all)]),
-    // The largest subtree takes the longest, so it comes first.
+    // The child with the largest subtree receives the tensor first, because its subtree takes the
+    // longest.
     ...children.toReversed().map((child) => send(child, 0, all)),
   ];
 }
@@ -349,21 +366,27 @@ export function directReduce(rank: number, n: number, root: number, count: numbe
   return others(rank, n).map((peer, i) => receive(peer, 0, all, i === n - 2 ? 'combine-last' : 'combine'));
 }
 
-/** Each rank sends its part to `root`. On other ranks the tensor is that part alone. */
+/**
+ * Each rank sends its part to `root`. On ranks other than `root`, the tensor consists only of that
+ * part.
+ */
 export function directGather(rank: number, n: number, root: number, displacements: Displacements): Plan {
   if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(displacements, peer)));
   return [send(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
-/** `root` sends each rank its part. On other ranks the tensor is that part alone. */
+/**
+ * `root` sends each rank its part. On ranks other than `root`, the tensor consists only of that
+ * part.
+ */
 export function directScatter(rank: number, n: number, root: number, displacements: Displacements): Plan {
   if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(displacements, peer)));
   return [receive(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
 /**
- * Every rank sends part j of its input to rank j. Each rank starts with another peer, so that no
- * rank receives from all at first.
+ * Every rank sends part j of its input to rank j. Each rank starts with a different peer, so that
+ * no rank receives from all others at the same time.
  */
 export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): Plan {
   return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {

@@ -1,6 +1,6 @@
 /**
- * The ring all-reduce as a pure function: which rank sends which chunk to which in each step. The
- * executor runs it, property tests check it, and the page animates it, so the picture always
+ * The ring all-reduce as a pure function: which rank sends which chunk to which rank in each step.
+ * The executor runs it, property tests check it, and the page animates it, so the picture always
  * matches the algorithm.
  *
  * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations"
@@ -14,7 +14,7 @@
 export type RingPhase = 'reduce-scatter' | 'all-gather';
 
 export interface Transfer {
-  /** 0 .. 2(n-1)-1. */
+  /** Number of the ring step, 0 .. 2(n-1)-1. */
   ringStep: number;
   phase: RingPhase;
   /** Step within the phase, 0 .. n-2. */
@@ -24,22 +24,24 @@ export interface Transfer {
   chunk: number;
 }
 
-/** Number of ring steps of an all-reduce over `n` ranks: 2(n-1). */
+/** Returns the number of ring steps of an all-reduce over `n` ranks: 2(n-1). */
 export function ringStepCount(n: number): number {
   return 2 * (n - 1);
 }
 
-/** The rank that `rank` sends to. */
+/** Returns the rank that `rank` sends to. */
 export function rightOf(rank: number, n: number): number {
   return (rank + 1) % n;
 }
 
-/** The rank that `rank` receives from. */
+/** Returns the rank that `rank` receives from. */
 export function leftOf(rank: number, n: number): number {
   return (rank + n - 1) % n;
 }
 
-/** The transfer from `rank` to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1). */
+/**
+ * Returns the transfer from `rank` to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1).
+ */
 export function transferFrom(n: number, ringStep: number, rank: number): Transfer {
   const to = rightOf(rank, n);
   if (ringStep < n - 1) {
@@ -50,14 +52,14 @@ export function transferFrom(n: number, ringStep: number, rank: number): Transfe
   return { ringStep, phase: 'all-gather', hop, from: rank, to, chunk: modulo(rank - hop, n) };
 }
 
-/** All n transfers of one ring step, which happen at the same time. */
+/** Returns all n transfers of one ring step, which happen at the same time. */
 export function transfersAt(n: number, ringStep: number): Transfer[] {
   return Array.from({ length: n }, (_, rank) => transferFrom(n, ringStep, rank));
 }
 
 /**
- * Elements `start` (inclusive) to `end` (exclusive) of a tensor of `count` elements; sizes differ
- * by at most one.
+ * Returns the elements of a chunk, `start` (inclusive) to `end` (exclusive), in a tensor of `count`
+ * elements. Sizes of chunks differ by at most one.
  */
 export function chunkRange(count: number, n: number, chunk: number): { start: number; end: number } {
   const small = Math.floor(count / n);
@@ -66,7 +68,7 @@ export function chunkRange(count: number, n: number, chunk: number): { start: nu
   return { start, end: start + small + (chunk < larger ? 1 : 0) };
 }
 
-/** `a mod n` with the sign of n. */
+/** Returns `a mod n` with the sign of n. */
 export function modulo(a: number, n: number): number {
   return ((a % n) + n) % n;
 }

@@ -1,11 +1,12 @@
 /**
- * Trace of an all-reduce on the ring: when each chunk was sent and received, for display on a page.
+ * Creates the trace of an all-reduce on the ring: when each chunk was sent and received, for
+ * display on a page.
  */
 import type { PlanOp } from '../planOp.ts';
 import { modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 import type { OpTrace } from '../work.ts';
 
-/** Trace of the finished `op` of `rank` in a ring of `n`. */
+/** Returns the trace of the finished `op` of `rank` in a ring of `n`. */
 export function traceOfRing(op: PlanOp, startedAt: number, rank: number, n: number): OpTrace {
   const left = modulo(rank - 1, n);
   const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({
