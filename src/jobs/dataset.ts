@@ -40,7 +40,7 @@ export interface Dataset {
    * after the samples stay unchanged. Returns a promise if the samples are read from files.
    *
    * @throws UsageError if an index is out of range or an array is too short; DataError if a file
-   * cannot be read.
+   *   cannot be read.
    */
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void>;
 }

@@ -36,7 +36,7 @@ export interface FileSource {
    * Reads the first file of `candidates` that exists. Returns `null` if none of them exists.
    *
    * @throws DataError if a file exists but cannot be read; the reason of the signal if it was
-   * aborted.
+   *   aborted.
    */
   find(candidates: readonly string[]): Promise<FoundFile | null>;
 }
@@ -111,10 +111,10 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
  * fetched files include the path within the folder, such as `cats/1.png`.
  *
  * @param address the URL of a folder if it ends with a slash, otherwise of a file. It is absolute
- * or relative to `baseUrl`.
+ *   or relative to `baseUrl`.
  * @param isWanted decides by its name whether a file of the folder is fetched.
- * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed file
- * is missing.
+ * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed
+ *   file is missing.
  */
 export async function fetchFiles(
   address: string,

@@ -40,8 +40,9 @@ const OTHERS: [start: number[], advice: string][] = [
 ];
 
 /**
- * A function that receives one row. @param line number of the line, from 1, at which the record
- * begins.
+ * A function that receives one row.
+ *
+ * @param line number of the line, from 1, at which the record begins.
  * @param offset position of the record's first byte in the file.
  */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
@@ -75,10 +76,10 @@ export class CsvFile {
   /**
    * Reads the column names, then all rows.
    *
-   * @param begin is called with the column names before the first row. It returns the function that
-   * receives the rows.
+   * @param begin is called with the column names before the first row. It returns the function
+   *   that receives the rows.
    * @throws (rejects) DataError, with the line, if the file is not CSV, records have different
-   * numbers of fields, or or a quote is not closed. What `visit` throws is passed on.
+   *   numbers of fields, or or a quote is not closed. What `visit` throws is passed on.
    */
   static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
@@ -254,8 +255,10 @@ class Splitter {
   }
 
   /**
-   * Adds bytes. @param records an array to which the records that end in this chunk are appended;
-   * it is returned.
+   * Adds bytes.
+   *
+   * @param records an array to which the records that end in this chunk are appended; it is
+   *   returned.
    */
   add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {
     const bytes = new Uint8Array(this.#rest.length + chunk.length);

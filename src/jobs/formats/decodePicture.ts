@@ -25,8 +25,8 @@ export function isPicture(name: string): boolean {
 /**
  * Returns the central square of the picture. Transparent pixels become white.
  *
- * @throws (rejects) DataError with the file's name if the file is damaged or this browser does not
- * support its format.
+ * @throws (rejects) DataError with the file's name if the file is damaged or this browser does
+ *   not support its format.
  */
 export const decodePicture: DecodePicture = async (name, blob, { side, channels }) => {
   let bitmap: ImageBitmap;

@@ -33,7 +33,7 @@ interface Header {
  *
  * @param name the file's name in errors.
  * @throws (rejects) DataError, with the byte, if the file is not npy, has an unsupported element
- * type, or its length differs from the length that its header defines.
+ *   type, or its length differs from the length that its header defines.
  */
 export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);

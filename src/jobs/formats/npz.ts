@@ -19,8 +19,9 @@ interface NpzFile {
 }
 
 /**
- * Opens an npz file. @throws (rejects) DataError, with the byte, if it is not a zip file or is
- * damaged.
+ * Opens an npz file.
+ *
+ * @throws (rejects) DataError, with the byte, if it is not a zip file or is damaged.
  */
 export async function openNpz(name: string, blob: Blob): Promise<NpzFile> {
   const entries = new Map(

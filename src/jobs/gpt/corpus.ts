@@ -69,7 +69,7 @@ export interface Corpus {
   tokenizer: Tokenizer;
   train: Windows;
   test: Windows;
-  /** Number of different characters in the whole text. */
+  /** Number of characters (code points) in the whole text. */
   characters: number;
   /** Loss of the bigram model on the held-out part of the text, see {@link bigramLoss}. */
   bigramLoss: number;
@@ -78,11 +78,11 @@ export interface Corpus {
 /**
  * Tokenizes a text. The text is read several times, and only its tokens stay in memory.
  *
- * @param vocabulary the vocabulary of a resumed model. If it is `null`, a vocabulary is created for
- * the text.
+ * @param vocabulary the vocabulary of a resumed model. If it is `null`, a vocabulary is created
+ *   for the text.
  * @throws (rejects) DataError if the text cannot be read, is too short, has too many different
- * characters or characters that are missing in `vocabulary`, or if the tokens of `vocabulary` are
- * of another kind than those of the job.
+ *   characters or characters that are missing in `vocabulary`, or if the tokens of `vocabulary` are
+ *   of another kind than those of the job.
  */
 export async function createCorpus(
   text: Text,
@@ -117,8 +117,8 @@ export async function createCorpus(
 }
 
 /**
- * @param characters the different characters of the text. @throws DataError if the vocabulary
- * cannot encode the text.
+ * @param characters the different characters of the text.
+ * @throws DataError if the vocabulary cannot encode the text.
  */
 function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: string): void {
   if (vocabulary.tokens !== tokens) {

@@ -1,6 +1,6 @@
 /**
- * The built-in text: short generated fables of animals that meet, ask and answer. They are long
- * enough to show whether a model has learned only words or also sentences. Only exact arithmetic is
+ * The built-in text: short generated fables of animals that meet, ask and answer. Their grammar is
+ * rich enough to show whether a model writes only words or also sentences. Only exact arithmetic is
  * used, so the text is the same on every machine.
  */
 import { createRng, type Rng } from '../../util/rng.ts';

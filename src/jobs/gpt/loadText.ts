@@ -18,6 +18,7 @@ const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 
 /**
  * Opens the text of a job. Invalid UTF-8 is found later, when the text is read.
+ *
  * @throws (rejects) DataError if there is no text or the text is too large.
  */
 export async function loadText(

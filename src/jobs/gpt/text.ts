@@ -6,8 +6,9 @@ import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
   /**
-   * Yields the text from its start. No character is split between two pieces. @throws (rejects)
-   * DataError if a file cannot be read or is not UTF-8.
+   * Yields the text from its start. No character is split between two pieces.
+   *
+   * @throws (rejects) DataError if a file cannot be read or is not UTF-8.
    */
   pieces(): AsyncIterable<string>;
 }

@@ -12,6 +12,7 @@ const MOST_NAMED = 8;
 
 /**
  * Returns the facts of one tab's text.
+ *
  * @param corpus a corpus whose tokens are characters.
  */
 export function factsOf({ tokenizer, test, bigramLoss }: Corpus): TextFacts {

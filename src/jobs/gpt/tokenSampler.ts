@@ -69,7 +69,7 @@ export class TokenSampler {
    *
    * @param prompt at least one token.
    * @param temperature above 1, unlikely tokens become more likely. Below 1, they become less
-   * likely. At 0, the most likely token is always chosen.
+   *   likely. At 0, the most likely token is always chosen.
    */
   *sample(
     prompt: ArrayLike<number>,
@@ -176,6 +176,7 @@ function softmax(values: Float32Array, scale: number): void {
 
 /**
  * Chooses a token.
+ *
  * @param chance a random number in [0, 1)
  */
 function draw(logits: Float32Array, temperature: number, chance: number): number {

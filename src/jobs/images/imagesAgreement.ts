@@ -1,6 +1,6 @@
 /**
- * Facts of labelled images: classes, and the scale of numbers. Computed for one tab's files, and
- * merged over all tabs; other tabs receive nothing else of them.
+ * Facts of labelled images: their classes and the scale of their numbers. They are computed for the
+ * files of one tab and merged over all tabs. Other tabs receive only these facts.
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -8,7 +8,7 @@ import { mergeMoments } from '../moments.ts';
 
 const MAX_CLASSES = 1000;
 
-/** Sorted distinct names of classes. */
+/** Returns the distinct names of classes, sorted. */
 export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] {
   const all = [...new Set(names)];
   return isNumbered ? all.sort((a, b) => Number(a) - Number(b)) : all.sort();
@@ -16,7 +16,7 @@ export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] 
 
 /**
  * @param name the file or folder, for errors.
- * @param isShard the images are one tab's shard: one class is enough.
+ * @param isShard whether the images are the shard of one tab. Then one class is enough.
  * @throws DataError if nothing can be learned from them.
  */
 export function checkImages(
@@ -37,15 +37,15 @@ export function checkImages(
   );
 }
 
-/** Images can be merged if their keys are equal. */
+/** Returns a key: the facts of images can be merged if their keys are equal. */
 export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string {
   return JSON.stringify([shape, isNumbered, moments?.length ?? null]);
 }
 
 /**
- * Joins images with the same {@link keyOfImages}; the result does not depend on their order. A
- * class without training samples in any tab is not a class of the run, and {@link imagesMisfit}
- * rejects the tab that has it.
+ * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. If no
+ * tab has training samples of a class, it is not a class of the run, and {@link imagesMisfit}
+ * rejects tabs with held-out samples of it.
  */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
@@ -62,17 +62,20 @@ export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   };
 }
 
-/** The reason why images do not match the facts that were agreed on; `null` if they match. */
+/**
+ * Returns the reason why images do not match the facts that ranks agreed on, or `null` if they
+ * match.
+ */
 export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | null {
   if (keyOfImages(agreed) !== keyOfImages(own))
-    return `its samples are ${describe(own)}, but the others' are ${describe(agreed)}`;
+    return `its samples are ${describe(own)}, but those of the other ranks are ${describe(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
   if (stranger === undefined) return null;
-  const what = own.untrained.includes(stranger) ? 'it tests on the class' : 'it has the class';
+  const what = own.untrained.includes(stranger) ? 'it has held-out samples of the class' : 'it has samples of the class';
   return `${what} ${JSON.stringify(stranger)}, which the run does not know`;
 }
 
 function describe({ shape, isNumbered, moments }: ImagesFacts): string {
   const type = moments === null ? 'bytes' : 'numbers';
-  return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} for classes`;
+  return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} as classes`;
 }
