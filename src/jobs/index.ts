@@ -44,8 +44,8 @@ type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & Tabl
  * Loads the samples of a job. They are generated on demand, fetched, or read from the picked files.
  *
  * @throws DataError if files are missing, cannot be fetched or have another format (the message
- * says what to do). UsageError if the job does not support its kind of data. The reason of `signal`
- * if it was aborted.
+ *   says what to do). UsageError if the job does not support its kind of data. The reason of
+ *   `signal` if it was aborted.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;

@@ -224,7 +224,7 @@ function checkEnough(name: string, samples: number, isShard: boolean): void {
   if (samples >= least) return;
   const few = samples === 1 ? '1 sample is' : `${samples} samples are`;
   throw new DataError(
-    `${name}: ${few} too few for training and testing${isShard ? `: each tab needs ${least}` : ''}. Add some.`,
+    `${name}: ${few} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add samples.`,
   );
 }
 

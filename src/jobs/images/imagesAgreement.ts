@@ -28,7 +28,7 @@ export function checkImages(
   if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return;
   if (isNumbered) {
     throw new DataError(
-      `${name}: there are ${length} different labels, but 2 to ${MAX_CLASSES} are needed. Correct the labels.`,
+      `${name}: the number of different labels is ${length}, but it must be 2 to ${MAX_CLASSES}. Correct the labels.`,
     );
   }
   throw new DataError(
@@ -72,7 +72,7 @@ export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | nu
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
   if (stranger === undefined) return null;
   const what = own.untrained.includes(stranger) ? 'it has held-out samples of the class' : 'it has samples of the class';
-  return `${what} ${JSON.stringify(stranger)}, which the run does not know`;
+  return `${what} ${JSON.stringify(stranger)}, but the run does not have this class`;
 }
 
 function describe({ shape, isNumbered, moments }: ImagesFacts): string {

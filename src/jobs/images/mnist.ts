@@ -63,8 +63,8 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
   if (images === null || labels === null) {
     const part = images === null ? 'images' : 'labels';
     throw new DataError(
-      `${(images ?? labels)!.name} was found, but its ${part} were not: looked ${source.where} for ` +
-        `${namesOf(split, part).join(', ')}. Add one of these.`,
+      `${(images ?? labels)!.name} was found, but its ${part} were not found ${source.where}. Add one of these files: ` +
+        `${namesOf(split, part).join(', ')}.`,
     );
   }
   const pixels = await readBytes(images, 'images');

@@ -253,7 +253,7 @@ export class DecodedPictures {
    * Decodes the pictures that stay in memory, so that damaged files are reported before a run.
    *
    * @returns a digest of the pictures. It covers the bytes of files that were decoded, because
-   * decoded pixels may differ between browsers. Of further files, it covers only names and sizes.
+   *   decoded pixels may differ between browsers. Of further files, it covers only names and sizes.
    */
   async decodeAll(): Promise<string> {
     const digests: string[] = [];

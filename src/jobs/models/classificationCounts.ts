@@ -6,8 +6,8 @@ import { UsageError } from '../../util/errors.ts';
  * equal, the first is regarded as the largest, as in argmax. A row with a NaN is a wrong
  * prediction. Rows of weight 0 are skipped.
  *
- * @param logits [rows * classes] read back from the device, row by row. If there are more rows than
- * labels, the last rows are ignored.
+ * @param logits [rows * classes] read back from the device, row by row. If there are more rows
+ *   than labels, the last rows are ignored.
  * @param labels [rows]
  * @param weights [rows]. If missing, no row is skipped.
  * @throws UsageError if there are fewer logits or weights than labels.

@@ -60,7 +60,7 @@ function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {
   return fromConfig(Class, { ...inCamelCase(structuredClone(config)), ...kernels }) as tf.layers.Layer;
 }
 
-/** Converts the field names of Python's Keras to those of TensorFlow.js. */
+/** Converts the field names of Keras to those of TensorFlow.js. */
 function inCamelCase(config: object): tf.serialization.ConfigDict {
   const entries = Object.entries(config).map(([name, value]) => [
     name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),

@@ -30,8 +30,9 @@ export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
 }
 
 /**
- * Returns the metrics of a regression. They are computed from {@link amountSums}. @param unit the
- * amount that a label of 1 stands for, see `Dataset.labelUnit`.
+ * Returns the metrics of a regression. They are computed from {@link amountSums}.
+ *
+ * @param unit the amount that a label of 1 stands for, see `Dataset.labelUnit`.
  */
 export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): HeldOutMetrics {
   const metric = (name: MetricName, sums: readonly number[], samples: number): number => {

@@ -58,8 +58,8 @@ export interface JobModel extends KeptModel {
    * a tidy.
    *
    * @param inputs float32 [batch, ...inputShape]
-   * @param masks for each position of `dropout`, one factor per element, [batch, ...shape]. Without
-   * masks, nothing is dropped.
+   * @param masks for each position of `dropout`, one factor per element, [batch, ...shape].
+   *   Without masks, nothing is dropped.
    * @returns float32 [batch, classes]
    */
   logits(inputs: tf.Tensor, masks?: readonly tf.Tensor[] | null): tf.Tensor2D;
@@ -131,8 +131,9 @@ function functional([first, ...others]: readonly tf.layers.Layer[], sources: Pla
 }
 
 /**
- * Applies one layer. @param masks the masks of the remaining dropout positions; `null` for no
- * dropout.
+ * Applies one layer.
+ *
+ * @param masks the masks of the remaining dropout positions; `null` for no dropout.
  */
 function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] | null): tf.Tensor {
   const [x] = taken as [tf.Tensor, ...tf.Tensor[]];
