@@ -158,8 +158,8 @@ describe('federated tables', () => {
     ]);
     const { divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([
-      { rank: 3, why: "its columns are size, kind, but the others' are size, colour, kind" },
-      { rank: 4, why: 'its column "size" contains words, but the others\' contains numbers' },
+      { rank: 3, why: "its columns are size, kind, but those of the other ranks are size, colour, kind" },
+      { rank: 4, why: 'its column "size" contains words, but for the other ranks it contains numbers' },
     ]);
   });
 
@@ -171,7 +171,7 @@ describe('federated tables', () => {
     ]);
     expect(agreeOn([fits!], agreed, jobOf())).toEqual({ facts: agreed, divergent: [] });
     expect(agreeOn([strange!], agreed, jobOf()).divergent).toEqual([
-      { rank: 0, why: 'its column "kind" has the class "quince", which the run does not know' },
+      { rank: 0, why: 'its column "kind" has the class "quince", but the run does not have this class' },
     ]);
     const { train } = await (await shardOf(fruits('1,violet,apple', '1,violet,plum'))).load(agreed);
     const inputs = new Float32Array(6);
@@ -186,7 +186,7 @@ describe('federated tables', () => {
     );
     await expect(shardOf('size,kind\n1,apple\n2\n')).rejects.toThrow(DataError);
     await expect(shardOf('size,kind\n1,apple\n')).rejects.toThrow(
-      '1 row is too few for training and testing: each tab needs 10',
+      '1 row is too few for training and evaluation. Each tab needs at least 10',
     );
     await expect(shardOf(fruits('1,red,', '2,red,'))).rejects.toThrow('0 rows are too few');
     await expect(shardOf(FRUIT[0]!, { target: 'weight' })).rejects.toThrow('there is no column "weight"');
@@ -227,12 +227,12 @@ describe('federated images', () => {
       job,
     );
     expect(facts).toMatchObject({ classes: ['2', '7'] });
-    expect(divergent).toEqual([{ rank: 2, why: 'it tests on the class "9", which the run does not know' }]);
+    expect(divergent).toEqual([{ rank: 2, why: 'it has held-out samples of the class "9", but the run does not have this class' }]);
   });
 
   test('are rejected if all have the same class', async () => {
     const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
-    expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: there are 1 different labels');
+    expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: the number of different labels is 1');
   });
 });
 

@@ -63,8 +63,8 @@ export class Network {
   /** Name of each variable: `layer/weight`. */
   readonly names: readonly string[];
   /**
-   * Variables in the order in which the forward pass uses them. For their shapes, see {@link
-   * shapesOf}.
+   * Variables in the order in which the forward pass uses them. For their shapes, see
+   * {@link shapesOf}.
    */
   readonly variables: readonly tf.Variable[];
   readonly #embedding: tf.Variable;

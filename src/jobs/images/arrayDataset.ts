@@ -89,8 +89,8 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Reads all rows once and checks their numbers. Training rows need no check, because {@link
- * momentsOf} checks them.
+ * Reads all rows once and checks their numbers. Training rows need no check, because
+ * {@link momentsOf} checks them.
  *
  * @throws (rejects) DataError, with the row and the byte, if a number is NaN or infinite.
  */

@@ -144,9 +144,9 @@ export class Table {
   }
 
   /**
-   * Returns the facts of this tab's table that other tabs receive. Words that fewer than {@link
-   * MIN_SHARED_ROWS} training rows contain are left out, except classes. Statistics of a column
-   * with fewer numbers are left out, too.
+   * Returns the facts of this tab's table that other tabs receive. Words that fewer than
+   * {@link MIN_SHARED_ROWS} training rows contain are left out, except classes. Statistics of a
+   * column with fewer numbers are left out, too.
    *
    * @throws DataError if there is a {@link problem}.
    */

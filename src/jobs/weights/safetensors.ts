@@ -1,5 +1,5 @@
 /**
- * The safetensors format: A file contains the length of the header (8 bytes, little-endian), the
+ * The safetensors format. A file contains the length of the header (8 bytes, little-endian), the
  * header as JSON, and the tensors without gaps. The header has an entry for each tensor: dtype,
  * shape, and offsets of its first byte and its end. It has texts under `__metadata__` and is padded
  * with spaces to a multiple of 8 bytes.
@@ -80,7 +80,7 @@ export function readSafetensors(
     }
     if (begin < last.end) throw refusal(file, at, `tensor "${name}" overlaps ${last.name}`);
     if (begin > last.end)
-      throw refusal(file, header.end + last.end, `the bytes after ${last.name} belong to no tensor`);
+      throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
     const length = sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
     if (end - begin !== length) {
       const says = `[${shape.join(', ')}] needs ${length} bytes`;
@@ -93,7 +93,7 @@ export function readSafetensors(
     return { name, shape, values: new Float32Array(bytes.slice(at, header.end + end).buffer) };
   });
   if (last.end < available)
-    throw refusal(file, header.end + last.end, `the bytes after ${last.name} belong to no tensor`);
+    throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
   return { tensors, about: about.output };
 }
 
@@ -103,7 +103,7 @@ function readHeader(file: string, bytes: Uint8Array): { entries: Record<string, 
   const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
   if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `the header's length of ${length} bytes is invalid`);
   const end = LENGTH_BYTES + Number(length);
-  if (end > bytes.length) throw refusal(file, bytes.length, `it ends within its header, which ends at byte ${end}`);
+  if (end > bytes.length) throw refusal(file, bytes.length, `it ends within its header, but the header ends at byte ${end}`);
   const entries = parseJson(bytes.subarray(LENGTH_BYTES, end));
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
     throw refusal(file, LENGTH_BYTES, 'its header is not a JSON object');

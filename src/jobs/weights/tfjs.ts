@@ -102,7 +102,7 @@ export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensor
       }
       const begin = at;
       at += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
-      if (at > end) throw refusal(file, `ends ${paths.join(', ')} within "${name}", at byte ${end} of ${at}`);
+      if (at > end) throw refusal(file, `has only ${end} bytes in ${paths.join(', ')}, but weight "${name}" ends at byte ${at}`);
       return { name, shape, values: new Float32Array(all.slice(begin, at).buffer) };
     });
     if (at < end) throw refusal(file, `has ${end - at} bytes in ${paths.join(', ')} that do not belong to a weight`);

@@ -193,6 +193,6 @@ test('a file that is neither a checkpoint nor weights is rejected by its name', 
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
   await expect(readOrigin(text)).rejects.toThrow(DataError);
   await expect(readOrigin(text)).rejects.toThrow(
-    /^notes\.txt is not a supported file of weights: choose a \.safetensors/,
+    /^notes\.txt is not a supported file of weights\. Choose a \.safetensors/,
   );
 });

@@ -168,7 +168,7 @@ describe('CSV', () => {
     [
       'duplicate names',
       'a,a\n1,2\n',
-      'a.csv, line 1: two columns are named "a". Rename one of them; if line 1 is data, add a line with column names above it.',
+      'a.csv, line 1: two columns are named "a". Rename one of them. If line 1 is data, add a line with column names above it.',
     ],
     [
       'another encoding',
@@ -178,9 +178,9 @@ describe('CSV', () => {
     [
       'UTF-16',
       new Uint8Array([0xff, 0xfe, 0x61, 0]),
-      'a.csv is not CSV: it starts with ff fe at byte 0, which is UTF-16',
+      'a.csv is not CSV: it starts with ff fe at byte 0, like UTF-16 text',
     ],
-    ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'which is a zip file or a workbook: export the sheet as CSV'],
+    ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'like a zip file or an Excel workbook. Export the sheet as CSV'],
   ])('rejects %s', async (_, text, sentence) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);

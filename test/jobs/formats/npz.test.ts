@@ -68,7 +68,7 @@ describe('npy', () => {
     [
       'a header without a shape',
       withHeader("'shape'", "'sharp'"),
-      'the header at byte 10 does not state type, order and shape',
+      'the header at byte 10 does not contain type, order and shape',
     ],
     ['texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
     ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],

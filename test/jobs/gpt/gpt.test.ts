@@ -68,7 +68,7 @@ describe('tokens', () => {
 
   test('more characters than a model supports are rejected', () => {
     const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
-    expect(() => new Characters(text)).toThrow(/5000 different characters.*choose byte pairs/);
+    expect(() => new Characters(text)).toThrow(/5000 different characters.*Choose byte pairs/);
   });
 
   test('byte pairs are the most frequent pairs, in order, and restore any text', async () => {
@@ -150,7 +150,7 @@ describe('the text', () => {
 
   test('is required', async () => {
     await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
-      /No text among the files/,
+      /There is no text among the files/,
     );
     const drawn = loadText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
     await expect(drawn).rejects.toThrow(UsageError);

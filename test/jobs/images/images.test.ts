@@ -158,23 +158,23 @@ describe('pictures in folders', () => {
     [
       'a held-out folder that is no class',
       { ...inTrain, ...inFolder('test/unknown', 6) },
-      'The folder: test/unknown/0.png is held out, but no training picture is in a folder "unknown": the classes are cats, dogs. ' +
+      'The folder: test/unknown/0.png is held out, but no training picture is in a folder "unknown". The classes are cats, dogs. ' +
         'Add such pictures to train, or remove the folder.',
     ],
     [
       'a held-out class in other letters',
       { ...inTrain, ...inFolder('test/Cats', 3), ...inFolder('test/dogs', 3) },
-      'test/Cats/0.png is held out, but no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
+      'test/Cats/0.png is held out, but no training picture is in a folder "Cats". The classes are cats, dogs. Rename the folder to "cats"',
     ],
     [
       'labels in the names of files',
       { 'train/cat.0.jpg': picture(1), 'train/dog.0.jpg': picture(2), 'test1/1.jpg': picture(3) },
-      'the class of train/cat.0.jpg is unknown, as the folder "train" only names the split',
+      'the class of train/cat.0.jpg is unknown, because the folder "train" only names the split',
     ],
     [
       'a picture beside the folders of classes',
       { ...pets, 'pets/preview.png': picture(1) },
-      'the class of pets/preview.png is unclear, as pets and its inner folder pets/dogs both have pictures.',
+      'the class of pets/preview.png is unclear, because pets and its inner folder pets/dogs both contain pictures.',
     ],
     [
       'a zip bomb',
@@ -291,7 +291,7 @@ describe('arrays', () => {
     [
       'one class',
       npz({ 'x.npy': x, 'y.npy': npyFile([10], Array<number>(10).fill(1)) }),
-      'there are 1 different labels',
+      'the number of different labels is 1',
     ],
     ['channels first', npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }), 'transpose(0, 2, 3, 1)'],
     [
@@ -323,7 +323,7 @@ describe('arrays', () => {
     [
       'bytes to train and others to test on',
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': npyFile([10, 4, 4], upTo(160)), 'y_test.npy': y }),
-      'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1: save both with the same type, because their scales may differ.',
+      'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1. Save both with the same type, because their scales may differ.',
     ],
     [
       'an unknown class',
@@ -358,7 +358,7 @@ describe('IDX files', () => {
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5): one IDX file of images and one of labels'],
+    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5). Choose one file of images and one of labels'],
     [
       'cut off',
       { ...pair, [images]: pair[images].subarray(0, 99) },
@@ -371,7 +371,7 @@ describe('IDX files', () => {
       'cannot be unpacked: its gzip data is damaged or ends too early, after',
     ],
     ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
-    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'there are 1 different labels'],
+    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'the number of different labels is 1'],
   ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });

@@ -67,7 +67,7 @@ describe('picked files', () => {
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['nothing', {}, 'looked for train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images'],
+    ['nothing', {}, 'Provide at least one pair: train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images'],
     ['other files', { 'cat.jpg': new Uint8Array(3) }, 'found cat.jpg'],
     ['no labels', { [images]: imagesFile(2) }, 'its labels were not'],
     ['no images', { [labels]: labelsFile(2) }, 'its images were not'],
@@ -77,7 +77,7 @@ describe('picked files', () => {
     [
       'swapped files',
       { [images]: labelsFile(50), [labels]: labelsFile(50) },
-      'it holds 50 of u1, but images are bytes in 3',
+      'it has shape 50 and type u1, but images are bytes in 3',
     ],
     ['no samples', pair('train', 0), 'has no images'],
     ['one sample', pair('train', 1), 'too few'],
@@ -134,7 +134,7 @@ describe('a folder on a server', () => {
 
   test('rejects an empty folder, an invalid index and a missing listed file', async () => {
     const { origin } = await serve({});
-    await expect(load(`${origin}/data/`)).rejects.toThrow(`No MNIST files in ${origin}/data/: looked for train-images`);
+    await expect(load(`${origin}/data/`)).rejects.toThrow(`There are no MNIST files in ${origin}/data/. Provide at least one pair: train-images`);
     const wrong = await serve({ 'index.json': '{"files":[]}' });
     await expect(load(`${wrong.origin}/data`)).rejects.toThrow('index.json is not a JSON list');
     const broken = await serve({ 'index.json': '["train-images-idx3-ubyte"]' });

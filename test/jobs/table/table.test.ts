@@ -135,12 +135,12 @@ describe('a table', () => {
     ['nothing to predict', 'x,y\n1,\n2,', {}, 'column "y" is empty'],
     ['too many classes', `x,y\n${words(200)}`, { target: 'x' }, 'column "x" has more than 100 different values'],
     ['one class', 'x,y\n1,a\n2,a', {}, 'column "y" has the same value in every row'],
-    ['one row', 'x,y\n1,a', {}, '1 row is too few for training and testing'],
+    ['one row', 'x,y\n1,a', {}, '1 row is too few for training and evaluation'],
     [
       'too few rows with a target',
       'x,y\n1,1.5\n2,',
       { task: 'regression' },
-      '1 row is too few for training and testing',
+      '1 row is too few for training and evaluation',
     ],
     ['nothing to predict from', `x,y\n${words(200)}`, {}, 'no column is left to predict column "y" from'],
     [

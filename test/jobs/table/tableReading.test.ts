@@ -118,7 +118,7 @@ describe('a missing value', () => {
     const shards = await shardsOf(texts);
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: 'its column "b" contains words, but the others\' contains numbers' },
+      { rank: 2, why: 'its column "b" contains words, but for the other ranks it contains numbers' },
     ]);
   });
 });
@@ -170,19 +170,19 @@ describe('numbers', () => {
     [
       'one that nothing in the file tells the decimal mark of',
       table('a;b', 30, (i) => `${i < 9 ? i : `1,${100 + i}`};${i % 2}`),
-      'a.csv, line 11: "1,109" in column "a" may be 1109 or 1.109: nothing in the file shows which. ' +
+      'a.csv, line 11: "1,109" in column "a" may be 1109 or 1.109, because nothing in the file shows the decimal mark. ' +
         'Write all numbers with a decimal point and without thousands separators.',
     ],
     [
       'one in a file with both decimal marks',
       table('a;b;c;y', 30, (i) => `2,5;2.5;${i < 9 ? i : '1.234'};${i % 2}`),
-      'a.csv, line 11: "1.234" in column "c" may be 1.234 or 1234: the other columns have both decimal marks. ' +
+      'a.csv, line 11: "1.234" in column "c" may be 1.234 or 1234, because some other columns have decimal points and some have decimal commas. ' +
         'Write all numbers with a decimal point and without thousands separators.',
     ],
     [
       'another decimal mark than the others',
       table('a;y', 60, (i) => `${i === 50 ? '3.5' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Use the same mark in all of them.',
+      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers of the column. Use the same decimal mark in all of them.',
     ],
     [
       'equally many numbers with both decimal marks',
@@ -192,17 +192,17 @@ describe('numbers', () => {
     [
       'signs beside them',
       table('a;y', 60, (i) => `${i === 0 ? 'free' : `$${i},000`};${i % 2}`),
-      'a.csv, line 3: "$1,000" in column "a" has a sign beside its number, like 58 others. Remove the signs.',
+      'a.csv, line 3: "$1,000" in column "a" has a currency or percent sign, like 58 other values of the column. Remove the signs.',
     ],
     [
       'shares of a hundred',
       table('a,y', 60, (i) => `${i}.5 %,${i % 2}`),
-      'a.csv, line 2: "0.5 %" in column "a" has a sign beside its number, like 59 others. Remove the signs.',
+      'a.csv, line 2: "0.5 %" in column "a" has a currency or percent sign, like 59 other values of the column. Remove the signs.',
     ],
     [
       'a word among them',
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "5o" in column "a" is not a number, but 59 others are. Correct it, or leave it empty.',
+      'a.csv, line 52: "5o" in column "a" is not a number, but 59 other values of the column are numbers. Correct the value, or leave it empty.',
     ],
   ])('are rejected: %s', async (_, text, sentence) => {
     expect((await open(text)).problem()?.message).toContain(sentence);
@@ -251,7 +251,7 @@ describe('numbers', () => {
     expect(divergent).toEqual([]);
     expect(facts).toMatchObject({ columns: [{ kind: 'number', mark: 'comma' }, { mark: null }] });
     expect(agreedBy(comma, alike, point).divergent).toEqual([
-      { rank: 2, why: 'its column "a" has decimal points, but the others\' has decimal commas' },
+      { rank: 2, why: 'its column "a" has decimal points, but for the other ranks it has decimal commas' },
     ]);
     // A tab that joins later reads its own integers as written.
     const { facts: wholes } = agreedBy(whole, whole);
@@ -271,8 +271,8 @@ describe('a header', () => {
   test('is reported as missing if the job names a column', async () => {
     const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
     expect((await open(text, { target: 'class' })).problem()?.message).toBe(
-      'a.csv, line 1: there is no column "class". Line 1 is data, not column names: ' +
-        'add a line of names above it, or choose one of column 1, column 2, column 3.',
+      'a.csv, line 1: there is no column "class". Line 1 contains data instead of column names. ' +
+        'Add a line of names above it, or choose one of column 1, column 2, column 3.',
     );
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
@@ -292,7 +292,7 @@ describe('a header', () => {
     );
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: "its columns are column 1, column 2, but the others' are size, kind" },
+      { rank: 2, why: "its columns are column 1, column 2, but those of the other ranks are size, kind" },
     ]);
   });
 });
