@@ -14,7 +14,7 @@ describe('openIdx reads', () => {
     expect(await array.readBytes()).toEqual(imagesFile(3).subarray(16));
   });
 
-  test('labels, and a .gz file that the server has unpacked', async () => {
+  test('labels, and a file named .gz that the server has unpacked', async () => {
     const array = await openIdx('labels.gz', new Blob([labelsFile(12)]));
     expect([...(await array.readBytes())]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]);
   });
@@ -30,7 +30,7 @@ test('openIdx stops reading a gzipped file that is not IDX', async () => {
   let isCancelled = false;
   let at = 0;
   const source = new ReadableStream({
-    // Endless, as far as the reader knows.
+    // A stream that never ends by itself.
     pull: (controller) => controller.enqueue(bytes.subarray(at, (at += 4096))),
     cancel: () => void (isCancelled = true),
   });
@@ -40,7 +40,7 @@ test('openIdx stops reading a gzipped file that is not IDX', async () => {
   await vi.waitFor(() => expect(isCancelled).toBe(true));
 });
 
-describe('openIdx rejects, naming the file,', () => {
+describe('openIdx rejects, with the name of the file,', () => {
   const packed = gzip(imagesFile(200));
   const flipped = packed.slice();
   flipped[packed.length >> 1]! ^= 0xff;
@@ -52,7 +52,7 @@ describe('openIdx rejects, naming the file,', () => {
     ['a .gz file that is not gzip', 'x.gz', html, 'x.gz is not gzip: it starts with 3c 21'],
     ['an empty .gz', 'x.gz', new Uint8Array(0), 'it is empty'],
     ['a web page', 'x', html, 'x is not IDX: it starts with 3c 21 64 6f at byte 0'],
-    ['half a header', 'x', imagesFile(1).slice(0, 9), 'ends too early, at byte 9 of its header'],
+    ['a file that ends within its header', 'x', imagesFile(1).slice(0, 9), 'ends too early, at byte 9 of its header'],
     [
       'a truncated file',
       'x',

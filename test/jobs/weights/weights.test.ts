@@ -1,6 +1,6 @@
 /**
- * Files of weights. The fixtures beside this file were written by safetensors 0.8.0 for Python and
- * by Keras 3.15.1.
+ * Tests of files of weights. The fixtures in this folder were written by safetensors 0.8.0 for
+ * Python and by Keras 3.15.1.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -36,7 +36,7 @@ const tensor = (name: string, shape: number[], values: number[]): NamedTensor =>
   values: Float32Array.from(values),
 });
 
-/** The tensors of the file that Python wrote. */
+/** The tensors in the file that Python wrote. */
 const SMALL = [
   tensor('dense1/kernel', [2, 3], [1.5, -2, 0.25, 3, 4, -0.5]),
   tensor('dense1/bias', [2], [7, -8]),
@@ -44,7 +44,7 @@ const SMALL = [
   tensor('empty', [0, 3], []),
 ];
 
-/** The topology of a Sequential of dense layers with these names. */
+/** Returns the topology of a Sequential model with dense layers of these names. */
 const dense = (...names: string[]): Topology => ({
   class_name: 'Sequential',
   config: { layers: names.map((name) => ({ class_name: 'Dense', config: { name } })) },
@@ -69,7 +69,7 @@ function outputsOf(model: { logits(inputs: tf.Tensor): tf.Tensor }): number[] {
   return tf.tidy(() => Array.from(model.logits(tf.tensor(inputs, [2, 28, 28, 1])).dataSync()));
 }
 
-/** A safetensors file. */
+/** Returns a safetensors file. */
 const safetensors = (header: unknown, data = new Uint8Array(8)): Uint8Array<ArrayBuffer> => {
   const text = new TextEncoder().encode(typeof header === 'string' ? header : JSON.stringify(header));
   const length = new Uint8Array(new BigUint64Array([BigInt(text.length)]).buffer);
@@ -81,7 +81,7 @@ const F32 = (begin: number, end: number, shape: number[]) => ({
   data_offsets: [begin, end],
 });
 
-/** Sorted by name: a file may have another order than the model. */
+/** Sorts tensors by name, because their order in a file may differ from that in the model. */
 const sorted = (tensors: readonly NamedTensor[]): NamedTensor[] =>
   [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
 
@@ -92,7 +92,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test.each(MODELS)('restores an %s with the same outputs bit for bit', async (name) => {
+  test.each(MODELS)('restores an %s whose outputs are the same, bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -107,9 +107,10 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     again.dispose();
   });
 
-  test('rejects a file that is cut off at any byte', async () => {
+  test('rejects a file that is cut off, at whatever byte', async () => {
     const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
-    // Every length of short files; HDF5 files have thousands of bytes, most of them zeros.
+    // For short files, every length is tested. HDF5 files have thousands of bytes, and most of them
+    // are zeros.
     const step = bytes.length > 2000 ? 53 : 1;
     for (let end = 0; end < bytes.length; end += step) await refusalOf(bytes.slice(0, end));
     await refusalOf(bytes.slice(0, -1));
@@ -140,7 +141,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
   });
 });
 
-// HDF5 files contain the time of writing.
+// Keras is left out, because HDF5 files contain the time of writing.
 test.each(['safetensors', 'tfjs'] as const)('%s writes the same bytes for the same weights', async (format) => {
   const model = build('cnn', 1);
   const write = () => encodeWeights(format, tensorsOf(model), model.topology, {});
@@ -153,13 +154,13 @@ describe('safetensors', () => {
     expect(writeSafetensors(SMALL, { 'made by': 'Python – ü' })).toEqual(fixture('python.safetensors'));
   });
 
-  test('reads a file of the Python library', () => {
+  test('reads a file that the Python library wrote', () => {
     const { tensors, about } = readSafetensors('python.safetensors', fixture('python.safetensors'));
     expect(sorted(tensors)).toEqual(sorted(SMALL));
     expect(about).toEqual({ 'made by': 'Python – ü' });
   });
 
-  test('restores any tensors', () => {
+  test('restores arbitrary tensors', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
     const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
     fc.assert(
@@ -178,7 +179,7 @@ describe('safetensors', () => {
 
   test.each([
     [
-      'a header that is longer than any',
+      'a header that is longer than the maximum',
       Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]),
       "at byte 0, the header's length of",
     ],
@@ -189,7 +190,7 @@ describe('safetensors', () => {
       'is not a supported file of weights',
     ],
     [
-      'metadata that are no texts',
+      'metadata that is not text',
       safetensors({ __metadata__: { a: 1 } }),
       '__metadata__ contains values that are not texts',
     ],
@@ -206,7 +207,7 @@ describe('safetensors', () => {
     ],
     ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes'],
     [
-      'tensors over each other',
+      'tensors that overlap',
       safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }),
       'tensor "b" overlaps tensor "a"',
     ],
@@ -236,7 +237,7 @@ describe('tfjs', () => {
     model.dispose();
   });
 
-  test('names the missing file of the zip, and a weight that is cut off or not float32', async () => {
+  test('rejects a zip with a missing file, or a weight that is cut off or not float32, and names it', async () => {
     const { zipSync } = await import('fflate');
     const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
       const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
@@ -267,7 +268,7 @@ describe('keras', () => {
     },
   };
 
-  test('reads a file of Keras', async () => {
+  test('reads a file that Keras wrote', async () => {
     const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
     const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
     const file = await decodeWeights('keras.weights.h5', fixture('keras.weights.h5'));
