@@ -115,7 +115,7 @@ describe('a folder on a server', () => {
     return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   }
 
-  test('is only asked for existing files if it has an index; its address may be relative', async () => {
+  test('receives requests only for existing files if it has an index, and may have a relative address', async () => {
     const files = {
       ...pair('t10k', 10, '.gz'),
       'index.json': '["t10k-images-idx3-ubyte.gz","t10k-labels-idx1-ubyte.gz"]',
@@ -127,7 +127,7 @@ describe('a folder on a server', () => {
   });
 
   test.each([404, 403, 'page'] as const)(
-    'without an index: tries the usual names (missing files: %s)',
+    'receives requests for the usual names if it has no index (answer for missing files: %s)',
     async (missing) => {
       const { origin } = await serve({ ...pair('train', 6), ...pair('t10k', 4, '.gz') }, missing);
       const { train, test: held } = await load(`${origin}/data/`);
@@ -159,7 +159,7 @@ describe('a folder on a server', () => {
     await expect(load('data:text/plain,x')).rejects.toThrow(DataError);
   });
 
-  test('rejects with the reason of the signal if loading is aborted', async () => {
+  test('is not loaded after an abort, and the reason of the signal is thrown', async () => {
     const controller = new AbortController();
     const server = createServer(() => controller.abort(new Error('left the room')));
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
