@@ -107,7 +107,7 @@ describe('a missing value', () => {
     }
   });
 
-  test('makes a federated table divergent if the other words of its column are no markers either', async () => {
+  test('is not assumed in a column with other words: if other federated tables have numbers, the table is divergent', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -251,7 +251,8 @@ describe('numbers', () => {
     expect(agreedBy(comma, alike, point).divergent).toEqual([
       { rank: 2, why: 'its column "a" has decimal points, but for the other ranks it has decimal commas' },
     ]);
-    // The decimal mark of other tabs does not change the integers of a tab that joins later.
+    // The other tabs have only integers. A tab that joins later reads its numbers with its own
+    // decimal mark.
     const { facts: wholes } = agreedBy(whole, whole);
     expect(agreeOn([comma!.facts], wholes, federated).divergent).toEqual([]);
     const { train } = await comma!.load(wholes);
@@ -325,7 +326,7 @@ describe('held-out rows', () => {
     expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
   });
 
-  test('are not enough if only their target differs: the target of training rows must vary, too', async () => {
+  test('are ignored by the check that the target of a regression varies', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
       'has the same value in every training row',
