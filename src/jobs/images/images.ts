@@ -84,7 +84,7 @@ export async function openImages(
       `${files
         .map(({ name }) => name)
         .slice(0, 4)
-        .join(', ')}: choose a single npz or zip file and no other files.`,
+        .join(', ')}. Choose a single npz or zip file and no other files.`,
     );
   }
   if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);

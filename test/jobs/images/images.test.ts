@@ -195,7 +195,7 @@ describe('pictures in folders', () => {
     [
       'two zip files',
       { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
-      'p.zip, q.zip: choose a single npz or zip file',
+      'p.zip, q.zip. Choose a single npz or zip file',
     ],
   ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
