@@ -30,7 +30,10 @@ export interface FoundFile {
 export interface FileSource {
   /** Description of the source in errors: "in <url>" or "among the files you chose". */
   readonly where: string;
-  /** Names of the existing files; `null` if they are unknown until requested. */
+  /**
+   * Names of the existing files; `null` if they are unknown. Then a request shows whether a file
+   * exists.
+   */
   readonly names: readonly string[] | null;
   /**
    * Reads the first file of `candidates` that exists. Returns `null` if none of them exists.

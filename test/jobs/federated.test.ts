@@ -158,7 +158,7 @@ describe('federated tables', () => {
     ]);
     const { divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([
-      { rank: 3, why: "its columns are size, kind, but those of the other ranks are size, colour, kind" },
+      { rank: 3, why: 'its columns are size, kind, but those of the other ranks are size, colour, kind' },
       { rank: 4, why: 'its column "size" contains words, but for the other ranks it contains numbers' },
     ]);
   });
@@ -227,12 +227,16 @@ describe('federated images', () => {
       job,
     );
     expect(facts).toMatchObject({ classes: ['2', '7'] });
-    expect(divergent).toEqual([{ rank: 2, why: 'it has held-out samples of the class "9", but the run does not have this class' }]);
+    expect(divergent).toEqual([
+      { rank: 2, why: 'it has held-out samples of the class "9", but the run does not have this class' },
+    ]);
   });
 
   test('are rejected if all images have the same class', async () => {
     const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
-    expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: the number of different labels is 1');
+    expect(() => agreeOn([facts, facts], null, job)).toThrow(
+      'The images of all tabs: the number of different labels is 1',
+    );
   });
 });
 

@@ -102,7 +102,7 @@ test('reports before training that custom layers do not fit the files', async ()
   expect(await problemOf({ job: 'table', model: model(4, 3) }, table)).toContain('the samples have 2 classes: [2].');
   const amounts = new File([houses], 'houses.csv');
   expect(await problemOf({ job: 'table', model: model(1, 1) }, amounts)).toBeNull();
-  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/remove the softmax/);
+  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/Remove the softmax/);
   expect(await problemOf({ job: 'table', model: model(1, 2) }, amounts)).toContain('the samples have an amount: [1].');
   const x = npyFile([4, 2], [1, 2, 3, 4, 5, 6, 7, 8]);
   const y = npyFile([4], [0, 1, 0, 1], { type: 'i8' });

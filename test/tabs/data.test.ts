@@ -127,7 +127,10 @@ test('CSV files of each tab’s own, none of which has all classes', async () =>
     {},
   );
   await drop(tab, { 'apples.csv': 'size,kind\n1,apple\n' });
-  await tab.page.getByRole('alert').getByText('1 row is too few for training and evaluation. Each tab needs at least 10').waitFor();
+  await tab.page
+    .getByRole('alert')
+    .getByText('1 row is too few for training and evaluation. Each tab needs at least 10')
+    .waitFor();
   await tab.page.getByText('They stay in this tab, and only this tab trains on them.').waitFor();
   await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
   const { result } = await tab.event('finished');

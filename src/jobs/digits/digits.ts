@@ -32,19 +32,20 @@ const ASPECT = { min: 0.75, max: 1.25 };
  * the left.
  */
 const SLANT = { min: -0.2, max: 0.4 };
-/** +- tangent of half the rotation angle; 0.09 means a rotation of 10 degrees. */
+/** Tangent of half the maximum rotation angle (+-). 0.09 means a rotation of 10 degrees. */
 const HALF_TURN = 0.09;
 const SHIFT = 1;
 const RADIUS = { min: 0.65, max: 1.6 };
 /** Pen radius at the end of a stroke, divided by the radius at its start. */
 const TAPER = { min: 0.75, max: 1.15 };
 /**
- * +- distortion, in digit heights, at each knot of a WARP_KNOTS x WARP_KNOTS grid over the digit.
+ * Each knot of a WARP_KNOTS x WARP_KNOTS grid over the digit moves by +- this value, in digit
+ * heights.
  */
 const WARP = 0.07;
 const WARP_KNOTS = 4;
 const INK = { min: 0.7, max: 1 };
-/** +- noise of each pixel, before clamping to 0 .. 1. */
+/** Noise of +- this value is added to each pixel before it is clamped to 0 .. 1. */
 const GRAIN = 0.08;
 
 /**

@@ -42,8 +42,8 @@ export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   if (file.size !== end) {
     const { shape, type, offset } = layout;
     throw new DataError(
-      `${name} ${file.size < end ? 'ends too early' : 'is longer than its header says'}: ${shape.join(' x ')} of ${type} from byte ` +
-        `${offset} on end at byte ${end}, but the file ends at byte ${file.size}${file.size < end ? '' : ' or later'}. Download it again.`,
+      `${name} ${file.size < end ? 'ends too early' : 'is longer than its header says'}: ${shape.join(' x ')} elements of type ${type} start at byte ` +
+        `${offset} and must end at byte ${end}, but the file ends at byte ${file.size}${file.size < end ? '' : ' or later'}. Download it again.`,
     );
   }
   return new StoredArray(file, layout);

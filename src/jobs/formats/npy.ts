@@ -42,8 +42,8 @@ export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const bytes = sizeOf(shape) * bytesOf(type);
   if (file.size !== offset + bytes) {
     throw new DataError(
-      `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: (${shape.join(', ')}) of ` +
-        `${type} from byte ${offset} on end at byte ${offset + bytes}, but the file ends at byte ${file.size}. Save it again.`,
+      `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: an array of shape (${shape.join(', ')}) and type ` +
+        `${type} starts at byte ${offset} and must end at byte ${offset + bytes}, but the file ends at byte ${file.size}. Save it again.`,
     );
   }
   if (shape.length < 2 || !isFortran) return new StoredArray(file, { shape, type, isLittleEndian, offset });
@@ -98,9 +98,7 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
     return fail('describes records with fields, but plain numbers are needed. Save one field, or save a CSV file');
   }
   if (descr === undefined || order === undefined || sides === undefined) {
-    return fail(
-      `does not contain type, order and shape: ${JSON.stringify(text.slice(0, 80))}. Save the array again`,
-    );
+    return fail(`does not contain type, order and shape: ${JSON.stringify(text.slice(0, 80))}. Save the array again`);
   }
   const type = ELEMENT_TYPES.find((known) => known === descr.slice(1));
   if (type === undefined || !'<>|='.includes(descr[0]!)) {
@@ -113,7 +111,7 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
     .map((side) => side.trim())
     .filter((side) => side !== '')
     .map(Number);
-  if (!shape.every(Number.isSafeInteger)) return fail(`has shape (${sides}), which is too large`);
+  if (!shape.every(Number.isSafeInteger)) return fail(`has shape (${sides}). This shape is too large`);
   return { type, isLittleEndian: descr[0] !== '>', isFortran: order === 'True', shape };
 }
 

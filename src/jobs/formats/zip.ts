@@ -137,7 +137,10 @@ async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Bl
     );
   const start = (): number => entry.localDirectory?.dataOffset ?? offset;
   if (size > MAX_UNPACKED_BYTES && method !== STORED)
-    return fail(offset, `would have ${size} bytes when unpacked, more than the maximum of ${MAX_UNPACKED_BYTES}. Pack it without compression.`);
+    return fail(
+      offset,
+      `would have ${size} bytes when unpacked, more than the maximum of ${MAX_UNPACKED_BYTES}. Pack it without compression.`,
+    );
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   try {
     if (method === STORED) {

@@ -62,7 +62,9 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
   const [, a = 0, b = 0, c = 0] = shape;
   const found = `${name} has shape (${shape.join(', ')})`;
   if (rowLength === 0 || rowLength > MAX_INPUTS) {
-    throw new DataError(`${found}, so a sample has ${rowLength} numbers, but only 1 to ${MAX_INPUTS} are supported. Use smaller samples.`);
+    throw new DataError(
+      `${found}, so a sample has ${rowLength} numbers, but only 1 to ${MAX_INPUTS} are supported. Use smaller samples.`,
+    );
   }
   if (shape.length === 2) return [1, 1, a];
   if (shape.length === 3) return [a, b, 1];

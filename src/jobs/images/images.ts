@@ -81,7 +81,7 @@ export async function openImages(
   const [archive] = archives;
   if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
     throw new DataError(
-      `${files
+      `These files cannot be used together: ${files
         .map(({ name }) => name)
         .slice(0, 4)
         .join(', ')}. Choose a single npz or zip file and no other files.`,

@@ -71,7 +71,9 @@ export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | nu
     return `its samples are ${describe(own)}, but those of the other ranks are ${describe(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
   if (stranger === undefined) return null;
-  const what = own.untrained.includes(stranger) ? 'it has held-out samples of the class' : 'it has samples of the class';
+  const what = own.untrained.includes(stranger)
+    ? 'it has held-out samples of the class'
+    : 'it has samples of the class';
   return `${what} ${JSON.stringify(stranger)}, but the run does not have this class`;
 }
 

@@ -51,7 +51,9 @@ export async function loadMnist(source: FileSource): Promise<{ train: Dataset; t
   }
   const cut = Math.floor((only.size * TRAIN_PERCENT) / 100);
   if (cut === 0)
-    throw new DataError(`${only.size} images ${source.where} are too few for training and evaluation. Choose more images.`);
+    throw new DataError(
+      `${only.size} images ${source.where} are too few for training and evaluation. Choose more images.`,
+    );
   return { train: only.slice(0, cut), test: only.slice(cut, only.size) };
 }
 

@@ -167,7 +167,10 @@ export class Column {
       // separates thousands.
       this.#mark = 'point';
     } else {
-      const why = sure.size === 0 ? 'nothing in the file shows the decimal mark' : 'some other columns have decimal points and some have decimal commas';
+      const why =
+        sure.size === 0
+          ? 'nothing in the file shows the decimal mark'
+          : 'some other columns have decimal points and some have decimal commas';
       const both = `${numberOf(place.field, 'point')} or ${numberOf(place.field, 'comma')}`;
       this.#doubt = {
         place,
@@ -203,7 +206,10 @@ export class Column {
     const numbers = this.#filled - this.#words;
     if (!this.#isOfWords || numbers < MOSTLY * this.#filled) return null;
     if (this.#word !== null) {
-      return { place: this.#word, what: `is not a number, but ${numbers} other values of the column are numbers. Correct the value, or leave it empty.` };
+      return {
+        place: this.#word,
+        what: `is not a number, but ${numbers} other values of the column are numbers. Correct the value, or leave it empty.`,
+      };
     }
     const usual = this.#numbers.comma > this.#numbers.point ? 'comma' : 'point';
     const place = this.#strangers[usual];

@@ -162,7 +162,8 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
     if (column.name !== own.target || agreed.task !== 'classification') continue;
     if (column.values === null) return `${name} has too many different values to be a class`;
     const stranger = column.values.find((value) => !theirs.values!.includes(value));
-    if (stranger !== undefined) return `${name} has the class ${JSON.stringify(stranger)}, but the run does not have this class`;
+    if (stranger !== undefined)
+      return `${name} has the class ${JSON.stringify(stranger)}, but the run does not have this class`;
   }
   return null;
 }

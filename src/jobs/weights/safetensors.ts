@@ -103,7 +103,8 @@ function readHeader(file: string, bytes: Uint8Array): { entries: Record<string, 
   const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
   if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `the header's length of ${length} bytes is invalid`);
   const end = LENGTH_BYTES + Number(length);
-  if (end > bytes.length) throw refusal(file, bytes.length, `it ends within its header, but the header ends at byte ${end}`);
+  if (end > bytes.length)
+    throw refusal(file, bytes.length, `it ends within its header, but the header ends at byte ${end}`);
   const entries = parseJson(bytes.subarray(LENGTH_BYTES, end));
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
     throw refusal(file, LENGTH_BYTES, 'its header is not a JSON object');

@@ -102,7 +102,8 @@ export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensor
       }
       const begin = at;
       at += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
-      if (at > end) throw refusal(file, `has only ${end} bytes in ${paths.join(', ')}, but weight "${name}" ends at byte ${at}`);
+      if (at > end)
+        throw refusal(file, `has only ${end} bytes in ${paths.join(', ')}, but weight "${name}" ends at byte ${at}`);
       return { name, shape, values: new Float32Array(all.slice(begin, at).buffer) };
     });
     if (at < end) throw refusal(file, `has ${end - at} bytes in ${paths.join(', ')} that do not belong to a weight`);
@@ -120,7 +121,8 @@ function unzip(file: string, bytes: Uint8Array): Unzipped {
     return unzipSync(bytes, {
       filter: ({ name, originalSize }) => {
         unpacked += originalSize;
-        if (unpacked > MAX_MODEL_FILE_BYTES) throw refusal(file, `has more than ${MAX_MODEL_FILE_BYTES} bytes when unpacked`);
+        if (unpacked > MAX_MODEL_FILE_BYTES)
+          throw refusal(file, `has more than ${MAX_MODEL_FILE_BYTES} bytes when unpacked`);
         return !name.endsWith('/');
       },
     });

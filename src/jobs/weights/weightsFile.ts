@@ -119,17 +119,22 @@ export function fitWeights(
     const tensor = found.get(place);
     if (!tensor) {
       const has = tensors.map((one) => one.name).join(', ');
-      throw new DataError(`${file} does not contain ${called}, but this model needs it. The file contains ${has}. ${advice}.`);
+      throw new DataError(
+        `${file} does not contain ${called}, but this model needs it. The file contains ${has}. ${advice}.`,
+      );
     }
     found.delete(place);
     const [there, here] = [tensor.shape, shapes[i]!].map((shape) => `[${shape.join(', ')}]`);
     if (there !== here) {
-      throw new DataError(`${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ${advice}.`);
+      throw new DataError(
+        `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ${advice}.`,
+      );
     }
     return tensor.values;
   });
   const [odd] = found.keys();
-  if (odd !== undefined) throw new DataError(`${file} contains "${odd}", but this model has no such variable. ${advice}.`);
+  if (odd !== undefined)
+    throw new DataError(`${file} contains "${odd}", but this model has no such variable. ${advice}.`);
   return values;
 }
 

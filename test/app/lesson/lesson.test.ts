@@ -37,17 +37,20 @@ describe('the pages', () => {
 });
 
 describe('a lesson alone', () => {
-  test.each(LESSON_MODES)('ends with all sums in the mode %s, and the busiest link carries as many bytes as the formula says', (mode) => {
-    for (const n of [2, 4, 8, 16]) {
-      const solo = createSolo(n, 7);
-      solo.order({ type: 'begin', mode });
-      const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
-      const k = round.own[0]!.length;
-      for (const list of round.held)
-        expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
-      expect(Math.max(...lineBytes(round))).toBe(busiestBytes(mode, n, k));
-    }
-  });
+  test.each(LESSON_MODES)(
+    'ends with all sums in the mode %s, and the busiest link carries as many bytes as the formula says',
+    (mode) => {
+      for (const n of [2, 4, 8, 16]) {
+        const solo = createSolo(n, 7);
+        solo.order({ type: 'begin', mode });
+        const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
+        const k = round.own[0]!.length;
+        for (const list of round.held)
+          expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
+        expect(Math.max(...lineBytes(round))).toBe(busiestBytes(mode, n, k));
+      }
+    },
+  );
 
   test('takes the first step at once, and each later step when its hop is over', () => {
     const solo = createSolo(4, 1);

@@ -100,7 +100,7 @@ describe('rates', () => {
     expect(timeLeft(run, null)).toBeNull();
   });
 
-  test('are not needed for the time left if only a maximum time ends the run', () => {
+  test('are not needed if a run ends only by its time, without epochs or maximum steps', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);

@@ -17,11 +17,14 @@ import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts'
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
 describe('a change of the strategy', () => {
-  test.each(STRATEGY_NAMES)('to %s gives the default job of this strategy, and a change back gives the previous job', (strategy) => {
-    const job = withStrategy(DEFAULT_JOB, strategy);
-    expect(job).toEqual(parseJob({ strategy }));
-    expect(withStrategy(job, 'ddp')).toEqual(DEFAULT_JOB);
-  });
+  test.each(STRATEGY_NAMES)(
+    'to %s gives the default job of this strategy, and a change back gives the previous job',
+    (strategy) => {
+      const job = withStrategy(DEFAULT_JOB, strategy);
+      expect(job).toEqual(parseJob({ strategy }));
+      expect(withStrategy(job, 'ddp')).toEqual(DEFAULT_JOB);
+    },
+  );
 
   test('does not change a chosen optimizer', () => {
     const chosen = withOptimizer(DEFAULT_JOB, 'sgd');

@@ -16,7 +16,7 @@ describe('parseRoute', () => {
     expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
   });
 
-  test('reads a rank, also an invalid rank, because the server rejects it', () => {
+  test('reads a rank, and returns NaN if it is invalid', () => {
     expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
     expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();

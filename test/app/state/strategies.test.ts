@@ -43,12 +43,15 @@ describe('the diagram of a room', () => {
     expect(instead).toMatchObject({ lines: 'star', words: expect.stringMatching(/to rank 0 and receive parameters/) });
   });
 
-  test.each(['local-sgd', 'diloco'])('comes with a text that says how often ranks exchange data, for %s', (strategy) => {
-    const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
-    expect(words(null)).toMatch(/from time to time/);
-    expect(words(1)).toMatch(/after every step/);
-    expect(words(8)).toMatch(/every 8 steps/);
-  });
+  test.each(['local-sgd', 'diloco'])(
+    'comes with a text that says how often ranks exchange data, for %s',
+    (strategy) => {
+      const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
+      expect(words(null)).toMatch(/from time to time/);
+      expect(words(1)).toMatch(/after every step/);
+      expect(words(8)).toMatch(/every 8 steps/);
+    },
+  );
 });
 
 test.each(STRATEGY_NAMES)('the page states the ranks whose losses are shown for %s', async (strategy) => {

@@ -109,7 +109,7 @@ describe('a model', () => {
     training.dispose();
     const before = tf.memory().numTensors;
     await expect(prepare({ ...FIELDS, hidden: 7 }, { weights })).rejects.toThrow(
-      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], but in this model it has \[784, 7\]/,
+      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], but in this model its shape is \[784, 7\]/,
     );
     expect(tf.memory().numTensors).toBe(before);
   });

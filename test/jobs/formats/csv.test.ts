@@ -74,7 +74,11 @@ describe('CSV', () => {
     ['wavelengths', 'sample,400.5,401.2', (i: number) => `${i},${i / 8},${i / 9}`],
     ['0, 1, 2, as pandas writes them', ',0,1,2', (i: number) => `${i},${i * 3},x,${i % 2 ? 'b' : 'm'}`],
     ['words above words', 'colour,kind', (i: number) => `c${i % 3},${i % 2 ? 'x' : 'y'}`],
-    ['words, although one is also a value', 'b,kind,sort', (i: number) => `${'ab'[i % 2]},${i % 3 ? 'x' : 'y'},k${i % 2}`],
+    [
+      'words, although one is also a value',
+      'b,kind,sort',
+      (i: number) => `${'ab'[i % 2]},${i % 3 ? 'x' : 'y'},k${i % 2}`,
+    ],
     ['words above missing values', 'a,b,c', (i: number) => `${i % 2 ? '?' : i},NA,${i % 2}`],
   ])('has column names: %s', async (_, names, row) => {
     const text = `${names}\n${upTo(30).map(row).join('\n')}\n`;
@@ -89,7 +93,10 @@ describe('CSV', () => {
       (i: number) => `x,${'xob'[i % 3]},x,${'ob'[i % 2]},o,x,x,o,o,${i % 3 ? 'positive' : 'negative'}`,
     ],
     ['UCI mushroom', (i: number) => `${'pe'[i % 2]},x,s,${'nyw'[i % 3]},t,p,f,c,n,k`],
-    ['UCI balloons, whose first line has distinct fields', (i: number) => `${['YELLOW', 'PURPLE'][i % 2]},SMALL,${'TF'[i % 2]}`],
+    [
+      'UCI balloons, whose first line has distinct fields',
+      (i: number) => `${['YELLOW', 'PURPLE'][i % 2]},SMALL,${'TF'[i % 2]}`,
+    ],
     [
       'UCI splice, with words that occur in a single row',
       (i: number) => `${['EI', 'IE', 'N'][i % 3]},DONOR-${i},${'ACGT'[i % 4]}`,
@@ -98,7 +105,10 @@ describe('CSV', () => {
     ['UCI crx', (i: number) => `${'ab'[i % 2]},${i < 9 ? '?' : '30.83'},u,${'+-'[i % 2]}`],
     ['numbers', (i: number) => `${i + 1},${i + 2},${i + 3}`],
     ['a typing error in the first number', (i: number) => `${i === 0 ? '1o' : i},${i * 2}`],
-    ['the word "unknown" instead of a number in the first row', (i: number) => `${i === 0 ? 'unknown' : i},${i * 2},${'ab'[i % 2]}`],
+    [
+      'the word "unknown" instead of a number in the first row',
+      (i: number) => `${i === 0 ? 'unknown' : i},${i * 2},${'ab'[i % 2]}`,
+    ],
   ])('has a first line of data: %s', async (_, row) => {
     const { columns, rows } = await read(`${upTo(30).map(row).join('\n')}\n`);
     expect(columns).toEqual(rows[0]!.map((__, i) => `column ${i + 1}`));

@@ -57,20 +57,20 @@ describe('openIdx rejects, with the name of the file,', () => {
       'a truncated file',
       'x',
       imagesFile(2).slice(0, 100),
-      '2 x 28 x 28 of u1 from byte 16 on end at byte 1584, but the file ends at byte 100',
+      '2 x 28 x 28 elements of type u1 start at byte 16 and must end at byte 1584, but the file ends at byte 100',
     ],
     [
       'a truncated file, gzipped',
       'x',
       gzip(imagesFile(2).slice(0, 100)),
-      '2 x 28 x 28 of u1 from byte 16 on end at byte 1584, but the file ends at byte 100',
+      '2 x 28 x 28 elements of type u1 start at byte 16 and must end at byte 1584, but the file ends at byte 100',
     ],
     ['truncated gzip', 'x', packed.slice(0, packed.length - 50), 'damaged or ends too early'],
     ['damaged gzip', 'x', flipped, 'damaged or ends too early'],
     ['gzip with bytes after its end', 'x', Uint8Array.of(...packed, 1, 2, 3), 'damaged or ends too early'],
     ['additional bytes', 'x', Uint8Array.of(...imagesFile(1), 1), 'longer than its header says'],
     ['a gzip bomb', 'x', gzip(idxFile([1, 1, 1], new Uint8Array(2e7))), 'longer than its header says'],
-    ['a header with an impossible size', 'x', huge, 'ends too early: 4294967295 x 1 x 1 of u1'],
+    ['a header with an impossible size', 'x', huge, 'ends too early: 4294967295 x 1 x 1 elements of type u1'],
   ])('%s', async (_, name, bytes, sentence) => {
     const error = await openIdx(name, new Blob([bytes])).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);

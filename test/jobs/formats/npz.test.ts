@@ -72,11 +72,11 @@ describe('npy', () => {
     ],
     ['texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
     ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
-    ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'which is too large'],
+    ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'This shape is too large'],
     [
       'a truncated file',
       good.subarray(0, good.length - 1),
-      '(2, 3) of f4 from byte 128 on end at byte 152, but the file ends at byte 151',
+      'an array of shape (2, 3) and type f4 starts at byte 128 and must end at byte 152, but the file ends at byte 151',
     ],
     ['additional bytes', new Uint8Array([...good, 1]), 'is longer than its header says'],
   ])('is rejected: %s', async (_, bytes, sentence) => {

@@ -78,7 +78,11 @@ describe('a zip file', () => {
 
   test.each([
     ['an empty file', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
-    ['another file', text('hello, world'), 'it starts with 68 65 6c 6c at byte 0, but zip files start with 50 4b 03 04'],
+    [
+      'another file',
+      text('hello, world'),
+      'it starts with 68 65 6c 6c at byte 0, but zip files start with 50 4b 03 04',
+    ],
     ['a truncated download', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
     ['a damaged directory', changed(-22 - 51, 0), 'is damaged at byte 40: entry 1 of its directory is missing'],
     ['a missing zip64 directory', changed(-3, 0xff, -4, 0xff, -5, 0xff, -6, 0xff), 'its zip64 directory is missing'],
@@ -86,7 +90,7 @@ describe('a zip file', () => {
     ['an encrypted entry', zipFile(files, { flags: 1 }), 'cats/猫.txt at byte 37 is encrypted'],
     ['another compression method', changed(-22 - 51 + 10, 12), 'a.txt at byte 0 uses compression method 12'],
     ['a damaged header', changed(0, 0), 'a.txt at byte 0 is missing'],
-    ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked: it is damaged'],
+    ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked. It is damaged'],
     ['a wrong checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
     ['a wrong unpacked size', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
   ])('is rejected: %s', async (_, bytes, sentence) => {

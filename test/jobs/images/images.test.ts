@@ -297,7 +297,7 @@ describe('arrays', () => {
     [
       'a damaged array',
       npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
-      'set.npz: x.npy ends too early: (10, 4, 4) of u1',
+      'set.npz: x.npy ends too early: an array of shape (10, 4, 4) and type u1',
     ],
     [
       'a missing number in a held-out row',
@@ -362,13 +362,13 @@ describe('IDX files', () => {
     [
       'cut off',
       { ...pair, [images]: pair[images].subarray(0, 99) },
-      'ends too early: 20 x 6 x 5 of u1 from byte 16 on end at byte 616, but the file ends at byte 99',
+      'ends too early: 20 x 6 x 5 elements of type u1 start at byte 16 and must end at byte 616, but the file ends at byte 99',
     ],
     ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
     [
       'damaged gzip',
       { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) },
-      'cannot be unpacked: its gzip data is damaged or ends too early, after',
+      'cannot be unpacked. Its gzip data is damaged or ends too early, after',
     ],
     ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
     ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'the number of different labels is 1'],

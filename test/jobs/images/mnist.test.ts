@@ -46,12 +46,15 @@ describe('picked files', () => {
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
   });
 
-  test.each(['train', 't10k'])('are split if there is only one pair (%s): four fifths for training, the rest for evaluation', async (split) => {
-    const { train, test: held } = await fromFiles(pair(split, 15));
-    expect([train.size, held.size]).toEqual([12, 3]);
-    expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
-    expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
-  });
+  test.each(['train', 't10k'])(
+    'are split if there is only one pair (%s): four fifths for training, the rest for evaluation',
+    async (split) => {
+      const { train, test: held } = await fromFiles(pair(split, 15));
+      expect([train.size, held.size]).toEqual([12, 3]);
+      expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
+      expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
+    },
+  );
 
   test('do not change the rest of the arrays when they are read, and invalid arguments are rejected', async () => {
     const { train } = await fromFiles(pair('train', 10));
@@ -60,15 +63,19 @@ describe('picked files', () => {
     await train.read([7], inputs, labels);
     expect([...labels]).toEqual([7, -1, -1]);
     expect(inputs.indexOf(-1)).toBe(784);
-    expect(() => train.read([8], inputs, labels)).toThrow('samples 0 .. 7');
+    expect(() => train.read([8], inputs, labels)).toThrow('The samples of this dataset are 0 .. 7');
     expect(() => train.read([0, 1, 2, 3], inputs, labels)).toThrow(UsageError);
   });
 
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['nothing', {}, 'Provide at least one pair: train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images'],
-    ['other files', { 'cat.jpg': new Uint8Array(3) }, 'found cat.jpg'],
+    [
+      'nothing',
+      {},
+      'Provide at least one pair: train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images',
+    ],
+    ['other files', { 'cat.jpg': new Uint8Array(3) }, 'Found: cat.jpg'],
     ['no labels', { [images]: imagesFile(2) }, 'its labels were not'],
     ['no images', { [labels]: labelsFile(2) }, 'its images were not'],
     ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'has 3 images, but train-labels-idx1-ubyte has 4'],
@@ -137,7 +144,9 @@ describe('a folder on a server', () => {
 
   test('is rejected if it is empty, its index is invalid, or a listed file is missing', async () => {
     const { origin } = await serve({});
-    await expect(load(`${origin}/data/`)).rejects.toThrow(`There are no MNIST files in ${origin}/data/. Provide at least one pair: train-images`);
+    await expect(load(`${origin}/data/`)).rejects.toThrow(
+      `There are no MNIST files in ${origin}/data/. Provide at least one pair: train-images`,
+    );
     const wrong = await serve({ 'index.json': '{"files":[]}' });
     await expect(load(`${wrong.origin}/data`)).rejects.toThrow('index.json is not a JSON list');
     const broken = await serve({ 'index.json': '["train-images-idx3-ubyte"]' });

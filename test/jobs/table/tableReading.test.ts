@@ -291,7 +291,7 @@ describe('a header', () => {
     );
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: "its columns are column 1, column 2, but those of the other ranks are size, kind" },
+      { rank: 2, why: 'its columns are column 1, column 2, but those of the other ranks are size, kind' },
     ]);
   });
 });
