@@ -76,10 +76,10 @@ interface Agreement {
 /**
  * Merges the facts of all ranks. Every rank computes the same result from the same facts.
  *
- * @param agreed the facts that a run in progress already uses, which do not change any more; `null`
- * before a run.
+ * @param agreed the facts that a run in progress already uses, which do not change any more;
+ *   `null` before a run.
  * @param tokens the characters that a resumed language model knows; `null` for a new model, which
- * uses the characters of all texts.
+ *   uses the characters of all texts.
  * @throws DataError if no model can be trained on the data of all ranks together.
  */
 export function agreeOn(

@@ -76,10 +76,10 @@ export class CsvFile {
   /**
    * Reads the column names, then all rows.
    *
-   * @param begin is called with the column names before the first row. It returns the function that
-   * receives the rows.
+   * @param begin is called with the column names before the first row. It returns the function
+   *   that receives the rows.
    * @throws (rejects) DataError, with the line, if the file is not CSV, records have different
-   * numbers of fields, or a quote is not closed. What `visit` throws is passed on.
+   *   numbers of fields, or a quote is not closed. What `visit` throws is passed on.
    */
   static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
     const file = new PartialFile(name, blob);

@@ -91,8 +91,8 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Reads all rows once and checks their numbers. Training rows need no check, because
- * {@link momentsOf} checks them.
+ * Checks the numbers of held-out rows, by reading them once. Training rows are checked by
+ * {@link momentsOf}.
  *
  * @throws (rejects) DataError, with the row and the byte, if a number is NaN or infinite.
  */

@@ -212,7 +212,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
 
 /**
  * Returns a key that is equal for types whose numbers have the same scale. All float types have the
- * same scale. Bytes (0 to 255) and floats (often 0 to 1) do not.
+ * same scale. Bytes (0 to 255) and floats (often 0 to 1) have different scales.
  */
 function scaleOf({ type }: StoredArray): string {
   return type === 'u1' ? type : type.slice(0, 1);

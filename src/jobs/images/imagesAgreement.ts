@@ -15,9 +15,11 @@ export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] 
 }
 
 /**
+ * Checks the classes of images.
+ *
  * @param name the file or folder, for errors.
  * @param isShard whether the images are the shard of one tab. Then one class is enough.
- * @throws DataError if nothing can be learned from them.
+ * @throws DataError if there are too few or too many classes.
  */
 export function checkImages(
   name: string,

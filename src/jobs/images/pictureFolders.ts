@@ -220,7 +220,10 @@ function placeOf(path: string): Omit<Placed, keyof PathFile> {
   return { file, folder: folders.join('/'), of: folders.at(-1), part: partOf(folders.slice(0, -1)) };
 }
 
-/** Returns the split that the names of outer folders state. The innermost such folder decides. */
+/**
+ * Returns the split that the names of the outer folders state, such as `test`. If several names
+ * state a split, the innermost folder decides.
+ */
 function partOf(folders: readonly string[]): Part | null {
   for (const folder of folders.toReversed()) {
     const matches = PARTS.filter(([, pattern]) => pattern.test(folder));
@@ -233,13 +236,13 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Decodes pictures. Decoded pictures stay in memory, up to a limit. */
+/** Decodes pictures. The first decoded pictures stay in memory, up to a limit. */
 export class DecodedPictures {
   readonly size: PictureSize;
   readonly folders: ClassFolders;
   readonly #decode: DecodePicture;
   readonly #kept: (Uint8Array | undefined)[] = [];
-  /** The first pictures stay in memory. This is their number. */
+  /** Number of pictures that stay in memory after decoding. They are the first pictures. */
   readonly #room: number;
 
   constructor(folders: ClassFolders, size: PictureSize, decode: DecodePicture) {

@@ -115,7 +115,7 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   };
 }
 
-/** Returns a plan in which each layer reads the layer before it. */
+/** Returns a plan in which the input of each layer is the output of the layer before it. */
 function chainOf(layers: tf.layers.Layer[]): Plan {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
 }
@@ -149,8 +149,8 @@ interface DropoutLayer extends tf.layers.Layer {
 
 /**
  * Returns whether the layer is a dropout layer. Such a layer is replaced by masks, because the
- * random numbers of TensorFlow.js's dropout cannot be controlled. The random numbers of masks
- * depend on the sample only, not on the rank.
+ * random numbers of TensorFlow.js's dropout would differ between ranks. Masks only depend on the
+ * samples.
  */
 function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';

@@ -28,7 +28,7 @@ export class Column {
   readonly name: string;
   readonly #isTarget: boolean;
   #empty = 0;
-  /** For each {@link isMarker marker}, as it is written in the file, the number of rows with it. */
+  /** Number of rows for each text that is a {@link isMarker marker}. */
   readonly #markers = new Map<string, number>();
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
@@ -193,7 +193,8 @@ export class Column {
 
   /**
    * The first mistake in a column whose values are mostly numbers: a field that is not a number or
-   * has another decimal mark. If most values have a currency or percent sign, the first of them.
+   * has another decimal mark. If most values have a currency or percent sign, this is the first
+   * value with a sign.
    */
   get #slip(): Doubt | null {
     if (this.#sign !== null && this.#signs >= MOSTLY * this.#filled) {

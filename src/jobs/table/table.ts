@@ -22,11 +22,11 @@ import { Encoding, TableDataset } from './tableDataset.ts';
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
 /**
- * Facts about a word or about a column of numbers are only sent to other tabs if at least this
- * number of rows contain the word, or a number in this column.
+ * Minimum number of rows behind each fact that other tabs receive: rows that contain a word, or
+ * rows that have a number in a column.
  */
 const MIN_SHARED_ROWS = 3;
-/** Words with more characters are not sent to other tabs. */
+/** Maximum length of a word that is sent to other tabs. */
 const MAX_SHARED_LENGTH = 64;
 
 export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;

@@ -23,8 +23,8 @@ export interface Topology {
 export type About = Readonly<Record<string, string>>;
 
 /**
- * Name under which a digest of the weights is stored. The digest detects changed bytes; the formats
- * have no checksum of weights.
+ * Name under which a digest of the weights is stored. The digest detects changed bytes. The file
+ * formats themselves have no checksum of weights.
  */
 export const DIGEST = 'peergrad.digest';
 
@@ -76,6 +76,8 @@ export function digestOf(tensors: readonly NamedTensor[]): string {
 }
 
 /**
+ * Checks that weights were not changed after they were saved.
+ *
  * @param digest the digest in the file; `undefined` if another program wrote the file.
  * @throws DataError if the weights do not match the digest.
  */

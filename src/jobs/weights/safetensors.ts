@@ -4,9 +4,10 @@
  * shape, and offsets of its first byte and its end. It has texts under `__metadata__` and is padded
  * with spaces to a multiple of 8 bytes.
  *
- * The output has the same bytes as that of Hugging Face's library if tensors are sorted by name.
- * Tensors have TensorFlow's layout: the kernel of a dense layer is [in, out], that of a convolution
- * [height, width, in, out]. docs/export.md shows how to transpose them for PyTorch.
+ * Files are written with tensors sorted by name. They have the same bytes as files of Hugging
+ * Face's library. Tensors have TensorFlow's layout: the kernel of a dense layer is [in, out], that
+ * of a convolution [height, width, in, out]. docs/export.md shows how to transpose them for
+ * PyTorch.
  *
  * Source: https://github.com/huggingface/safetensors#format
  */

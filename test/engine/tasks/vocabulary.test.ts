@@ -80,7 +80,7 @@ test("a text with characters without tokens is rejected, and so is another vocab
   const { file } = await trained(job, 'safetensors');
   const origin = await readOrigin(file);
   await expect(prepare(job, `${SECOND}Zebras, wow! `, origin)).rejects.toThrow(
-    'The text has 5 characters for which the resumed model has no tokens ("!", "Z", "b", "r", "w"): remove them',
+    'The text has 5 characters for which the resumed model has no tokens ("!", "Z", "b", "r", "w"). Remove them',
   );
   const pairs = jobOf({ tokens: 'byte-pairs', vocabulary: 262 });
   await expect(prepare(pairs, SECOND, origin)).rejects.toThrow(
