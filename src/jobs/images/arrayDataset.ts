@@ -70,8 +70,8 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
   if (shape.length === 3) return [a, b, 1];
   if (shape.length === 4 && c <= 4) return [a, b, c];
   throw new DataError(
-    `${found}, but samples must be rows of numbers, (n, numbers), or images, (n, height, width) or (n, height, width, channels)` +
-      `${shape.length === 4 && a <= 4 ? ': use transpose(0, 2, 3, 1) to move the channels last' : ''}.`,
+    `${found}, but it must be (n, numbers) for rows of numbers, or (n, height, width) or (n, height, width, channels) for images` +
+      `${shape.length === 4 && a <= 4 ? '. Use transpose(0, 2, 3, 1) to move the channels last' : ''}.`,
   );
 }
 

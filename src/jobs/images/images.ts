@@ -123,8 +123,8 @@ async function npzPairs(file: File): Promise<Pairs> {
   const train = await pairOf(TRAIN_NAMES);
   if (train !== null) return [train, await pairOf(TEST_NAMES)];
   throw new DataError(
-    `${file.name} has the arrays ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}, but x and y, or x_train, ` +
-      'y_train, x_test and y_test are needed. Save the arrays with these names.',
+    `${file.name} has these arrays: ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}. Needed are x and y, or x_train, ` +
+      'y_train, x_test and y_test. Save the arrays with these names.',
   );
 }
 

@@ -34,8 +34,8 @@ export function checkImages(
     );
   }
   throw new DataError(
-    `${name} has ${length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${length} folders of pictures`}: ` +
-      `each folder is a class, and 2 to ${MAX_CLASSES} classes are needed. Add or merge folders.`,
+    `${name} has ${length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${length} folders of pictures`}. ` +
+      `Each folder is a class, and 2 to ${MAX_CLASSES} classes are needed. Add or merge folders.`,
   );
 }
 

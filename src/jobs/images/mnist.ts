@@ -80,7 +80,7 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
   const marks = await readBytes(labels, 'labels');
   if (marks.shape[0] !== count) {
     throw new DataError(
-      `${images.name} has ${count} images, but ${labels.name} has ${marks.shape[0]} labels: they do not belong ` +
+      `${images.name} has ${count} images, but ${labels.name} has ${marks.shape[0]} labels. They do not belong ` +
         'together. Choose both files from the same data set.',
     );
   }

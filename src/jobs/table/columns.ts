@@ -10,7 +10,7 @@ export const MAX_CATEGORIES = 100;
  * mistakes.
  */
 const MOSTLY = 0.9;
-/** Matches a currency or percent sign before or after a number. */
+/** Matches a currency sign before a number, or a currency or percent sign after it. */
 const SIGNS = /^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$/u;
 interface Place {
   field: string;

@@ -229,7 +229,7 @@ export class Table {
     return taskOf({ kind: this.#target.kind, values: classes && [...classes.keys()] }, this.#job);
   }
 
-  /** Makes the checks that do not depend on the tables of other tabs. */
+  /** Checks everything that does not depend on the tables of other tabs. */
   #check(isShard: boolean): void {
     const { name } = this.#csv;
     const { target } = this.#job;

@@ -117,7 +117,7 @@ describe('rates', () => {
     expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
   });
 
-  test('are compared with a theory of 2(n-1)/n times the gradient bytes per step', () => {
+  test('have a theoretical value: 2(n-1)/n times the gradient bytes per step', () => {
     expect(theoreticalBytes(4, 1000, 10)).toBe(15_000);
     expect(theoreticalBytes(1, 1000, 10)).toBe(0);
   });

@@ -101,7 +101,7 @@ describe('a change of the job name', () => {
     expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
   });
 
-  test.each(PRESET_NAMES)('to gpt with the size %s is recognized as this size, until a number is changed', (name) => {
+  test.each(PRESET_NAMES)('to gpt with the size %s is recognized as this size, until a number changes', (name) => {
     const job = withPreset(parseJob({ job: 'gpt' }), name);
     expect(parseJob(job)).toEqual(job);
     expect(presetOf(job)).toBe(name);

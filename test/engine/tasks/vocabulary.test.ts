@@ -84,7 +84,7 @@ test("a text with characters without tokens is rejected, and so is another vocab
   );
   const pairs = jobOf({ tokens: 'byte-pairs', vocabulary: 262 });
   await expect(prepare(pairs, SECOND, origin)).rejects.toThrow(
-    'The tokens of the resumed model are characters, but the job has byte pairs: choose characters',
+    'The tokens of the resumed model are characters, but the job has byte pairs. Choose characters',
   );
 });
 

@@ -197,7 +197,7 @@ describe('CSV', () => {
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('is rejected with name and byte if the file changes while it is read', async () => {
+  test('is rejected with file name and byte if the file changes while it is read', async () => {
     const gone = new Blob(['a,b\n']);
     gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error('it was moved')) }) as unknown as Blob;
     await expect(CsvFile.open('a.csv', gone, () => () => {})).rejects.toThrow(

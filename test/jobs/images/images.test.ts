@@ -140,7 +140,7 @@ describe('pictures in folders', () => {
     ['training_set', 'test_set'],
     ['test-project/Training', 'test-project/Testing'],
     ['data/train', 'data/valid'],
-  ])('in folders %s and %s are for training and held out', async (training, testing) => {
+  ])('are for training in the folder %s, and held out in the folder %s', async (training, testing) => {
     const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
     const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
     expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
@@ -238,7 +238,7 @@ describe('arrays', () => {
     expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
   });
 
-  test('with features are standardized: each feature over its training rows', async () => {
+  test('with features are standardized, each feature over the training rows', async () => {
     const flat = npyFile(
       [10, 2],
       upTo(10).flatMap((i) => [1000 + i, i % 2]),
@@ -275,7 +275,7 @@ describe('arrays', () => {
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
-    ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, but x and y'],
+    ['other names', npz({ 'a.npy': x }), 'set.npz has these arrays: a. Needed are x and y'],
     [
       'lengths',
       npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),

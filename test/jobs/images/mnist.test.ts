@@ -35,7 +35,7 @@ function load(url: string, base = baseUrl, signal?: AbortSignal) {
 }
 
 describe('picked files', () => {
-  test('are used as one pair for training and the other for evaluation', async () => {
+  test('are two pairs, one for training and one for evaluation', async () => {
     const { train, test: held } = await fromFiles({ ...pair('train', 20, '.gz'), ...pair('t10k', 5) });
     expect([train.size, held.size]).toEqual([20, 5]);
     expect(train).toMatchObject({ inputShape: [28, 28, 1], classes: 10 });

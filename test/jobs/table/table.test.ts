@@ -58,7 +58,7 @@ describe('a table', () => {
     });
   });
 
-  test('has inputs for words, zero and a marker for missing numbers, and no rows without a target', async () => {
+  test('has an input for each word and for missing numbers, and leaves out rows without a target', async () => {
     // Every held-out row is equal to a training row.
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });

@@ -107,7 +107,7 @@ describe('a missing value', () => {
     }
   });
 
-  test('is not assumed in a column with other words: if other federated tables have numbers, the table is divergent', async () => {
+  test('is only a word in a column with other words: if other federated tables have numbers there, the table is divergent', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -326,7 +326,7 @@ describe('held-out rows', () => {
     expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
   });
 
-  test('are ignored by the check that the target of a regression varies', async () => {
+  test('are ignored when the target of a regression is checked for different values', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
       'has the same value in every training row',
@@ -439,7 +439,7 @@ describe('well-known files', () => {
       'sep=;\n',
       'fields, but line 1 has 2. If line 1 is neither a header nor data, remove it',
     ],
-  ])('are rejected with advice if there is %s above the header', async (_, first, sentence) => {
+  ])('are rejected with advice if the header has %s above it', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
     await expect(open(text)).rejects.toThrow(sentence);
     await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');

@@ -212,7 +212,7 @@ describe('safetensors', () => {
     ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header do not belong to a tensor'],
     ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" do not belong to a tensor'],
     ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
-  ])('rejects %s, with its position', async (_, bytes, sentence) => {
+  ])('rejects %s, and states the position', async (_, bytes, sentence) => {
     expect(await refusalOf(bytes)).toContain(sentence);
   });
 });
